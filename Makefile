@@ -1,0 +1,38 @@
+# make install, make demo, make test: everything a fresh machine with Python and make needs.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: install demo test check format lint types tests bench clean
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: install
+	$(BIN)/bertvision demo
+
+test: install check
+
+check: format lint types tests
+
+format: install
+	$(BIN)/ruff format --check .
+
+lint: install
+	$(BIN)/ruff check .
+
+types: install
+	$(BIN)/mypy
+
+tests: install
+	$(BIN)/pytest --cov --cov-fail-under=95
+
+bench: install
+	for script in bench/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage

@@ -1,0 +1,56 @@
+"""Fully-fine-tuned quality from tiny heads that read the hidden states of all layers of an encoder."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bertvision.evaluation import Scoring, decode_spans, fit_threshold, score_squad1, score_squad2, score_targets
+    from bertvision.tasks import TASKS, OwnColumns, Task, TaskData, load_task
+    from bertvision.tasks.tokenizer import TextTokenizer
+    from bertvision.tasks.windows import WindowOptions, Windows, build_windows
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "TASKS",
+    "OwnColumns",
+    "Scoring",
+    "Task",
+    "TaskData",
+    "TextTokenizer",
+    "WindowOptions",
+    "Windows",
+    "build_windows",
+    "decode_spans",
+    "fit_threshold",
+    "load_task",
+    "score_squad1",
+    "score_squad2",
+    "score_targets",
+]
+
+_MODULES = {
+    "bertvision.evaluation": (
+        "Scoring",
+        "decode_spans",
+        "fit_threshold",
+        "score_squad1",
+        "score_squad2",
+        "score_targets",
+    ),
+    "bertvision.tasks": ("TASKS", "OwnColumns", "Task", "TaskData", "load_task"),
+    "bertvision.tasks.tokenizer": ("TextTokenizer",),
+    "bertvision.tasks.windows": ("WindowOptions", "Windows", "build_windows"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - each public name has its own type, declared above
+    """Import a public name when it is first used, so that `bertvision --help` opens at once."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'bertvision' has no attribute '{name}'")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,43 @@
+"""Every command: its words, what it does, where it lives. Nothing here imports a command before it is run."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command's module holds a dataclass `Options` and a function `run(options) -> int`."""
+
+    summary: str
+    module: str
+    examples: tuple[str, ...]
+
+
+COMMANDS = {
+    "ls": Command(
+        "List what there is to choose from.",
+        "bertvision.cli.ls",
+        ("bertvision ls tasks", "bertvision ls tasks --json"),
+    ),
+    "data check": Command(
+        "Read every row of a task's data and tell what is there: rows, labels, token windows, bad rows.",
+        "bertvision.cli.data_check",
+        (
+            "bertvision data check squad2 --data DIR",
+            "bertvision data check own --data reviews.csv --text review --label stars",
+        ),
+    ),
+    "score": Command(
+        "Score a file of predictions as the task's official script does.",
+        "bertvision.cli.score",
+        (
+            "bertvision score squad2 dev.json predictions.json --na-prob no_answer.json",
+            "bertvision score mrpc MRPC/dev.tsv predictions.tsv --bootstrap 1000 --json",
+            "bertvision score squad2 dev.json ours.json --against theirs.json",
+        ),
+    ),
+    "demo": Command(
+        "Load the built-in sets, cut them into token windows and score a trivial baseline on each.",
+        "bertvision.cli.demo",
+        ("bertvision demo", "bertvision demo --json"),
+    ),
+}

@@ -1,0 +1,93 @@
+"""`bertvision data check`: what a task's data hold, and what is wrong with them."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bertvision.cli.output import print_json, print_note, print_table
+from bertvision.cli.task_options import DataOptions, load_with_notes
+from bertvision.pretrained import BUILTIN_ENCODER
+from bertvision.tasks.examples import Examples, Questions
+from bertvision.tasks.load import TaskData
+from bertvision.tasks.own import OwnColumns
+from bertvision.tasks.task import Task
+from bertvision.tasks.tokenizer import TextTokenizer
+from bertvision.tasks.windows import WindowOptions, build_windows
+
+BAD_ROWS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of `bertvision data check`."""
+
+    task: str
+    """A task's name; 'bertvision ls tasks' lists them."""
+
+    data: DataOptions = field(default_factory=DataOptions)
+    columns: OwnColumns = field(default_factory=OwnColumns)
+    windows: WindowOptions = field(default_factory=WindowOptions)
+
+    encoder: str = BUILTIN_ENCODER
+    """Whose tokenizer cuts the windows: 'minilm', a local folder, or a name on the hub."""
+
+    json: bool = False
+    """Print JSON."""
+
+
+def run(options: Options) -> int:
+    """Check the data; exit code 2 when rows are bad and they were not to be skipped."""
+    loaded = load_with_notes(options.task, options.data.data, options.columns, skip_bad=True)
+    tokenizer = TextTokenizer.load(options.encoder)
+    splits = {
+        name: {"rows": len(examples), "bad": len(loaded.bad[name])}
+        | describe_examples(loaded.task, examples)
+        | describe_windows(loaded.task, examples, tokenizer, options.windows)
+        for name, examples in loaded.splits.items()
+    }
+    if options.json:
+        print_json({"task": loaded.task.name, "splits": splits})
+    else:
+        _print_splits(loaded, splits)
+    if any(loaded.bad.values()) and not options.data.skip_bad:
+        print_note("other commands stop at bad rows unless --skip-bad is given.")
+        return BAD_ROWS
+    return 0
+
+
+def describe_examples(task: Task, examples: Examples) -> dict[str, object]:
+    """Answerable questions and contexts, rows per label, or the mean and range of scores."""
+    if isinstance(examples, Questions):
+        return {"answerable": int(examples.answerable.sum()), "contexts": len(examples.contexts)}
+    if task.kind == "labels":
+        counts = np.bincount(examples.targets.astype(np.int64), minlength=len(task.labels))
+        return {"labels": dict(zip(task.labels, counts.tolist(), strict=True))}
+    scores = examples.targets
+    return {"scores": {"mean": float(scores.mean()), "least": float(scores.min()), "most": float(scores.max())}}
+
+
+def describe_windows(
+    task: Task, examples: Examples, tokenizer: TextTokenizer, options: WindowOptions
+) -> dict[str, object]:
+    """How many token windows there are, how long, and how many examples lost tokens."""
+    windows = build_windows(task, examples, tokenizer, options)
+    return {
+        "windows": len(windows),
+        "mean_tokens": round(float(windows.lengths.mean()), 1),
+        "p99_tokens": int(np.quantile(windows.lengths, 0.99, method="higher")),
+        "truncated": windows.truncated,
+    }
+
+
+def _print_splits(loaded: TaskData, splits: dict[str, dict[str, object]]) -> None:
+    columns = list(dict.fromkeys(name for split in splits.values() for name in split))
+    rows = [[name, *(_flat(split.get(column)) for column in columns)] for name, split in splits.items()]
+    print_table(f"{loaded.task.name}: {loaded.task.summary}", ["split", *columns], rows)
+
+
+def _flat(value: object) -> object:
+    if isinstance(value, dict):
+        return ", ".join(
+            f"{key}: {item:,.4g}" if isinstance(item, float) else f"{key}: {item:,}" for key, item in value.items()
+        )
+    return value

@@ -1,0 +1,89 @@
+"""The command line: finds the command, parses its options, turns expected errors into one message and exit code 2."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+
+from bertvision import __version__
+from bertvision.cli.commands import COMMANDS, Command
+from bertvision.cli.options import parse_options
+from bertvision.errors import BertVisionError, UnknownNameError
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0, or 2 for input that the user can mend."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _dispatch(words)
+        sys.stdout.flush()
+    except BertVisionError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201 - this is the output
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)  # noqa: T201 - this is the output
+        return INTERRUPTED
+    except BrokenPipeError:
+        # the reader, such as `head`, has seen enough; keep Python from flushing into the closed pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help"):
+        print(overview())  # noqa: T201 - this is the output
+        return 0
+    if words[0] == "--version":
+        print(f"bertvision {__version__}")  # noqa: T201 - this is the output
+        return 0
+    if len(words) == 2 and words[1] in ("-h", "--help") and words[0] not in COMMANDS:
+        group = {name: command for name, command in COMMANDS.items() if name.startswith(f"{words[0]} ")}
+        if group:
+            print(overview(group))  # noqa: T201 - this is the output
+            return 0
+    name, rest = _find(words)
+    command = COMMANDS[name]
+    module = import_module(command.module)
+    try:
+        options = parse_options(
+            module.Options, rest, prog=f"bertvision {name}", summary=command.summary, examples=command.examples
+        )
+    except SystemExit:  # argparse leaves after --help
+        return 0
+    code: int = module.run(options)
+    return code
+
+
+def _find(words: list[str]) -> tuple[str, list[str]]:
+    """The command that the first one or two words name, and the words that follow it."""
+    pair = " ".join(words[:2])
+    if pair in COMMANDS:
+        return pair, words[2:]
+    if words[0] in COMMANDS:
+        return words[0], words[1:]
+    group = [name for name in COMMANDS if name.startswith(f"{words[0]} ")]
+    if group and len(words) == 1:
+        raise BertVisionError(f"'bertvision {words[0]}' needs one more word: {', '.join(group)}.")
+    raise UnknownNameError("command", pair if group else words[0], COMMANDS)
+
+
+def overview(commands: Mapping[str, Command] = COMMANDS) -> str:
+    """What `bertvision --help` prints, for all commands or those of one group."""
+    width = max(len(name) for name in commands)
+    lines = [f"  {name:<{width}}  {command.summary}" for name, command in commands.items()]
+    return "\n".join(
+        [
+            "usage: bertvision COMMAND [OPTIONS]",
+            "",
+            "Fully-fine-tuned quality from tiny heads that read the hidden states of all layers of an encoder.",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "bertvision COMMAND --help tells all about a command; bertvision --version prints the version.",
+        ]
+    )

@@ -1,0 +1,122 @@
+"""A command's options are a dataclass: fields are options, the text under a field is its help."""
+
+import argparse
+import ast
+import dataclasses
+import inspect
+import textwrap
+import types
+import typing
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin
+
+from typing_extensions import override
+
+from bertvision.errors import BertVisionError, UnknownNameError
+
+T = TypeVar("T")
+_Group = argparse._ArgumentGroup  # noqa: SLF001 - argparse has no public name for it
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises our own error instead of leaving the program."""
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        raise BertVisionError(f"{message}. See: {self.prog} --help")
+
+
+def parse_options(cls: type[T], argv: Sequence[str], *, prog: str, summary: str, examples: Sequence[str]) -> T:
+    """Parse a command line into a dataclass; `--help` prints what the dataclass documents, and leaves.
+
+    A field without a default is an argument; one with a default is an option called after it. A field that is a
+    dataclass itself is a group of options.
+
+    Raises:
+        BertVisionError: the words do not fit; the nearest option is named.
+    """
+    parser = _Parser(
+        prog=prog,
+        description=summary,
+        epilog="examples:\n" + textwrap.indent("\n".join(examples), "  ") if examples else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    group = parser.add_argument_group("options")
+    _add_fields(parser, parser.add_argument_group("arguments"), group, cls)
+    group.add_argument("-h", "--help", action="help", help="Show this help.")
+    namespace, unknown = parser.parse_known_args(argv)
+    if unknown:
+        known = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001 - no other way
+        if unknown[0].startswith("-"):
+            raise UnknownNameError("option", unknown[0].partition("=")[0], known)
+        raise BertVisionError(f"'{unknown[0]}' is one word too many. See: {prog} --help")
+    return _build(cls, vars(namespace))
+
+
+def _add_fields(parser: _Parser, arguments: _Group, group: _Group, cls: type) -> None:
+    """Add a dataclass's fields: those without a default to `arguments`, the others to `group`."""
+    hints = typing.get_type_hints(cls)
+    help_texts = field_docs(cls)
+    for field in dataclasses.fields(cls):
+        hint = hints[field.name]
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            title = (hint.__doc__ or hint.__name__).splitlines()[0].rstrip(".")
+            _add_fields(parser, arguments, parser.add_argument_group(title[0].lower() + title[1:]), hint)
+            continue
+        text = help_texts[field.name].replace("%", "%%")
+        settings = _settings(hint)
+        if field.default is dataclasses.MISSING:
+            arguments.add_argument(field.name, help=text, **(settings | {"metavar": field.name.upper()}))
+            continue
+        if field.default not in (None, False) and "(default" not in text:
+            text += f" (default: {field.default})"
+        option = "--" + field.name.replace("_", "-")
+        group.add_argument(option, dest=field.name, default=field.default, help=text, **settings)
+
+
+def _settings(hint: Any) -> dict[str, Any]:  # noqa: ANN401 - type hints have no common type
+    """What argparse needs to parse a value of this type."""
+    if get_origin(hint) in (types.UnionType, typing.Union):
+        hint = next(part for part in get_args(hint) if part is not type(None))
+    if hint is bool:
+        return {"action": "store_true"}
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+        return {"type": _choice(choices), "metavar": "|".join(choices)}
+    metavars: dict[type, str] = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
+    return {"type": hint, "metavar": metavars[hint]}
+
+
+def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
+    def check(word: str) -> str:
+        if word not in choices:
+            raise argparse.ArgumentTypeError(f"'{word}' is not one of {', '.join(choices)}")
+        return word
+
+    return check
+
+
+def _build(cls: type[T], values: dict[str, Any]) -> T:
+    hints = typing.get_type_hints(cls)
+    arguments = {}
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # T is a dataclass by contract
+        hint = hints[field.name]
+        nested = isinstance(hint, type) and dataclasses.is_dataclass(hint)
+        arguments[field.name] = _build(hint, values) if nested else values[field.name]
+    return cls(**arguments)
+
+
+def field_docs(cls: type) -> dict[str, str]:
+    """The string under each field of a dataclass, by field name."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    if not isinstance(body, ast.ClassDef):
+        raise TypeError(f"{cls} is not a class")
+    docs = {}
+    for statement, following in zip(body.body, body.body[1:], strict=False):
+        match statement, following:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                docs[name] = inspect.cleandoc(text).replace("\n", " ")
+    return docs

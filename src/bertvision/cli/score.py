@@ -1,0 +1,134 @@
+"""`bertvision score`: predictions in, the official values out."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from bertvision.cli.output import print_json, print_note, print_table
+from bertvision.cli.task_options import load_with_notes
+from bertvision.errors import BertVisionError
+from bertvision.evaluation.metrics import confusion_matrix
+from bertvision.evaluation.prediction_files import read_answers, read_no_answer, read_targets
+from bertvision.evaluation.score import Scoring, score_paper, score_squad1, score_squad2, score_targets
+from bertvision.pretrained import BUILTIN_ENCODER
+from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions
+from bertvision.tasks.load import check_task_name
+from bertvision.tasks.own import OwnColumns
+from bertvision.tasks.task import SquadLayout, Task
+from bertvision.tasks.tokenizer import TextTokenizer
+
+PAIRED_RESAMPLES = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of `bertvision score`."""
+
+    task: str
+    """A task's name; 'bertvision ls tasks' lists them."""
+
+    gold: Path
+    """The task's file with the right answers (plain or .gz)."""
+
+    predictions: Path
+    """SQuAD: JSON of answers by question id, "" for none. Other tasks: JSON by id, a JSON list, a table with a
+    column 'prediction', or one prediction per line."""
+
+    columns: OwnColumns = field(default_factory=OwnColumns)
+
+    na_prob: Path | None = None
+    """SQuAD 2.0: JSON of no-answer values by question id; adds the best_* values."""
+
+    na_threshold: float = 1.0
+    """SQuAD 2.0: questions with a larger no-answer value count as answered with nothing."""
+
+    scorer: Literal["official", "paper"] = "official"
+    """SQuAD: 'paper' compares word pieces as the BERTVision paper did, for comparing with its tables only."""
+
+    encoder: str = BUILTIN_ENCODER
+    """Whose word pieces '--scorer paper' compares."""
+
+    bootstrap: int | None = None
+    """Add 95 % intervals of each metric over this many resamples, as <metric>_low and <metric>_high."""
+
+    against: Path | None = None
+    """Predictions of another model: adds each metric's difference, its interval and the p of a paired bootstrap
+    test."""
+
+    confusion: bool = False
+    """Labels: add the counts of each right and predicted label, as confusion/<right>/<predicted>."""
+
+    seed: int = 0
+    """Of the resampling."""
+
+    skip_bad: bool = False
+    """Leave out gold rows that cannot be read, and tell how many and why, instead of stopping."""
+
+    json: bool = False
+    """Print one flat JSON object of metric names and values."""
+
+
+def run(options: Options) -> int:
+    """Score the predictions."""
+    check_task_name(options.task)
+    if not options.gold.is_file():
+        raise BertVisionError(f"{options.gold} is not a file. Expected the task's file with the right answers.")
+    loaded = load_with_notes(options.task, str(options.gold), options.columns, skip_bad=options.skip_bad)
+    examples = next(iter(loaded.splits.values()))
+    scoring = _score(loaded.task, examples, options.predictions, options)
+    values = dict(scoring.values)
+    if options.bootstrap is not None:
+        values |= scoring.intervals(options.bootstrap, options.seed)
+    if options.against is not None:
+        other = _score(loaded.task, examples, options.against, options)
+        values |= scoring.compared_with(other, options.bootstrap or PAIRED_RESAMPLES, options.seed)
+    if options.confusion:
+        values |= _confusion(loaded.task, examples, options.predictions)
+    for what in ("missing", "extra"):
+        if values.get(what):
+            effect = "they score 0" if what == "missing" else "they are left aside"
+            print_note(f"{int(values[what]):,} predictions are {what}; {effect}.")
+    if options.json:
+        print_json(values)
+    else:
+        print_table(f"{loaded.task.name}: {options.predictions}", ["metric", "value"], list(values.items()))
+    return 0
+
+
+def _score(task: Task, examples: Examples, path: Path, options: Options) -> Scoring:
+    if task.kind != "spans":
+        if options.na_prob is not None or options.scorer != "official":
+            raise BertVisionError(
+                f"--na-prob and --scorer are for questions with answers in a text, not for {task.name}."
+            )
+        return score_targets(task, gold_targets(examples), read_targets(path, task, examples.ids))
+    if not isinstance(examples, Questions):
+        raise TypeError("spans come from questions")
+    answers = read_answers(path)
+    if options.scorer == "paper":
+        return score_paper(examples.golds(), answers, TextTokenizer.load(options.encoder))
+    if isinstance(task.layout, SquadLayout) and task.layout.answerable_only:
+        return score_squad1(examples.golds(), answers)
+    # a second model's own no-answer values are not known: it is compared as it answered
+    own_file = options.na_prob is not None and path == options.predictions
+    no_answer = read_no_answer(options.na_prob) if own_file and options.na_prob else None
+    return score_squad2(examples.golds(), answers, no_answer=no_answer, threshold=options.na_threshold)
+
+
+def gold_targets(examples: Examples) -> IntArray | FloatArray:
+    """Right class numbers or scores; of questions, whether there is an answer."""
+    return examples.answerable.astype(np.int64) if isinstance(examples, Questions) else examples.targets
+
+
+def _confusion(task: Task, examples: Examples, path: Path) -> dict[str, float]:
+    if task.kind != "labels":
+        raise BertVisionError(f"--confusion is for tasks with labels, not for {task.name}.")
+    golds, predictions = gold_targets(examples), read_targets(path, task, examples.ids)
+    counts = confusion_matrix(golds.astype(np.int64), predictions.astype(np.int64), classes=len(task.labels))
+    return {
+        f"confusion/{right}/{predicted}": int(counts[i, j])
+        for i, right in enumerate(task.labels)
+        for j, predicted in enumerate(task.labels)
+    }

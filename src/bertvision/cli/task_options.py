@@ -1,0 +1,27 @@
+"""Which data a command reads: the options that every command with a task shares."""
+
+from dataclasses import dataclass
+
+from bertvision.cli.output import print_note
+from bertvision.tasks.load import TaskData, load_task
+from bertvision.tasks.own import OwnColumns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataOptions:
+    """Where the data are."""
+
+    data: str | None = None
+    """A folder in the official layout or one file (plain or .gz); 'hub' or 'hub:NAME' for the Hugging Face hub;
+    'builtin' for the built-in set (default: the built-in set)."""
+
+    skip_bad: bool = False
+    """Leave out rows that cannot be read, and tell how many and why, instead of stopping."""
+
+
+def load_with_notes(task: str, data: str | None, columns: OwnColumns, *, skip_bad: bool) -> TaskData:
+    """Load a task and print its notices on standard error."""
+    loaded = load_task(task, data=data, columns=columns, skip_bad=skip_bad)
+    for notice in loaded.notices:
+        print_note(notice)
+    return loaded

@@ -1,0 +1,32 @@
+"""The errors we raise on purpose; everything else is a bug and shows its traceback."""
+
+import difflib
+from collections.abc import Iterable
+from typing import final
+
+
+class BertVisionError(Exception):
+    """A problem the user can mend: the message says what, got, expected and the next step."""
+
+
+class DataError(BertVisionError):
+    """A file that cannot be read as what it should be."""
+
+
+@final
+class UnknownNameError(BertVisionError):
+    """A name that is not in its table, answered with the nearest one that is."""
+
+    def __init__(self, what: str, got: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(got, names, n=1)
+        guess = f" Did you mean '{near[0]}'?" if near else ""
+        super().__init__(f"unknown {what} '{got}'.{guess} Known: {', '.join(names)}.")
+
+
+@final
+class MissingExtraError(BertVisionError):
+    """An optional dependency that the request needs and the installation lacks."""
+
+    def __init__(self, purpose: str, package: str, extra: str) -> None:
+        super().__init__(f"{purpose} needs the package '{package}'. Install it: pip install 'bertvision[{extra}]'")

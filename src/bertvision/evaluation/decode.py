@@ -1,0 +1,201 @@
+"""Start and end scores → answers: every legal span is compared, all questions at once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from bertvision.errors import BertVisionError
+from bertvision.tasks.examples import FloatArray, IntArray, Questions
+from bertvision.tasks.windows import Windows
+
+Scores = NDArray[np.float32]
+
+CHUNK = 1 << 18
+"""Most numbers in one padded table of scores: a megabyte, which stays in the processor's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanPredictions:
+    """The best answers of every question, best first.
+
+    Attributes:
+        null: (questions,) score of "no answer": the smallest over the question's windows.
+        scores: (questions, best) start score + end score; -inf where the context has fewer legal spans.
+        starts: (questions, best) first character of each answer in its context.
+        ends: (questions, best) the character after its last one.
+    """
+
+    null: FloatArray
+    scores: FloatArray
+    starts: IntArray
+    ends: IntArray
+
+    @property
+    def margin(self) -> FloatArray:
+        """How far "no answer" leads over the best answer, (questions,); answered with nothing above a threshold."""
+        return self.null - self.scores[:, 0]
+
+    @property
+    def probabilities(self) -> FloatArray:
+        """Softmax over "no answer" (first) and the n-best answers, (questions, 1 + best)."""
+        logits = np.concatenate([self.null[:, None], self.scores], axis=1)
+        exponents = np.exp(logits - logits.max(axis=1, keepdims=True))
+        shares: FloatArray = exponents / exponents.sum(axis=1, keepdims=True)
+        return shares
+
+    def texts(self, examples: Questions, threshold: float | None = 0.0) -> dict[str, str]:
+        """The best answer of every question by id, "" where the margin exceeds the threshold (None: never)."""
+        silent = self.margin > (np.inf if threshold is None else threshold)
+        rows = zip(examples.ids, examples.context_index.tolist(), silent.tolist(), strict=True)
+        spans = zip(self.starts[:, 0].tolist(), self.ends[:, 0].tolist(), strict=True)
+        return {
+            key: "" if quiet else examples.contexts[context][start:end].strip()
+            for (key, context, quiet), (start, end) in zip(rows, spans, strict=True)
+        }
+
+
+def decode_spans(windows: Windows, start: Scores, end: Scores, *, limit: int = 30, best: int = 20) -> SpanPredictions:
+    """The n best answers of every question over all its windows.
+
+    Every span of at most `limit` context tokens is compared. A window's n best spans start at the n tokens whose own
+    best span is best, so only those tokens' spans are ever laid out; a question's are among those of its windows.
+
+    Args:
+        windows: the windows of one split, as built.
+        start: (tokens,) score of every token of `windows` as an answer's first.
+        end: (tokens,) the same for its last.
+        limit: most tokens in an answer.
+        best: how many answers to give.
+    """
+    if not len(start) == len(end) == len(windows.ids):
+        raise BertVisionError(f"{len(start)} start and {len(end)} end scores for {len(windows.ids)} tokens.")
+    if limit < 1 or best < 1:
+        raise BertVisionError(f"answers of {limit} tokens and {best} of them were asked for; both must be at least 1.")
+    firsts = windows.bounds[:-1]
+    begins = np.flatnonzero(np.diff(windows.example, prepend=-1))  # each question's first window
+    null = np.minimum.reduceat(start[firsts].astype(np.float64) + end[firsts], begins)
+
+    scores, first, last = _window_spans(windows, start, end, limit, best)
+    legal = np.isfinite(scores)
+    window = np.broadcast_to(np.arange(len(windows))[:, None], scores.shape)[legal]
+    starts, ends = np.zeros(scores.shape, dtype=np.int64), np.zeros(scores.shape, dtype=np.int64)
+    starts[legal], ends[legal] = windows.characters(window, first[legal], last[legal])
+    return SpanPredictions(null, *_merge_windows(begins, scores, starts, ends))
+
+
+def _window_spans(
+    windows: Windows, start: Scores, end: Scores, limit: int, best: int
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """Scores, first and last tokens of every window's best spans, each (windows, best), best first."""
+    begin = windows.bounds[:-1] + windows.context[:, 0]
+    size = windows.context[:, 1] - windows.context[:, 0]
+    scores = np.full((len(windows), best), -np.inf)
+    first, last = np.zeros(scores.shape, dtype=np.int64), np.zeros(scores.shape, dtype=np.int64)
+    for rows in _chunks(size, limit):
+        width = int(size[rows].max())
+        if width == 0:
+            continue  # empty contexts have no span
+        beyond = np.arange(width + limit - 1) >= size[rows, None]
+        starts = _rows_from(start, begin[rows], width)
+        starts[beyond[:, :width]] = -np.inf
+        ends = _rows_from(end, begin[rows], width + limit - 1)
+        ends[beyond] = -np.inf  # so that no span crosses the end of its window
+        row, rank, at, length, score = _best_in_rows(starts, ends, limit, best)
+        place = rows[row], rank
+        scores[place] = score
+        first[place] = windows.context[rows[row], 0] + at
+        last[place] = first[place] + length
+    return scores, first, last
+
+
+def _best_in_rows(
+    starts: Scores, ends: Scores, limit: int, best: int
+) -> tuple[IntArray, IntArray, IntArray, IntArray, Scores]:
+    """Row, rank in the row, first place, further places and score of the best spans."""
+    rows, width = starts.shape
+    reach = starts + _forward_maximum(ends, limit)[:, :width]  # score of the best span that starts here
+    nth = min(best, width)
+    least = np.partition(reach, width - nth, axis=1)[:, width - nth]  # n spans are at least this good
+    least = np.maximum(least, np.finfo(np.float32).min)  # where fewer are legal: all that are
+    head = np.flatnonzero(reach >= least[:, None])  # places where a span that counts may start
+    row, at = np.divmod(head, width)
+    spans = sliding_window_view(ends, limit, axis=1)[row, at]  # (heads, lengths)
+    spans += starts.ravel()[head, None]
+    found = np.flatnonzero(spans >= least[row, None])
+    score = spans.ravel()[found]
+    head, length = np.divmod(found, limit)
+    order = np.argsort((row[head] << 32) | _descending(score), kind="stable")
+    counts = np.bincount(row[head], minlength=rows)
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    order, rank = order[rank < best], rank[rank < best]
+    return row[head[order]], rank, at[head[order]], length[order], score[order]
+
+
+def _descending(scores: Scores) -> IntArray:
+    """Whole numbers of 32 bits that are smaller the larger the score is: the float's bits, put in order."""
+    bits = scores.view(np.int32).astype(np.int64)
+    ascending = np.where(bits < 0, -(bits & 0x7FFF_FFFF), bits)
+    return 0x8000_0000 - ascending
+
+
+def _rows_from(values: Scores, begins: IntArray, width: int) -> Scores:
+    """Stretches of `values` of one width, (stretches, width), copied whole; what lies behind the end is 0."""
+    reserve = int(begins.max()) + width - len(values)
+    if reserve > 0:
+        values = np.concatenate([values, np.zeros(reserve, dtype=values.dtype)])
+    return np.asarray(sliding_window_view(values, width)[begins], dtype=np.float32)
+
+
+def _forward_maximum(values: Scores, reach: int) -> Scores:
+    """Largest of each value and the `reach - 1` after it in its row, by doubling: log2(reach) passes."""
+    largest = values.copy()
+    covered = 1
+    while covered < reach:
+        step = min(covered, reach - covered)
+        np.maximum(largest[:, :-step], largest[:, step:], out=largest[:, :-step])
+        covered += step
+    return largest
+
+
+def _chunks(sizes: IntArray, limit: int) -> list[IntArray]:
+    """Windows of like size, so that a table padded to the longest holds at most `CHUNK` numbers."""
+    order = np.argsort(-sizes, kind="stable")
+    chunks = []
+    begin = 0
+    while begin < len(order):
+        stop = begin + max(1, CHUNK // (int(sizes[order[begin]]) + limit))
+        chunks.append(order[begin:stop])
+        begin = stop
+    return chunks
+
+
+def _merge_windows(
+    begins: IntArray, scores: FloatArray, starts: IntArray, ends: IntArray
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """The best spans of every question from those of its windows, (windows, best) → (questions, best).
+
+    A span in the overlap of two windows is found in both: it counts once, with its better score.
+    """
+    windows = np.diff(np.append(begins, len(scores)))  # per question
+    merged = scores[begins], starts[begins], ends[begins]
+    several = np.flatnonzero(windows > 1)
+    if not len(several):
+        return merged
+    most, best = int(windows[several].max()), scores.shape[1]
+    member = begins[several, None] + np.minimum(np.arange(most), windows[several, None] - 1)
+    table = (len(several), most * best)
+    all_scores = scores[member].reshape(table)
+    all_starts, all_ends = starts[member].reshape(table), ends[member].reshape(table)
+    # by characters, then by score: repeats stand behind the best of their kind
+    order = np.lexsort((-all_scores, all_ends, all_starts), axis=1)
+    all_scores, all_starts, all_ends = (
+        np.take_along_axis(v, order, axis=1) for v in (all_scores, all_starts, all_ends)
+    )
+    again = (np.diff(all_starts, axis=1) == 0) & (np.diff(all_ends, axis=1) == 0)
+    all_scores[:, 1:][again] = -np.inf
+    kept = np.argsort(-all_scores, axis=1, kind="stable")[:, :best]
+    for whole, part in zip(merged, (all_scores, all_starts, all_ends), strict=True):
+        whole[several] = np.take_along_axis(part, kept, axis=1)
+    return merged

@@ -1,0 +1,67 @@
+"""Scores of labels and numbers, through scikit-learn and scipy."""
+
+import math
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from bertvision.errors import UnknownNameError
+from bertvision.tasks.examples import FloatArray, IntArray
+
+LABEL_METRICS = ("accuracy", "f1", "matthews")
+SCORE_METRICS = ("pearson", "spearman", "mse")
+
+
+def label_metrics(golds: IntArray, predictions: IntArray, *, classes: int, metrics: Sequence[str]) -> dict[str, float]:
+    """Metrics of class numbers.
+
+    Args:
+        golds: (rows,).
+        predictions: (rows,).
+        classes: how many classes the task has.
+        metrics: which of `LABEL_METRICS`; `f1` is that of class 1 for two classes, macro for more.
+    """
+    from sklearn.metrics import f1_score, matthews_corrcoef  # noqa: PLC0415 - takes seconds to import
+
+    values: dict[str, float] = {}
+    for metric in metrics:
+        match metric:
+            case "accuracy":
+                values[metric] = float((golds == predictions).mean())
+            case "f1" if classes == 2:
+                values[metric] = float(f1_score(golds, predictions, labels=[0, 1], pos_label=1, zero_division=0))
+            case "f1":
+                labels = np.arange(classes)
+                values[metric] = float(f1_score(golds, predictions, labels=labels, average="macro", zero_division=0))
+            case "matthews":
+                values[metric] = float(matthews_corrcoef(golds, predictions))
+            case _:
+                raise UnknownNameError("metric", metric, LABEL_METRICS)
+    return values
+
+
+def score_metrics(golds: FloatArray, predictions: FloatArray, *, metrics: Sequence[str]) -> dict[str, float]:
+    """Metrics of numbers: which of `SCORE_METRICS`; a correlation with a constant is not defined and gives NaN."""
+    from scipy.stats import ConstantInputWarning, NearConstantInputWarning, pearsonr, spearmanr  # noqa: PLC0415
+
+    values: dict[str, float] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConstantInputWarning)
+        warnings.simplefilter("ignore", NearConstantInputWarning)
+        for metric in metrics:
+            match metric:
+                case "pearson":
+                    values[metric] = float(pearsonr(golds, predictions).statistic) if len(golds) > 1 else math.nan
+                case "spearman":
+                    values[metric] = float(spearmanr(golds, predictions).statistic) if len(golds) > 1 else math.nan
+                case "mse":
+                    values[metric] = float(np.mean((golds - predictions) ** 2))
+                case _:
+                    raise UnknownNameError("metric", metric, SCORE_METRICS)
+    return values
+
+
+def confusion_matrix(golds: IntArray, predictions: IntArray, *, classes: int) -> IntArray:
+    """Counts, (gold classes, predicted classes)."""
+    return np.bincount(golds * classes + predictions, minlength=classes * classes).reshape(classes, classes)

@@ -1,0 +1,113 @@
+"""Predictions from files: SQuAD's JSON, GLUE's submission tables, or one answer per line."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from bertvision.errors import DataError
+from bertvision.tasks.examples import FloatArray, IntArray, target_array
+from bertvision.tasks.files import read_json, read_text
+from bertvision.tasks.tables import read_table
+from bertvision.tasks.task import Task
+from bertvision.tasks.texts import parse_target
+
+_VALUE_COLUMNS = ("prediction", "label", "score")
+_ID_COLUMNS = ("index", "id")
+
+
+def read_answers(path: Path) -> dict[str, str]:
+    """SQuAD predictions: a JSON object of answer texts by question id, "" for no answer.
+
+    Raises:
+        DataError: the file is something else.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise DataError(f'{path}: an object {{"question id": "answer"}} is expected, got {_kind(content)}.')
+    for key, value in content.items():
+        if not isinstance(value, str):
+            raise DataError(f"{path}: the answer to '{key}' is {_kind(value)}, text is expected (\"\" for no answer).")
+    return content
+
+
+def read_no_answer(path: Path) -> dict[str, float]:
+    """No-answer values: a JSON object of numbers by question id.
+
+    Raises:
+        DataError: the file is something else.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise DataError(f'{path}: an object {{"question id": number}} is expected, got {_kind(content)}.')
+    for key, value in content.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise DataError(f"{path}: the value of '{key}' is {value!r}, a finite number is expected.")
+    return {key: float(value) for key, value in content.items()}
+
+
+def read_targets(path: Path, task: Task, ids: Sequence[str]) -> IntArray | FloatArray:
+    """Predicted class numbers or scores in the order of the gold rows' ids.
+
+    The file is a JSON object by id, a JSON list, a table with columns such as `index` and `prediction`, or has one
+    prediction per line.
+
+    Raises:
+        DataError: the file is something else, or is not about these examples.
+    """
+    cells = _read_cells(path)
+    if isinstance(cells, list):
+        if len(cells) != len(ids):
+            raise DataError(f"{path} has {len(cells):,} predictions, the gold file {len(ids):,} rows. Same order?")
+        cells = dict(zip(ids, cells, strict=True))
+    missing = [key for key in ids if key not in cells]
+    if missing:
+        raise DataError(
+            f"{path}: {len(missing):,} of {len(ids):,} rows have no prediction, first id '{missing[0]}'. "
+            "Is it for another file?"
+        )
+    values = []
+    for key in ids:
+        try:
+            values.append(_parse(task, cells[key]))
+        except ValueError as problem:
+            raise DataError(f"{path}: prediction of id '{key}': {problem}.") from None
+    return target_array(task.kind, values)
+
+
+def _parse(task: Task, cell: object) -> float:
+    """A label's word, or its class number where the words are no numbers; a score, limits aside."""
+    word = str(cell).strip()
+    if task.kind == "labels" and word not in task.labels and word.isdigit() and int(word) < len(task.labels):
+        return int(word)
+    if task.kind == "scores":
+        value = float(word)
+        if not math.isfinite(value):
+            raise ValueError(f"score '{word}' is not finite")
+        return value
+    return parse_target(task, cell)
+
+
+def _read_cells(path: Path) -> list[object] | dict[str, object]:
+    name = path.name.removesuffix(".gz")
+    if name.endswith(".json"):
+        content = read_json(path)
+        if not isinstance(content, dict | list):
+            raise DataError(f"{path}: a list of predictions or an object by id is expected, got {_kind(content)}.")
+        return content
+    lines = read_text(path).rstrip().split("\n")
+    if name.endswith((".tsv", ".csv", ".jsonl", ".parquet")) and any(column in lines[0] for column in _VALUE_COLUMNS):
+        table = read_table(path, delimiter=None, quoting=None, header=True)
+        if table.bad:
+            raise DataError(f"{table.bad[0]}.")
+        value_at = next((table.index(column) for column in _VALUE_COLUMNS if column in table.columns), None)
+        if value_at is None:
+            raise DataError(f"{path}: a column called {' or '.join(_VALUE_COLUMNS)} is expected, got {table.columns}.")
+        id_at = next((table.index(column) for column in _ID_COLUMNS if column in table.columns), None)
+        if id_at is None:
+            return [cells[value_at] for _, cells in table.rows]
+        return {str(cells[id_at]): cells[value_at] for _, cells in table.rows}
+    return [line.strip() for line in lines]
+
+
+def _kind(value: object) -> str:
+    return {dict: "an object", list: "a list", str: "text", type(None): "null"}.get(type(value), f"{value!r}")

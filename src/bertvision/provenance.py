@@ -1,0 +1,54 @@
+"""Where a result comes from: commit, versions, hardware; attached to every artefact."""
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+_PACKAGES = ("bertvision", "numpy", "scikit-learn", "scipy", "tokenizers", "torch", "transformers")
+
+
+def provenance() -> dict[str, object]:
+    """Everything needed to say under which conditions a number was measured."""
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": _git("rev-parse", "HEAD"),
+        "dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+    }
+
+
+def _git(*words: str) -> str | None:
+    """What git says of the checkout this package runs from; None when it was installed from a wheel."""
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed words
+            ["git", *words],  # noqa: S607 - git is found on the path
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

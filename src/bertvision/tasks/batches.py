@@ -1,0 +1,71 @@
+"""Which rows go together: batches of like lengths, classes of equal weight, nested subsets."""
+
+import numpy as np
+
+from bertvision.errors import BertVisionError
+from bertvision.tasks.examples import IntArray
+
+POOL_BATCHES = 64
+"""Shuffled rows are sorted by length within pools of this many batches: little padding, still random."""
+
+
+def length_batches(
+    lengths: IntArray, size: int, *, seed: int | None = None, tokens: int | None = None
+) -> list[IntArray]:
+    """Batches of rows with like lengths, so that padding a batch to its longest row wastes little.
+
+    Args:
+        lengths: (rows,) tokens per row.
+        size: rows per batch; the last one may be smaller.
+        seed: shuffles rows and batches, for training; None puts the longest first, for inference.
+        tokens: most tokens in a batch, padding included; long rows then come in smaller batches.
+
+    Returns:
+        Row numbers; every row stands in exactly one batch.
+    """
+    if size < 1 or (tokens is not None and tokens < 1):
+        raise BertVisionError(f"a batch of {size} rows and {tokens} tokens was asked for; both must be at least 1.")
+    if seed is None:
+        return _cut(np.argsort(-lengths, kind="stable"), lengths, size, tokens)
+    random = np.random.default_rng(seed)
+    order = random.permutation(len(lengths))
+    batches = []
+    for begin in range(0, len(order), size * POOL_BATCHES):
+        pool = order[begin : begin + size * POOL_BATCHES]
+        batches += _cut(pool[np.argsort(-lengths[pool], kind="stable")], lengths, size, tokens)
+    return [batches[number] for number in random.permutation(len(batches))]
+
+
+def balanced_rows(classes: IntArray, seed: int, rows: int | None = None) -> IntArray:
+    """Rows drawn with replacement so that every class is drawn equally often on average.
+
+    Args:
+        classes: (rows,) class of each row.
+        seed: of the draw.
+        rows: how many to draw; None draws as many as there are.
+    """
+    _, number, counts = np.unique(classes, return_inverse=True, return_counts=True)
+    weights = 1.0 / (len(counts) * counts[number])
+    return np.random.default_rng(seed).choice(len(classes), size=rows or len(classes), p=weights)
+
+
+def subset_rows(rows: int, fraction: float, seed: int) -> IntArray:
+    """A random share of the rows, in ascending order; smaller shares of the same seed lie within larger ones."""
+    if not 0.0 < fraction <= 1.0:
+        raise BertVisionError(f"fraction is {fraction:g}, more than 0 and at most 1 is expected.")
+    kept = max(1, round(rows * fraction))
+    return np.sort(np.random.default_rng(seed).permutation(rows)[:kept])
+
+
+def _cut(order: IntArray, lengths: IntArray, size: int, tokens: int | None) -> list[IntArray]:
+    """Cut rows, longest first, into batches; the first row of a batch is the one it is padded to."""
+    if tokens is None:
+        return [order[begin : begin + size] for begin in range(0, len(order), size)]
+    batches = []
+    begin = 0
+    while begin < len(order):
+        longest = max(1, int(lengths[order[begin]]))
+        end = begin + max(1, min(size, tokens // longest))
+        batches.append(order[begin:end])
+        begin = end
+    return batches

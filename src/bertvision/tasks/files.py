@@ -1,0 +1,90 @@
+"""Bytes and text from plain or gzipped files; whatever is wrong with a file is said in one sentence."""
+
+import gzip
+import json
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
+
+from bertvision.errors import DataError
+
+SHOWN_PROBLEMS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that could not be read: where it stands and what is wrong with it."""
+
+    where: str
+    problem: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.where}: {self.problem}"
+
+
+def describe_bad_rows(rows: list[BadRow]) -> str:
+    """The first few bad rows, one per line, and how many more there are."""
+    lines = [f"  {row}" for row in rows[:SHOWN_PROBLEMS]]
+    if len(rows) > SHOWN_PROBLEMS:
+        lines.append(f"  … and {len(rows) - SHOWN_PROBLEMS:,} more")
+    return "\n".join(lines)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a plain or `.gz` file.
+
+    Raises:
+        DataError: the file is missing, a folder, unreadable, empty, or not the gzip file its name promises.
+    """
+    if path.is_dir():
+        raise DataError(f"{path} is a folder, a file is expected. Name one of the files in it.")
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist. Check the path.") from None
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{path} is not a whole gzip file ({error}). Copy or download it again.") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+    if not content.strip():
+        raise DataError(f"{path} is empty. A file with examples is expected.")
+    return content
+
+
+def read_text(path: Path) -> str:
+    """The content of a file as text, without a byte order mark.
+
+    Raises:
+        DataError: as `read_bytes`, or the file is not UTF-8.
+    """
+    content = read_bytes(path)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{path}:{line}: {describe_not_utf8(error)}") from None
+
+
+def describe_not_utf8(error: UnicodeDecodeError) -> str:
+    """What is wrong with bytes that are not UTF-8, and what to do."""
+    byte = error.object[error.start]
+    return f"not UTF-8 (byte 0x{byte:02x}). Convert the file, e.g. with: iconv -f latin1 -t utf-8"
+
+
+def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON holds anything; callers check what they take
+    """The content of a JSON file.
+
+    Raises:
+        DataError: as `read_text`, or the file is not JSON.
+    """
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}:{error.lineno}: not JSON ({error.msg}, column {error.colno}).") from None
+    except (RecursionError, ValueError) as error:  # nested too deeply, or a number of thousands of digits
+        raise DataError(f"{path}: not JSON that can be read ({error}).") from None

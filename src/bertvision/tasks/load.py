@@ -1,0 +1,135 @@
+"""load_task: a task's name and a place → its examples, with every row read or reported."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bertvision.errors import BertVisionError, DataError, UnknownNameError
+from bertvision.tasks.examples import Examples
+from bertvision.tasks.files import BadRow, describe_bad_rows
+from bertvision.tasks.glue import GLUE_TASKS
+from bertvision.tasks.hub import read_hub
+from bertvision.tasks.own import OWN, OwnColumns, own_task
+from bertvision.tasks.sentences import SENTENCE_TASKS
+from bertvision.tasks.sources import Found, find_builtin, find_local, find_own
+from bertvision.tasks.squad import SQUAD_TASKS, read_questions
+from bertvision.tasks.task import SquadLayout, TableLayout, Task
+from bertvision.tasks.texts import read_texts
+
+TASKS: dict[str, Task] = {task.name: task for task in (*SQUAD_TASKS, *GLUE_TASKS, *SENTENCE_TASKS)}
+"""Every task by name; the user's own is made on the spot by `own_task`."""
+
+BUILTIN, HUB = "builtin", "hub"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskData:
+    """A task with its examples.
+
+    Attributes:
+        task: what is asked.
+        splits: the examples of each split that is there.
+        bad: the rows of each split that were skipped.
+        notices: what the user should know: splits that are not there, unexpected sizes, skipped rows.
+    """
+
+    task: Task
+    splits: dict[str, Examples]
+    bad: dict[str, list[BadRow]]
+    notices: tuple[str, ...]
+
+
+def load_task(
+    name: str, *, data: str | Path | None = None, columns: OwnColumns | None = None, skip_bad: bool = False
+) -> TaskData:
+    """Load every split of a task.
+
+    Args:
+        name: a key of `TASKS`, or `own`.
+        data: a folder or file; `hub` or `hub:NAME`; `builtin`. None takes the built-in set.
+        columns: for `own`, which columns hold what.
+        skip_bad: leave unreadable rows out, with a notice, instead of raising.
+
+    Raises:
+        UnknownNameError: there is no such task.
+        DataError: the data are not there, or rows are bad and `skip_bad` is not set.
+
+    Example:
+        >>> from bertvision import load_task
+        >>> sentiment = load_task("sst5", data="builtin")
+        >>> sentiment.task.labels
+        ('0', '1', '2', '3', '4')
+    """
+    check_task_name(name)
+    if name != OWN and columns is not None and columns != OwnColumns():
+        raise BertVisionError(f"columns can be named for the task '{OWN}' only; the files of {name} have fixed ones.")
+    task, read, notices = _read(name, data, columns or OwnColumns())
+    bad = {split: rows for split, (_, rows) in read.items()}
+    _check_bad_rows(bad, notices, skip_bad=skip_bad)
+    splits = {split: examples for split, (examples, _) in read.items()}
+    for split, examples in splits.items():
+        if not len(examples):
+            raise DataError(f"{task.name} {split}: no readable row is left.\n{describe_bad_rows(bad[split])}")
+    if data not in (None, BUILTIN):
+        notices += _unexpected_sizes(task, splits)
+    return TaskData(task, splits, bad, tuple(notices))
+
+
+def check_task_name(name: str) -> None:
+    """Refuse a name that is no task's.
+
+    Raises:
+        UnknownNameError: the nearest name is in the message.
+    """
+    if name != OWN and name not in TASKS:
+        raise UnknownNameError("task", name, [*TASKS, OWN])
+
+
+Read = dict[str, tuple[Examples, list[BadRow]]]
+
+
+def _read(name: str, data: str | Path | None, columns: OwnColumns) -> tuple[Task, Read, list[str]]:
+    if name == OWN:
+        if data is None or str(data).partition(":")[0] in (BUILTIN, HUB):
+            raise BertVisionError(f"the task '{OWN}' needs --data FILE or --data DIR with your files.")
+        paths = find_own(Path(data))
+        task = own_task(paths, columns)
+        return task, _read_files(task, Found(task.layout, paths, {})), []
+    task = TASKS[name]
+    place, _, hub_path = str(data).partition(":")
+    if place == HUB:
+        return task, read_hub(task, hub_path or None), []
+    found = find_builtin(task) if data in (None, BUILTIN) else find_local(task, Path(str(data)))
+    notices = [f"{name} has no {split} split here (looked for {names[0]})." for split, names in found.missing.items()]
+    if data is None:
+        notices.append(f"{name}: the small built-in set is used; --data DIR takes yours, --data hub the hub's.")
+    return task, _read_files(task, found), notices
+
+
+def _read_files(task: Task, found: Found) -> Read:
+    read: Read = {}
+    for split, path in found.paths.items():
+        match found.layout:
+            case SquadLayout():
+                read[split] = read_questions(found.layout, path)
+            case TableLayout():
+                read[split] = read_texts(replace(task, layout=found.layout), found.layout, path)
+    return read
+
+
+def _check_bad_rows(bad: dict[str, list[BadRow]], notices: list[str], *, skip_bad: bool) -> None:
+    rows = [row for split_rows in bad.values() for row in split_rows]
+    if rows and not skip_bad:
+        raise DataError(
+            f"{len(rows):,} bad row{'s' if len(rows) > 1 else ''}:\n{describe_bad_rows(rows)}\n"
+            "Mend the file, or leave such rows out with --skip-bad."
+        )
+    if rows:
+        notices.append(f"{len(rows):,} bad row{'s' if len(rows) > 1 else ''} skipped:\n{describe_bad_rows(rows)}")
+
+
+def _unexpected_sizes(task: Task, splits: dict[str, Examples]) -> list[str]:
+    return [
+        f"{task.name} {split} has {len(examples):,} rows here; the official file has {task.rows[split]:,}."
+        for split, examples in splits.items()
+        if split in task.rows and len(examples) != task.rows[split]
+    ]

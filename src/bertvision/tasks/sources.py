@@ -1,0 +1,117 @@
+"""Where a task's data are: a local folder in the official layout, a single file, or the built-in sets."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertvision.errors import DataError
+from bertvision.tasks.tables import TABLE_FORMATS
+from bertvision.tasks.task import SquadLayout, TableLayout, Task
+
+BUILTIN_FOLDER = Path(__file__).parent / "builtin"
+BUILTIN_LAYOUT: dict[str, SquadLayout | TableLayout] = {
+    "qa": SquadLayout(),
+    "sentiment2": TableLayout(text="text", label="label"),
+    "sentiment5": TableLayout(text="text", label="label"),
+    "paraphrase": TableLayout(text="text", pair="text_pair", label="label"),
+    "similarity": TableLayout(text="text", pair="text_pair", label="score"),
+}
+"""How the files of each built-in set are read, by folder."""
+
+_OWN_SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The files of a task.
+
+    Attributes:
+        layout: how they are read.
+        paths: the file of each split that is there.
+        missing: for each split that is not there, the file names that were looked for.
+    """
+
+    layout: SquadLayout | TableLayout
+    paths: dict[str, Path]
+    missing: dict[str, tuple[str, ...]]
+
+
+def find_builtin(task: Task) -> Found:
+    """The files of the built-in set that has the task's form.
+
+    Raises:
+        DataError: there is none.
+    """
+    if task.builtin is None:
+        raise DataError(f"there is no built-in set for {task.name}. Name a folder: {describe_files(task)}")
+    folder = BUILTIN_FOLDER / task.builtin
+    suffix = ".json" if task.builtin == "qa" else ".tsv"
+    return Found(BUILTIN_LAYOUT[task.builtin], {split: folder / f"{split}{suffix}" for split in ("train", "dev")}, {})
+
+
+def find_local(task: Task, data: Path) -> Found:
+    """The files of a task in a folder with the official names, or the one file that `data` is.
+
+    Raises:
+        DataError: nothing is there; the message lists the names that were looked for.
+    """
+    if data.is_file():
+        return Found(task.layout, {split_of(data, task): data}, {})
+    if not data.exists():
+        raise DataError(f"{data} does not exist. Expected: {describe_files(task)}")
+    for folder in (data, *(data / name for name in task.folders), *(data / "glue" / name for name in task.folders)):
+        paths = {}
+        for split, names in task.files.items():
+            candidates = [folder / (name + ending) for name in names for ending in ("", ".gz")]
+            path = next((path for path in candidates if path.is_file()), None)
+            if path is not None:
+                paths[split] = path
+        if paths:
+            return Found(
+                task.layout, paths, {split: names for split, names in task.files.items() if split not in paths}
+            )
+    raise DataError(f"{data} holds no file of {task.name}. Expected: {describe_files(task)}")
+
+
+def find_own(data: Path) -> dict[str, Path]:
+    """The user's own files: one file, or a folder with train, dev (valid, validation) and test files.
+
+    Raises:
+        DataError: nothing is there, or two files could be the same split.
+    """
+    if data.is_file():
+        return {split_of(data, None): data}
+    if not data.is_dir():
+        raise DataError(f"{data} does not exist. A file, or a folder with train and dev files, is expected.")
+    files = [path for path in sorted(data.iterdir()) if path.name.removesuffix(".gz").endswith(TABLE_FORMATS)]
+    paths = {}
+    for split, stems in _OWN_SPLITS.items():
+        matches = [path for path in files if path.name.split(".", 1)[0].lower() in stems]
+        if len(matches) > 1:
+            raise DataError(f"{data}: {' and '.join(p.name for p in matches)} could both be {split}. Leave one there.")
+        if matches:
+            paths[split] = matches[0]
+    if not paths:
+        raise DataError(
+            f"{data} holds no file called train, dev or test with one of the endings {', '.join(TABLE_FORMATS)}."
+        )
+    return paths
+
+
+def split_of(path: Path, task: Task | None) -> str:
+    """The split a single file stands for, by its name; `train` when the name does not tell."""
+    name = path.name.removesuffix(".gz")
+    for split, names in task.files.items() if task else ():
+        if name in names:
+            return split
+    stem = name.split(".", 1)[0].lower()
+    for split in ("dev", "test"):
+        if any(word in stem for word in _OWN_SPLITS[split]):
+            return split
+    return "train"
+
+
+def describe_files(task: Task) -> str:
+    """Which files the task needs, and where, for messages."""
+    folder = task.folders[0] if task.folders else task.name
+    names = ", ".join(f"{folder}/{names[0]}" for names in task.files.values())
+    return f"--data DIR with {names} (plain or .gz)."

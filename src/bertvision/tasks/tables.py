@@ -1,0 +1,205 @@
+"""Rows and columns from TSV, CSV, JSON, JSONL and Parquet files; every row is read or reported."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bertvision.errors import DataError, MissingExtraError, UnknownNameError
+from bertvision.tasks.files import BadRow, describe_not_utf8, read_bytes, read_json, read_text
+
+DELIMITERS = ("\t", ",", ";", "|")
+TABLE_FORMATS = (".tsv", ".csv", ".json", ".jsonl", ".parquet")
+SAMPLE_ROWS = 50
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A file's rows, each with the line it starts at, and the rows that could not be split into columns.
+
+    Attributes:
+        path: the file.
+        columns: column names; numbers from "0" on where the file has no header.
+        rows: (line, cells); every row has as many cells as there are columns.
+        bad: rows that were not readable as such.
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    rows: list[tuple[int, Sequence[object]]]
+    bad: list[BadRow]
+
+    def index(self, column: str | int) -> int:
+        """Position of a column given by name or number.
+
+        Raises:
+            DataError: there is no such column; the message lists those there are.
+        """
+        if isinstance(column, int) and column < len(self.columns):
+            return column
+        if column in self.columns:
+            return self.columns.index(str(column))
+        raise DataError(f"{self.path}: {UnknownNameError('column', str(column), self.columns)}")
+
+    def where(self, line: int) -> str:
+        """`file:line`."""
+        return f"{self.path}:{line}"
+
+
+def format_of(path: Path) -> str:
+    """The file's format by its ending, `.gz` left aside: one of `TABLE_FORMATS`.
+
+    Raises:
+        DataError: the ending is none that we read.
+    """
+    suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
+    ending = suffixes[-1].lower() if suffixes else ""
+    if ending == ".txt":
+        return ".tsv"
+    if ending not in TABLE_FORMATS:
+        raise DataError(
+            f"{path}: files of this kind are not read. Expected one of {', '.join(TABLE_FORMATS)} (or .gz)."
+        )
+    return ending
+
+
+def read_table(path: Path, *, delimiter: str | None, quoting: bool | None, header: bool) -> Table:
+    """Read a file of any of the `TABLE_FORMATS`; `delimiter` and `quoting` of None are detected."""
+    match format_of(path):
+        case ".json":
+            return _from_objects(path, enumerate(_list_of_objects(path), start=1), [])
+        case ".jsonl":
+            return _read_jsonl(path)
+        case ".parquet":
+            return _read_parquet(path)
+        case _:
+            if delimiter is not None and quoting is False:
+                return _read_plain(path, delimiter, header=header)
+            text = read_text(path)
+            delimiter, quoting = _detect(text, path, delimiter=delimiter, quoting=quoting)
+            if quoting:
+                return _read_quoted(path, text, delimiter, header=header)
+            return _read_plain(path, delimiter, header=header)
+
+
+def _read_plain(path: Path, delimiter: str, *, header: bool) -> Table:
+    """Split at every delimiter and line feed: quote characters are text, as in GLUE's files."""
+    content = read_bytes(path).removeprefix(BYTE_ORDER_MARK).rstrip(b"\r\n")
+    lines: list[tuple[int, Sequence[object]]] = []
+    bad = []
+    # str.splitlines would also split at the form feeds and Unicode separators that stand inside texts
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        try:
+            lines.append((number, line.removesuffix(b"\r").decode("utf-8").split(delimiter)))
+        except UnicodeDecodeError as error:
+            bad.append(BadRow(f"{path}:{number}", describe_not_utf8(error)))
+    return _with_columns(path, lines, bad, header=header)
+
+
+def _read_quoted(path: Path, text: str, delimiter: str, *, header: bool) -> Table:
+    """The usual CSV rules: a quoted cell may hold delimiters, line feeds and doubled quotes."""
+    csv.field_size_limit(sys.maxsize)  # a cell may hold a whole document
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    lines: list[tuple[int, Sequence[object]]] = []
+    line = 1
+    try:
+        for cells in reader:
+            lines.append((line, cells))
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"{path}:{line}: broken quoting ({error}). If quote characters are plain text here: --quoting none"
+        ) from None
+    while lines and not lines[-1][1]:
+        lines.pop()
+    return _with_columns(path, lines, [], header=header)
+
+
+def _with_columns(path: Path, lines: list[tuple[int, Sequence[object]]], bad: list[BadRow], *, header: bool) -> Table:
+    if not lines:
+        raise DataError(f"{path} has no readable line.\n" + "\n".join(f"  {row}" for row in bad[:1]))
+    first = lines[0][1]
+    columns = tuple(str(cell) for cell in first) if header else tuple(str(i) for i in range(len(first)))
+    rows = []
+    for number, cells in lines[1:] if header else lines:
+        if len(cells) == len(columns):
+            rows.append((number, cells))
+        else:
+            problem = f"{len(cells)} columns, expected {len(columns)}" if any(cells) else "an empty line"
+            bad.append(BadRow(f"{path}:{number}", problem))
+    return Table(path, columns, rows, bad)
+
+
+def _detect(text: str, path: Path, *, delimiter: str | None, quoting: bool | None) -> tuple[str, bool]:
+    """The delimiter and quoting under which the first rows have the most columns, all the same number."""
+    sample = "\n".join(text.split("\n", SAMPLE_ROWS)[:SAMPLE_ROWS])
+    usual = "\t" if format_of(path) == ".tsv" else ","
+    delimiters = (delimiter,) if delimiter else (usual, *(d for d in DELIMITERS if d != usual))
+    choices = [(d, q) for d in delimiters for q in ((True, False) if quoting is None else (quoting,))]
+
+    def regular_columns(choice: tuple[str, bool]) -> int:
+        style: Literal[0, 3] = csv.QUOTE_MINIMAL if choice[1] else csv.QUOTE_NONE
+        widths = []
+        try:
+            for cells in csv.reader(io.StringIO(sample, newline=""), delimiter=choice[0], quoting=style, strict=True):
+                widths.append(len(cells))  # noqa: PERF401 - the rows before a broken one still count
+        except csv.Error:
+            # the sample may end inside a quoted cell; the rows before it still speak for the choice
+            pass
+        widths = [width for width in widths if width]
+        return widths[0] if widths and widths.count(widths[0]) >= 0.9 * len(widths) else 0
+
+    return max(choices, key=regular_columns)  # the first of equals: the usual delimiter, with quoting
+
+
+def _list_of_objects(path: Path) -> list[object]:
+    content = read_json(path)
+    if isinstance(content, dict) and isinstance(content.get("data"), list):
+        content = content["data"]
+    if not isinstance(content, list):
+        raise DataError(f"{path}: a list of objects is expected, got {type(content).__name__}.")
+    return content
+
+
+def _read_jsonl(path: Path) -> Table:
+    rows: list[tuple[int, object]] = []
+    bad = []
+    for number, line in enumerate(read_text(path).rstrip().split("\n"), start=1):
+        try:
+            rows.append((number, json.loads(line)))
+        except (ValueError, RecursionError) as error:
+            bad.append(BadRow(f"{path}:{number}", f"not JSON ({error})"))
+    return _from_objects(path, rows, bad)
+
+
+def _from_objects(path: Path, objects: Iterable[tuple[int, object]], bad: list[BadRow]) -> Table:
+    rows: list[tuple[int, dict[str, object]]] = []
+    for number, value in objects:
+        if isinstance(value, dict):
+            rows.append((number, value))
+        else:
+            bad.append(BadRow(f"{path}:{number}", f"an object is expected, got {type(value).__name__}"))
+    columns = tuple(dict.fromkeys(key for _, row in rows for key in row))
+    if not columns:
+        raise DataError(f"{path} has no object with columns.\n" + "\n".join(f"  {row}" for row in bad[:1]))
+    return Table(path, columns, [(number, [row.get(name) for name in columns]) for number, row in rows], bad)
+
+
+def _read_parquet(path: Path) -> Table:
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra: only those who read Parquet need it
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtraError(f"reading {path}", "pyarrow", "data") from None
+    try:
+        content = parquet.read_table(io.BytesIO(read_bytes(path)))
+    except pa.ArrowException as error:
+        raise DataError(f"{path}: not a Parquet file ({error}).") from None
+    columns = tuple(content.column_names)
+    cells = zip(*(content.column(name).to_pylist() for name in columns), strict=True)
+    return Table(path, columns, list(enumerate(cells, start=1)), [])

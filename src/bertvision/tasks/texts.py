@@ -1,0 +1,108 @@
+"""A table's rows as texts with labels or scores."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+from bertvision.tasks.examples import Texts, target_array
+from bertvision.tasks.files import BadRow
+from bertvision.tasks.tables import Table, read_table
+from bertvision.tasks.task import TableLayout, Task
+
+
+def read_texts(task: Task, layout: TableLayout, path: Path) -> tuple[Texts, list[BadRow]]:
+    """The rows of a file, and those that could not be read."""
+    table = read_table(path, delimiter=layout.delimiter, quoting=layout.quoting, header=layout.header)
+    return texts_from_table(task, layout, table)
+
+
+def texts_from_table(task: Task, layout: TableLayout, table: Table) -> tuple[Texts, list[BadRow]]:
+    """The rows of a table, and those whose cells are not what the task asks for."""
+    text_at = table.index(layout.text)
+    pair_at = None if layout.pair is None else table.index(layout.pair)
+    label_at = table.index(layout.label)
+    id_at = None if layout.id is None else table.index(layout.id)
+
+    ids: dict[str, int] = {}  # id → line, in order
+    texts, pairs, targets = [], [], []
+    bad = list(table.bad)
+    for number, (line, cells) in enumerate(table.rows):
+        try:
+            text, pair = _texts(cells[text_at], "" if pair_at is None else cells[pair_at], layout)
+            target = parse_target(task, cells[label_at])
+            key = _new_id(number if id_at is None else cells[id_at], ids)
+        except ValueError as problem:
+            bad.append(BadRow(table.where(line), str(problem)))
+            continue
+        ids[key] = line
+        texts.append(text)
+        pairs.append(pair)
+        targets.append(target)
+    return Texts(
+        ids=list(ids),
+        texts=texts,
+        pairs=None if pair_at is None else pairs,
+        targets=target_array(task.kind, targets),
+    ), bad
+
+
+def parse_target(task: Task, cell: object) -> float:
+    """A cell as class number or score.
+
+    Raises:
+        ValueError: the cell is no label of the task, or no score within its limits.
+    """
+    return _parse_label(cell, task.labels) if task.kind == "labels" else _parse_score(cell, task.limits)
+
+
+def label_word(cell: object) -> str:
+    """A label as its word; whole numbers written as 1.0 are 1, as some files have them.
+
+    Raises:
+        ValueError: there is no label.
+    """
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
+        raise ValueError("the label is empty")
+    if isinstance(cell, bool):
+        return str(int(cell))
+    word = str(cell).strip()
+    if word.endswith(".0") and word[:-2].lstrip("-").isdigit():
+        return word[:-2]
+    return word
+
+
+def _parse_label(cell: object, labels: tuple[str, ...]) -> int:
+    word = label_word(cell)
+    if word not in labels:
+        raise ValueError(f"label '{word}' is not one of {', '.join(labels)}")
+    return labels.index(word)
+
+
+def _parse_score(cell: object, limits: tuple[float, float] | None) -> float:
+    try:
+        score = float(str(cell))
+    except ValueError:
+        raise ValueError(f"score '{cell}' is not a number") from None
+    if not math.isfinite(score):
+        raise ValueError(f"score '{cell}' is not finite")
+    if limits is not None and not limits[0] <= score <= limits[1]:
+        raise ValueError(f"score {score:g} is outside {limits[0]:g} to {limits[1]:g}")
+    return score
+
+
+def _texts(text: object, pair: object, layout: TableLayout) -> tuple[str, str]:
+    for cell, column in ((text, layout.text), (pair, layout.pair)):
+        if cell is None:
+            raise ValueError(f"column '{column}' is missing")
+        if not isinstance(cell, str):
+            raise ValueError(f"column '{column}' holds {type(cell).__name__}, text is expected")  # noqa: TRY004 - a bad row
+    if not str(text).strip() and not str(pair).strip():
+        raise ValueError("the text is empty")
+    return str(text), str(pair)
+
+
+def _new_id(cell: object, seen: Mapping[str, int]) -> str:
+    key = str(cell)
+    if key in seen:
+        raise ValueError(f"id '{key}' stands at line {seen[key]} already")
+    return key

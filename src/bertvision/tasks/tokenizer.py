@@ -1,0 +1,138 @@
+"""Texts → tokens, each text once, with the special tokens kept apart so that windows can be put together later."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Encoding, Tokenizer
+
+from bertvision.errors import BertVisionError
+from bertvision.pretrained import BUILTIN_ENCODER, locate_encoder
+from bertvision.tasks.examples import IntArray
+
+_UNLIMITED = 10**6  # transformers writes 1e30 where a tokenizer knows no limit
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTexts:
+    """The tokens of many texts end to end.
+
+    Attributes:
+        ids: (tokens,) vocabulary numbers.
+        offsets: (tokens, 2) first character and the one after the last, inside the token's own text.
+        bounds: (texts + 1,) text i has the tokens bounds[i] to bounds[i + 1].
+    """
+
+    ids: NDArray[np.int32]
+    offsets: NDArray[np.int32]
+    bounds: IntArray
+
+    @property
+    def lengths(self) -> IntArray:
+        """Tokens per text, (texts,)."""
+        return np.diff(self.bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """Special tokens that stand at one place, with their segment numbers."""
+
+    ids: tuple[int, ...]
+    types: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What a tokenizer puts around one text or between two, and the segment number of each text."""
+
+    before: Special
+    between: Special
+    after: Special
+    types: tuple[int, ...]
+
+    @property
+    def specials(self) -> int:
+        """How many special tokens it adds."""
+        return len(self.before) + len(self.between) + len(self.after)
+
+
+class TextTokenizer:
+    """A fast tokenizer that gives bare tokens and tells how to put them together.
+
+    Attributes:
+        single: what stands around one text.
+        pair: what stands around and between two texts.
+        limit: the longest sequence the encoder takes; None where it is not known.
+    """
+
+    def __init__(self, backend: Tokenizer, *, limit: int | None) -> None:
+        self._backend = Tokenizer.from_str(backend.to_str())  # a copy: the settings below are ours alone
+        self._backend.no_truncation()  # files of sentence encoders carry a limit of 128 tokens and padding to it
+        self._backend.no_padding()
+        self.limit = limit
+        self.single = _template(self._backend.encode("a"))
+        self.pair = _template(self._backend.encode("a", "a"))
+
+    @classmethod
+    def load(cls, encoder: str = BUILTIN_ENCODER) -> Self:
+        """The tokenizer of an encoder: the built-in one, a local folder's, or one from the hub.
+
+        Raises:
+            BertVisionError: there is none, or it has no fast version (fast ones tell where tokens stand in the text).
+        """
+        place = locate_encoder(encoder)
+        if encoder == BUILTIN_ENCODER:  # read by itself: no half-gigabyte import for a tokenizer
+            return cls(Tokenizer.from_file(str(Path(place) / "tokenizer.json")), limit=512)
+        from transformers import AutoTokenizer  # noqa: PLC0415 - imports torch, which takes seconds
+
+        try:
+            loaded = AutoTokenizer.from_pretrained(place)
+        except (OSError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise BertVisionError(
+                f"no tokenizer for encoder '{encoder}' ({reason}). "
+                f"Expected a folder with tokenizer.json, a name on the hub, or '{BUILTIN_ENCODER}'."
+            ) from None
+        if not loaded.is_fast:
+            raise BertVisionError(f"encoder '{encoder}' has no fast tokenizer, which offsets need. Take another.")
+        limit = loaded.model_max_length
+        return cls(loaded.backend_tokenizer, limit=limit if limit < _UNLIMITED else None)
+
+    def encode(self, texts: Sequence[str]) -> TokenTexts:
+        """The bare tokens of every text, (texts,), no special ones."""
+        encodings = self._backend.encode_batch(list(texts), add_special_tokens=False)
+        bounds = np.zeros(len(encodings) + 1, dtype=np.int64)
+        np.cumsum([len(encoding) for encoding in encodings], out=bounds[1:])
+        total = int(bounds[-1])
+        ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int32, count=total)
+        pairs = chain.from_iterable(encoding.offsets for encoding in encodings)
+        offsets = np.fromiter(chain.from_iterable(pairs), np.int32, count=2 * total).reshape(total, 2)
+        return TokenTexts(ids, offsets, bounds)
+
+    def pieces(self, texts: Sequence[str]) -> list[list[str]]:
+        """The word pieces of every text as strings."""
+        return [encoding.tokens for encoding in self._backend.encode_batch(list(texts), add_special_tokens=False)]
+
+
+def _template(encoding: Encoding) -> Template:
+    """Read the special tokens off an encoded probe of one-letter texts."""
+    groups: list[list[tuple[int, int]]] = [[]]
+    types = []
+    text: int | None = None
+    for token, kind, sequence in zip(encoding.ids, encoding.type_ids, encoding.sequence_ids, strict=True):
+        if sequence is None:
+            groups[-1].append((token, kind))
+        elif sequence != text:  # a text begins: the specials after it are another group
+            text = sequence
+            types.append(kind)
+            groups.append([])
+    specials = [Special(tuple(t for t, _ in group), tuple(k for _, k in group)) for group in groups]
+    between = specials[1] if len(types) == 2 else Special((), ())
+    return Template(specials[0], between, specials[-1], tuple(types))

@@ -1,0 +1,275 @@
+"""Text → token windows with character offsets: each text is tokenised once, windows are put together in numpy."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertvision.errors import BertVisionError
+from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions, Texts
+from bertvision.tasks.task import Task
+from bertvision.tasks.tokenizer import Special, TextTokenizer, TokenTexts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowOptions:
+    """How long texts become token windows."""
+
+    length: int = 384
+    """Most tokens in a window, special tokens included."""
+
+    stride: int = 128
+    """Tokens that two neighbouring windows of a context share."""
+
+    question: int = 64
+    """Most tokens of a question; longer ones are cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Token windows end to end, without padding.
+
+    Attributes:
+        ids: (tokens,) vocabulary numbers, special tokens included.
+        types: (tokens,) segment numbers.
+        bounds: (windows + 1,) window w has the tokens bounds[w] to bounds[w + 1].
+        example: (windows,) the example each window was cut from; windows of one example stand together.
+        targets: what to learn: (windows, 2) first and last token of the answer, 0 and 0 where the window has none;
+            or (windows,) class numbers or scores.
+        context: (windows, 2) where the context's tokens begin and end inside the window; single texts count as context.
+        context_token: (windows,) row of `offsets` that belongs to the window's first context token.
+        offsets: (context tokens, 2) characters of every token of every context.
+        truncated: how many examples lost tokens: cut questions, or texts too long for one window.
+    """
+
+    ids: NDArray[np.int32]
+    types: NDArray[np.uint8]
+    bounds: IntArray
+    example: IntArray
+    targets: IntArray | FloatArray
+    context: IntArray
+    context_token: IntArray
+    offsets: NDArray[np.int32]
+    truncated: int
+
+    def __len__(self) -> int:
+        return len(self.example)
+
+    @property
+    def lengths(self) -> IntArray:
+        """Tokens per window, (windows,)."""
+        return np.diff(self.bounds)
+
+    def characters(self, window: IntArray, first: IntArray, last: IntArray) -> tuple[IntArray, IntArray]:
+        """Where token spans stand in their contexts: first character, and the one after the last.
+
+        Args:
+            window: (spans,) window numbers.
+            first: (spans,) first token of each span, counted inside its window.
+            last: (spans,) last token of each span.
+        """
+        base = self.context_token[window] - self.context[window, 0]
+        starts = self.offsets[base + first, 0].astype(np.int64)
+        return starts, self.offsets[base + last, 1].astype(np.int64)
+
+
+def build_windows(
+    task: Task, examples: Examples, tokenizer: TextTokenizer, options: WindowOptions | None = None
+) -> Windows:
+    """Cut a split into token windows with their targets.
+
+    Contexts of questions that are too long give several windows; other texts are cut to one.
+
+    Raises:
+        BertVisionError: the options leave no room for a context, or exceed what the encoder takes.
+    """
+    options = options or WindowOptions()
+    if tokenizer.limit is not None and options.length > tokenizer.limit:
+        raise BertVisionError(
+            f"window length {options.length} exceeds the {tokenizer.limit} tokens this encoder takes. "
+            f"Use --length {tokenizer.limit} or less."
+        )
+    if isinstance(examples, Questions):
+        return _question_windows(task, examples, tokenizer, options)
+    if examples.pairs is None:
+        return _text_windows(examples, tokenizer, options)
+    return _pair_windows(examples, examples.pairs, tokenizer, options)
+
+
+def _question_windows(task: Task, examples: Questions, tokenizer: TextTokenizer, options: WindowOptions) -> Windows:
+    template = tokenizer.pair
+    smallest_room = options.length - template.specials - options.question
+    if min(options.question, options.stride + 1) < 1 or smallest_room <= options.stride:
+        raise BertVisionError(
+            f"windows of {options.length} tokens leave {max(smallest_room, 0)} for the context after a question of "
+            f"{options.question}; the stride is {options.stride} and must be smaller. Use a larger --length."
+        )
+    questions = tokenizer.encode(examples.questions)
+    contexts = tokenizer.encode(examples.contexts)
+    question_length = np.minimum(questions.lengths, options.question)
+    context_length = contexts.lengths[examples.context_index]
+    room = options.length - template.specials - question_length
+    step = room - options.stride
+    windows = 1 + np.maximum(0, -(-(context_length - room) // step))  # windows per question, (questions,)
+
+    example = np.repeat(np.arange(len(examples)), windows)
+    nth = np.arange(len(example)) - np.repeat(np.cumsum(windows) - windows, windows)
+    begin = nth * step[example]  # first context token of the window, counted inside its context
+    end = np.minimum(begin + room[example], context_length[example])
+    context_token = contexts.bounds[examples.context_index][example] + begin
+    ids, types, bounds = _assemble(
+        [
+            template.before,
+            (questions, template.types[0], questions.bounds[example], question_length[example]),
+            template.between,
+            (contexts, template.types[1], context_token, end - begin),
+            template.after,
+        ],
+        len(example),
+    )
+    prefix = len(template.before) + len(template.between) + question_length[example]
+    first, last = _answer_tokens(examples, contexts)
+    inside = (first[example] >= begin) & (last[example] < end) & (last >= first)[example]
+    spans = np.stack([first[example], last[example]], axis=1) - begin[:, None] + prefix[:, None]
+    targets = np.where(inside[:, None], spans, 0)
+    return Windows(
+        ids=ids,
+        types=types,
+        bounds=bounds,
+        example=example,
+        targets=targets if task.kind == "spans" else inside.astype(np.int64),
+        context=np.stack([prefix, prefix + end - begin], axis=1),
+        context_token=context_token,
+        offsets=contexts.offsets,
+        truncated=int((questions.lengths > options.question).sum()),
+    )
+
+
+def _answer_tokens(examples: Questions, contexts: TokenTexts) -> tuple[IntArray, IntArray]:
+    """First and last context token that the first gold answer touches, (questions,); first > last without one.
+
+    Characters are numbered through all contexts, so that one sorted search finds every answer's tokens.
+    """
+    sizes = np.fromiter((len(text) + 1 for text in examples.contexts), np.int64, count=len(examples.contexts))
+    base = np.cumsum(sizes) - sizes  # number of each context's first character
+    token_base = np.repeat(base, contexts.lengths)
+    answers = [answers[0] if answers else None for answers in examples.answers]
+    answerable = examples.answerable
+    starts = np.array([a.end - len(a.text.lstrip()) if a else 0 for a in answers], dtype=np.int64)
+    ends = np.array([a.start + len(a.text.rstrip()) if a else 0 for a in answers], dtype=np.int64)
+    context_base = base[examples.context_index]
+    first = np.searchsorted(contexts.offsets[:, 1] + token_base, starts + context_base, side="right")
+    last = np.searchsorted(contexts.offsets[:, 0] + token_base, ends + context_base, side="left") - 1
+    first -= contexts.bounds[examples.context_index]
+    last -= contexts.bounds[examples.context_index]
+    return np.where(answerable, first, 1), np.where(answerable, last, 0)
+
+
+def _text_windows(examples: Texts, tokenizer: TextTokenizer, options: WindowOptions) -> Windows:
+    template = tokenizer.single
+    tokens, number = _encode_unique(tokenizer, examples.texts)
+    room = options.length - template.specials
+    _check_room(room, options)
+    lengths = tokens.lengths[number]
+    kept = np.minimum(lengths, room)
+    text_token = tokens.bounds[number]
+    ids, types, bounds = _assemble(
+        [template.before, (tokens, template.types[0], text_token, kept), template.after], len(examples)
+    )
+    prefix = np.full(len(examples), len(template.before))
+    return Windows(
+        ids=ids,
+        types=types,
+        bounds=bounds,
+        example=np.arange(len(examples)),
+        targets=examples.targets,
+        context=np.stack([prefix, prefix + kept], axis=1),
+        context_token=text_token,
+        offsets=tokens.offsets,
+        truncated=int((lengths > room).sum()),
+    )
+
+
+def _pair_windows(examples: Texts, pairs: list[str], tokenizer: TextTokenizer, options: WindowOptions) -> Windows:
+    template = tokenizer.pair
+    tokens, number = _encode_unique(tokenizer, [*examples.texts, *pairs])
+    room = options.length - template.specials
+    _check_room(room, options)
+    first, second = number[: len(examples)], number[len(examples) :]
+    lengths = tokens.lengths[first], tokens.lengths[second]
+    kept_first, kept_second = _fit_pair(*lengths, room)
+    second_token = tokens.bounds[second]
+    ids, types, bounds = _assemble(
+        [
+            template.before,
+            (tokens, template.types[0], tokens.bounds[first], kept_first),
+            template.between,
+            (tokens, template.types[1], second_token, kept_second),
+            template.after,
+        ],
+        len(examples),
+    )
+    prefix = len(template.before) + len(template.between) + kept_first
+    return Windows(
+        ids=ids,
+        types=types,
+        bounds=bounds,
+        example=np.arange(len(examples)),
+        targets=examples.targets,
+        context=np.stack([prefix, prefix + kept_second], axis=1),
+        context_token=second_token,
+        offsets=tokens.offsets,
+        truncated=int((lengths[0] + lengths[1] > room).sum()),
+    )
+
+
+def _check_room(room: int, options: WindowOptions) -> None:
+    if room < 1:
+        raise BertVisionError(f"windows of {options.length} tokens leave no room for text. Use a larger --length.")
+
+
+def _fit_pair(first: IntArray, second: IntArray, room: int) -> tuple[IntArray, IntArray]:
+    """Lengths of two texts cut to share `room` tokens: the longer one gives way first, as in `longest_first`."""
+    short, long = np.minimum(first, second), np.maximum(first, second)
+    kept_long = np.minimum(long, np.maximum(short, room - short))
+    both_cut = short + kept_long > room
+    kept_short = np.where(both_cut, room // 2, short)
+    kept_long = np.where(both_cut, room - room // 2, kept_long)
+    swapped = first > second
+    return np.where(swapped, kept_long, kept_short), np.where(swapped, kept_short, kept_long)
+
+
+def _encode_unique(tokenizer: TextTokenizer, texts: list[str]) -> tuple[TokenTexts, IntArray]:
+    """Tokens of every different text, and which of them each text is."""
+    numbers: dict[str, int] = {}
+    which = np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), np.int64, count=len(texts))
+    return tokenizer.encode(list(numbers)), which
+
+
+Piece = Special | tuple[TokenTexts, int, IntArray, IntArray]
+"""Special tokens, the same in every window; or tokens of texts with their segment, first tokens and lengths."""
+
+
+def _assemble(pieces: list[Piece], windows: int) -> tuple[NDArray[np.int32], NDArray[np.uint8], IntArray]:
+    """Put every window's pieces one after the other: ids, segment numbers and window bounds."""
+    ids: list[NDArray[np.int32]] = []  # all tokens that pieces point into, end to end
+    types: list[NDArray[np.uint8]] = []
+    starts = np.empty((windows, len(pieces)), dtype=np.int64)  # where in `ids` each piece of each window begins
+    lengths = np.empty_like(starts)
+    base = 0
+    for column, piece in enumerate(pieces):
+        match piece:
+            case Special():
+                ids.append(np.array(piece.ids, dtype=np.int32))
+                types.append(np.array(piece.types, dtype=np.uint8))
+                starts[:, column], lengths[:, column] = base, len(piece)
+            case (tokens, segment, first, length):
+                ids.append(tokens.ids)
+                types.append(np.full(len(tokens.ids), segment, dtype=np.uint8))
+                starts[:, column], lengths[:, column] = base + first, length
+        base += len(ids[-1])
+    flat_starts, flat_lengths = starts.ravel(), lengths.ravel()
+    ends = np.cumsum(flat_lengths)
+    source = np.repeat(flat_starts - ends + flat_lengths, flat_lengths) + np.arange(ends[-1])
+    bounds = np.concatenate([np.zeros(1, dtype=np.int64), ends[len(pieces) - 1 :: len(pieces)]])
+    return np.concatenate(ids)[source], np.concatenate(types)[source], bounds
