@@ -32,7 +32,9 @@ tests: install
 	$(BIN)/pytest --cov --cov-fail-under=95
 
 bench: install
+	@echo "timings are ratios measured side by side; leave the machine alone meanwhile"
 	for script in bench/bench_*.py; do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python bench/table.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage

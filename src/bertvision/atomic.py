@@ -28,8 +28,9 @@ def write_text(path: Path, text: str) -> None:
         Path(temporary).chmod(0o644)  # mkstemp makes files for their owner alone
         Path(temporary).replace(path)
     except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
         raise BertVisionError(f"{path} cannot be written: {error.strerror}.") from None
+    finally:
+        Path(temporary).unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: Any) -> None:  # noqa: ANN401 - anything that JSON can hold

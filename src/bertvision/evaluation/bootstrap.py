@@ -1,5 +1,6 @@
 """How sure a score is: bootstrap intervals, and a paired test of two models on the same examples."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -68,12 +69,15 @@ def _draw(metric: Metric, rows: int, resamples: int, seed: int) -> dict[str, Flo
         raise BertVisionError(f"{resamples} resamples were asked for; an interval needs at least {LEAST_RESAMPLES}.")
     random = np.random.default_rng(seed)
     draws = [metric(random.integers(rows, size=rows)) for _ in range(resamples)]
-    # a draw may lack a value, such as that of answerable questions when it holds none
+    # a draw may lack a value, such as that of answerable questions when it holds none, or have NaN for a correlation
     names = dict.fromkeys(name for draw in draws for name in draw)
-    return {name: np.array([draw[name] for draw in draws if name in draw], dtype=np.float64) for name in names}
+    columns = {name: np.array([draw[name] for draw in draws if name in draw], dtype=np.float64) for name in names}
+    return {name: values[~np.isnan(values)] for name, values in columns.items()}
 
 
 def _interval(values: FloatArray) -> Interval:
+    if not len(values):
+        return Interval(math.nan, math.nan)
     tail = (1.0 - LEVEL) / 2.0
-    low, high = np.nanquantile(values, [tail, 1.0 - tail])
+    low, high = np.quantile(values, [tail, 1.0 - tail])
     return Interval(float(low), float(high))

@@ -1,5 +1,6 @@
 """Start and end scores → answers: every legal span is compared, all questions at once."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,8 +70,7 @@ def decode_spans(windows: Windows, start: Scores, end: Scores, *, limit: int = 3
         limit: most tokens in an answer.
         best: how many answers to give.
     """
-    if not len(start) == len(end) == len(windows.ids):
-        raise BertVisionError(f"{len(start)} start and {len(end)} end scores for {len(windows.ids)} tokens.")
+    check_scores(windows, start, end)
     if limit < 1 or best < 1:
         raise BertVisionError(f"answers of {limit} tokens and {best} of them were asked for; both must be at least 1.")
     firsts = windows.bounds[:-1]
@@ -85,6 +85,16 @@ def decode_spans(windows: Windows, start: Scores, end: Scores, *, limit: int = 3
     return SpanPredictions(null, *_merge_windows(begins, scores, starts, ends))
 
 
+def check_scores(windows: Windows, start: Scores, end: Scores) -> None:
+    """Refuse scores that are not one for each token.
+
+    Raises:
+        BertVisionError: there are more or fewer.
+    """
+    if not len(start) == len(end) == len(windows.ids):
+        raise BertVisionError(f"{len(start)} start and {len(end)} end scores for {len(windows.ids)} tokens.")
+
+
 def _window_spans(
     windows: Windows, start: Scores, end: Scores, limit: int, best: int
 ) -> tuple[FloatArray, IntArray, IntArray]:
@@ -93,10 +103,11 @@ def _window_spans(
     size = windows.context[:, 1] - windows.context[:, 0]
     scores = np.full((len(windows), best), -np.inf)
     first, last = np.zeros(scores.shape, dtype=np.int64), np.zeros(scores.shape, dtype=np.int64)
-    for rows in _chunks(size, limit):
+
+    def decode(rows: IntArray) -> None:
         width = int(size[rows].max())
         if width == 0:
-            continue  # empty contexts have no span
+            return  # empty contexts have no span
         beyond = np.arange(width + limit - 1) >= size[rows, None]
         starts = _rows_from(start, begin[rows], width)
         starts[beyond[:, :width]] = -np.inf
@@ -107,6 +118,9 @@ def _window_spans(
         scores[place] = score
         first[place] = windows.context[rows[row], 0] + at
         last[place] = first[place] + length
+
+    with ThreadPoolExecutor() as pool:  # numpy lets go of the interpreter inside its loops
+        list(pool.map(decode, _chunks(size, limit)))
     return scores, first, last
 
 
@@ -116,9 +130,10 @@ def _best_in_rows(
     """Row, rank in the row, first place, further places and score of the best spans."""
     rows, width = starts.shape
     reach = starts + _forward_maximum(ends, limit)[:, :width]  # score of the best span that starts here
-    nth = min(best, width)
-    least = np.partition(reach, width - nth, axis=1)[:, width - nth]  # n spans are at least this good
-    least = np.maximum(least, np.finfo(np.float32).min)  # where fewer are legal: all that are
+    least = np.full(rows, np.finfo(np.float32).min)  # where a row has fewer tokens than spans are asked for: all legal
+    if width >= best:
+        nth = np.partition(reach, width - best, axis=1)[:, width - best]  # n spans are at least this good
+        least = np.maximum(least, nth)
     head = np.flatnonzero(reach >= least[:, None])  # places where a span that counts may start
     row, at = np.divmod(head, width)
     spans = sliding_window_view(ends, limit, axis=1)[row, at]  # (heads, lengths)

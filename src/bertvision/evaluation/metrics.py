@@ -35,7 +35,9 @@ def label_metrics(golds: IntArray, predictions: IntArray, *, classes: int, metri
                 labels = np.arange(classes)
                 values[metric] = float(f1_score(golds, predictions, labels=labels, average="macro", zero_division=0))
             case "matthews":
-                values[metric] = float(matthews_corrcoef(golds, predictions))
+                with warnings.catch_warnings():  # all of one class, as a small draw may be: the value is 0
+                    warnings.filterwarnings("ignore", message="A single label was found")
+                    values[metric] = float(matthews_corrcoef(golds, predictions))
             case _:
                 raise UnknownNameError("metric", metric, LABEL_METRICS)
     return values

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bertvision.evaluation.decode import Scores
+from bertvision.evaluation.decode import Scores, check_scores
 from bertvision.evaluation.squad_metric import Golds, QuestionScores, check_same_questions, score_each
 from bertvision.tasks.examples import IntArray, Questions
 from bertvision.tasks.tokenizer import TextTokenizer
@@ -26,6 +26,7 @@ def decode_paper(windows: Windows, start: Scores, end: Scores, examples: Questio
         end: (tokens,) the same for its last.
         examples: the questions.
     """
+    check_scores(windows, start, end)
     first, start_probability = _argmax(windows, start)
     last, end_probability = _argmax(windows, end)
     confidence = start_probability * end_probability

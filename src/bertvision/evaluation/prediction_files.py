@@ -94,8 +94,10 @@ def _read_cells(path: Path) -> list[object] | dict[str, object]:
         if not isinstance(content, dict | list):
             raise DataError(f"{path}: a list of predictions or an object by id is expected, got {_kind(content)}.")
         return content
-    lines = read_text(path).rstrip().split("\n")
-    if name.endswith((".tsv", ".csv", ".jsonl", ".parquet")) and any(column in lines[0] for column in _VALUE_COLUMNS):
+    parquet = name.endswith(".parquet")  # no text, and its columns always have names
+    lines = [] if parquet else read_text(path).rstrip().split("\n")
+    named = name.endswith((".tsv", ".csv", ".jsonl")) and any(column in lines[0] for column in _VALUE_COLUMNS)
+    if parquet or named:
         table = read_table(path, delimiter=None, quoting=None, header=True)
         if table.bad:
             raise DataError(f"{table.bad[0]}.")
@@ -105,7 +107,10 @@ def _read_cells(path: Path) -> list[object] | dict[str, object]:
         id_at = next((table.index(column) for column in _ID_COLUMNS if column in table.columns), None)
         if id_at is None:
             return [cells[value_at] for _, cells in table.rows]
-        return {str(cells[id_at]): cells[value_at] for _, cells in table.rows}
+        by_id = {str(cells[id_at]): cells[value_at] for _, cells in table.rows}
+        if len(by_id) < len(table.rows):
+            raise DataError(f"{path}: {len(table.rows) - len(by_id):,} ids stand there twice. Expected each once.")
+        return by_id
     return [line.strip() for line in lines]
 
 

@@ -6,6 +6,7 @@ from typing import assert_never
 
 import numpy as np
 
+from bertvision.errors import BertVisionError
 from bertvision.evaluation.bootstrap import Metric, bootstrap_intervals, paired_difference
 from bertvision.evaluation.metrics import label_metrics, score_metrics
 from bertvision.evaluation.paper_metric import score_questions_paper
@@ -80,8 +81,8 @@ def score_squad2(
     if no_answer is None:
         return _scoring2(raw, {})
     values = no_answer_array(raw.ids, no_answer)
-    best_exact, exact_threshold = best_threshold(raw, raw.exact, values)
-    best_f1, f1_threshold = best_threshold(raw, raw.f1, values)
+    best_exact, exact_threshold = best_threshold(raw, raw.exact, no_answer)
+    best_f1, f1_threshold = best_threshold(raw, raw.f1, no_answer)
     best = {
         "best_exact": best_exact,
         "best_exact_thresh": exact_threshold,
@@ -120,7 +121,13 @@ def _counts(scores: QuestionScores) -> dict[str, float]:
 
 
 def score_targets(task: Task, golds: IntArray | FloatArray, predictions: IntArray | FloatArray) -> Scoring:
-    """Class numbers or scores against the golds, by the task's official metrics."""
+    """Class numbers or scores against the golds, by the task's official metrics.
+
+    Raises:
+        BertVisionError: there are more or fewer predictions than golds.
+    """
+    if len(predictions) != len(golds):
+        raise BertVisionError(f"{len(predictions):,} predictions for {len(golds):,} golds. Expected one for each.")
 
     def metric(rows: IntArray) -> dict[str, float]:
         match task.kind:
@@ -136,7 +143,7 @@ def score_targets(task: Task, golds: IntArray | FloatArray, predictions: IntArra
                     golds[rows].astype(np.float64), predictions[rows].astype(np.float64), metrics=task.metrics
                 )
             case "spans":
-                raise AssertionError("spans are scored by score_answers")
+                raise AssertionError("answers in a text are scored by score_squad1 and score_squad2")
             case _:
                 assert_never(task.kind)
 

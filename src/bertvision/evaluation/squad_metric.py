@@ -40,7 +40,8 @@ class QuestionScores:
         f1: (questions,) best word overlap with a gold answer.
         answerable: (questions,) whether there is a gold answer.
         answered: (questions,) whether the prediction is other than empty.
-        missing: ids without a prediction; they score 0.
+        given: (questions,) whether there is a prediction; without one a question scores 0, even where silence is right.
+        missing: ids without a prediction.
         extra: predictions for ids that are not among the golds; they are left aside.
     """
 
@@ -49,6 +50,7 @@ class QuestionScores:
     f1: FloatArray
     answerable: NDArray[np.bool_]
     answered: NDArray[np.bool_]
+    given: NDArray[np.bool_]
     missing: list[str]
     extra: list[str]
 
@@ -93,6 +95,7 @@ def score_each(
         f1=f1,
         answerable=np.fromiter((bool(answers) for answers in golds.values()), np.bool_, count=len(golds)),
         answered=np.fromiter((bool(predictions.get(key)) for key in golds), np.bool_, count=len(golds)),
+        given=np.fromiter((key in predictions for key in golds), np.bool_, count=len(golds)),
         missing=[key for key in golds if key not in predictions],
         extra=[key for key in predictions if key not in golds],
     )
@@ -114,7 +117,7 @@ def squad2_metrics(scores: QuestionScores, rows: IntArray | None = None) -> dict
 def apply_threshold(scores: QuestionScores, no_answer: FloatArray, threshold: float) -> QuestionScores:
     """The scores if questions whose no-answer score exceeds the threshold had been answered with nothing."""
     silent = no_answer > threshold
-    right = (~scores.answerable).astype(np.float64)
+    right = (scores.given & ~scores.answerable).astype(np.float64)
     return replace(
         scores,
         exact=np.where(silent, right, scores.exact),
@@ -123,24 +126,30 @@ def apply_threshold(scores: QuestionScores, no_answer: FloatArray, threshold: fl
     )
 
 
-def best_cut(scores: QuestionScores, values: FloatArray, no_answer: FloatArray) -> tuple[float, int]:
-    """The best mean of `values` over all no-answer thresholds, in percent, and how many questions it answers.
+def cut_totals(scores: QuestionScores, values: FloatArray, order: IntArray) -> FloatArray:
+    """The sum of `values` if only the first 0, 1, 2 … questions of `order` are answered, (questions + 1,).
 
-    Starting from silence everywhere, questions are answered in the order of their no-answer scores; an answer
-    gains its value where there is a gold one, and loses 1 where silence was right.
+    Starting from silence everywhere, an answer gains its value where there is a gold one, and loses 1 where silence
+    was right.
     """
-    order = np.argsort(no_answer, kind="stable")
     gains = np.where(scores.answerable, values, np.where(scores.answered, -1.0, 0.0))[order]
-    silence = float((~scores.answerable).sum())
-    totals = np.cumsum(np.concatenate([[silence], gains]))
+    silence = float((scores.given & ~scores.answerable).sum())
+    return np.cumsum(np.concatenate([[silence], gains]))
+
+
+def best_threshold(scores: QuestionScores, values: FloatArray, no_answer: Mapping[str, float]) -> tuple[float, float]:
+    """The best mean of `values` in percent over all no-answer thresholds, and the best threshold, as officially found.
+
+    It is the no-answer value of the last question answered. Questions with equal values are answered one by one, in
+    the order in which `no_answer` has them.
+    """
+    limits = no_answer_array(scores.ids, no_answer)
+    place = {key: number for number, key in enumerate(no_answer)}
+    listed = np.array([place[key] for key in scores.ids])
+    order = np.lexsort((listed, limits))
+    totals = cut_totals(scores, values, order)
     answered = int(np.argmax(totals))  # the first of equals, as the official search keeps it
-    return 100.0 * float(totals[answered]) / len(values), answered
-
-
-def best_threshold(scores: QuestionScores, values: FloatArray, no_answer: FloatArray) -> tuple[float, float]:
-    """The best mean of `values` in percent, and the no-answer score of the last question that it answers."""
-    best, answered = best_cut(scores, values, no_answer)
-    return best, float(np.sort(no_answer)[answered - 1]) if answered else 0.0
+    return 100.0 * float(totals[answered]) / len(values), float(limits[order[answered - 1]]) if answered else 0.0
 
 
 def no_answer_array(ids: Sequence[str], no_answer: Mapping[str, float]) -> FloatArray:

@@ -7,7 +7,7 @@ import numpy as np
 
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.decode import SpanPredictions
-from bertvision.evaluation.squad_metric import best_cut, score_questions
+from bertvision.evaluation.squad_metric import cut_totals, score_questions
 from bertvision.tasks.examples import Questions
 
 
@@ -50,11 +50,14 @@ def fit_threshold(predictions: SpanPredictions, examples: Questions) -> NoAnswer
     """The threshold with the best F1 on held-out questions.
 
     It is placed half-way between the last question that it answers and the first that it does not, where a new
-    question is as likely to fall on either side.
+    question is as likely to fall on either side. Questions with equal margins are answered together or not at all.
     """
     scores = score_questions(examples.golds(), predictions.texts(examples, None))
-    _, answered = best_cut(scores, scores.f1, predictions.margin)
-    margin = np.sort(predictions.margin)
+    order = np.argsort(predictions.margin, kind="stable")
+    margin = predictions.margin[order]
+    totals = cut_totals(scores, scores.f1, order)
+    totals[1:-1][margin[:-1] == margin[1:]] = -np.inf  # no threshold lies between equal margins
+    answered = int(np.argmax(totals))
     if answered == 0:  # silence everywhere is best
         value = float(np.nextafter(margin[0], -np.inf))
     elif answered == len(margin) or not np.isfinite(margin[answered]):

@@ -65,7 +65,7 @@ def read_text(path: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        line = error.object.count(b"\n", 0, error.start) + 1  # the error counts from after a byte order mark
         raise DataError(f"{path}:{line}: {describe_not_utf8(error)}") from None
 
 
@@ -73,6 +73,19 @@ def describe_not_utf8(error: UnicodeDecodeError) -> str:
     """What is wrong with bytes that are not UTF-8, and what to do."""
     byte = error.object[error.start]
     return f"not UTF-8 (byte 0x{byte:02x}). Convert the file, e.g. with: iconv -f latin1 -t utf-8"
+
+
+def check_unicode(text: str) -> None:
+    """Refuse half of a surrogate pair: JSON can spell one, but neither UTF-8 nor a tokenizer can hold it.
+
+    Raises:
+        ValueError: there is one.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = ord(text[error.start])
+        raise ValueError(f"character {error.start} is half of a surrogate pair (\\u{half:04x})") from None
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON holds anything; callers check what they take

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 from bertvision.errors import DataError, MissingExtraError
@@ -69,8 +70,8 @@ def _questions(where: Path, rows: Iterable[Mapping[str, object]], layout: SquadL
     builder = QuestionsBuilder(answerable_only=layout.answerable_only)
     for number, row in enumerate(rows):
         match row:
-            case {"context": str(context), "answers": {"text": texts, "answer_start": starts}}:
-                answers = [{"text": t, "answer_start": s} for t, s in zip(texts, starts, strict=True)]
+            case {"context": str(context), "answers": {"text": [*texts], "answer_start": [*starts]}}:
+                answers = [{"text": t, "answer_start": s} for t, s in zip_longest(texts, starts)]
                 builder.add(f"{where}:{number}", str(row.get("title", "")), context, {**row, "answers": answers})
             case _:
                 builder.bad.append(BadRow(f"{where}:{number}", "a row with 'context' and 'answers' is expected"))

@@ -68,7 +68,8 @@ def load_task(
     splits = {split: examples for split, (examples, _) in read.items()}
     for split, examples in splits.items():
         if not len(examples):
-            raise DataError(f"{task.name} {split}: no readable row is left.\n{describe_bad_rows(bad[split])}")
+            problems = f"no readable row is left in {data}.\n{describe_bad_rows(bad[split])}"
+            raise DataError(f"{task.name} {split}: {problems.rstrip()}")
     if data not in (None, BUILTIN):
         notices += _unexpected_sizes(task, splits)
     return TaskData(task, splits, bad, tuple(notices))
@@ -97,7 +98,8 @@ def _read(name: str, data: str | Path | None, columns: OwnColumns) -> tuple[Task
     task = TASKS[name]
     place, _, hub_path = str(data).partition(":")
     if place == HUB:
-        return task, read_hub(task, hub_path or None), []
+        read = read_hub(task, hub_path or None)
+        return task, read, [f"{name} has no {split} split on the hub." for split in task.files if split not in read]
     found = find_builtin(task) if data in (None, BUILTIN) else find_local(task, Path(str(data)))
     notices = [f"{name} has no {split} split here (looked for {names[0]})." for split, names in found.missing.items()]
     if data is None:

@@ -1,4 +1,7 @@
-"""Sentiment in two and five classes, similarity and paraphrase, in the layout of the minBERT course files."""
+"""Sentiment in two and five classes, similarity and paraphrase, in the layout of the minBERT course files.
+
+They are written by a CSV writer, with tabs: unlike in GLUE's files, "…" quotes a cell, and "" in it is a quote.
+"""
 
 from bertvision.tasks.task import HubSource, TableLayout, Task
 
@@ -7,7 +10,7 @@ SENTENCE_TASKS = (
         name="sst5",
         kind="labels",
         summary="Stanford Sentiment Treebank, five classes",
-        layout=TableLayout(text="sentence", label="sentiment", id="id"),
+        layout=TableLayout(text="sentence", label="sentiment", id="id", quoting=True),
         labels=("0", "1", "2", "3", "4"),
         metrics=("accuracy", "f1"),
         files={"train": ("ids-sst-train.csv",), "dev": ("ids-sst-dev.csv",)},
@@ -20,7 +23,7 @@ SENTENCE_TASKS = (
         name="sts",
         kind="scores",
         summary="SemEval STS: how alike are the two sentences, 0 to 5?",
-        layout=TableLayout(text="sentence1", pair="sentence2", label="similarity", id="id"),
+        layout=TableLayout(text="sentence1", pair="sentence2", label="similarity", id="id", quoting=True),
         limits=(0.0, 5.0),
         metrics=("pearson", "spearman"),
         files={"train": ("sts-train.csv",), "dev": ("sts-dev.csv",)},
@@ -32,7 +35,7 @@ SENTENCE_TASKS = (
         name="quora",
         kind="labels",
         summary="Quora: are the two questions paraphrases?",
-        layout=TableLayout(text="sentence1", pair="sentence2", label="is_duplicate", id="id"),
+        layout=TableLayout(text="sentence1", pair="sentence2", label="is_duplicate", id="id", quoting=True),
         labels=("0", "1"),
         metrics=("accuracy", "f1"),
         files={"train": ("quora-train.csv",), "dev": ("quora-dev.csv",)},
@@ -44,7 +47,7 @@ SENTENCE_TASKS = (
         name="cfimdb",
         kind="labels",
         summary="Film reviews, positive or negative, as in the minBERT course",
-        layout=TableLayout(text="sentence", label="sentiment", id="id"),
+        layout=TableLayout(text="sentence", label="sentiment", id="id", quoting=True),
         labels=("0", "1"),
         metrics=("accuracy", "f1"),
         files={"train": ("ids-cfimdb-train.csv",), "dev": ("ids-cfimdb-dev.csv",)},

@@ -1,5 +1,6 @@
 """Where a task's data are: a local folder in the official layout, a single file, or the built-in sets."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,10 +55,10 @@ def find_local(task: Task, data: Path) -> Found:
     Raises:
         DataError: nothing is there; the message lists the names that were looked for.
     """
+    if not _is_there(data):
+        raise DataError(f"{data} does not exist. Expected: {describe_files(task)}")
     if data.is_file():
         return Found(task.layout, {split_of(data, task): data}, {})
-    if not data.exists():
-        raise DataError(f"{data} does not exist. Expected: {describe_files(task)}")
     for folder in (data, *(data / name for name in task.folders), *(data / "glue" / name for name in task.folders)):
         paths = {}
         for split, names in task.files.items():
@@ -78,7 +79,7 @@ def find_own(data: Path) -> dict[str, Path]:
     Raises:
         DataError: nothing is there, or two files could be the same split.
     """
-    if data.is_file():
+    if _is_there(data) and data.is_file():
         return {split_of(data, None): data}
     if not data.is_dir():
         raise DataError(f"{data} does not exist. A file, or a folder with train and dev files, is expected.")
@@ -103,11 +104,18 @@ def split_of(path: Path, task: Task | None) -> str:
     for split, names in task.files.items() if task else ():
         if name in names:
             return split
-    stem = name.split(".", 1)[0].lower()
+    words = re.split(r"[\W\d_]+", name.split(".", 1)[0].lower())  # "latest" is no test, "devices" no dev
     for split in ("dev", "test"):
-        if any(word in stem for word in _OWN_SPLITS[split]):
+        if any(word in words for word in _OWN_SPLITS[split]):
             return split
     return "train"
+
+
+def _is_there(data: Path) -> bool:
+    try:
+        return data.exists()
+    except OSError as error:  # a name that is too long, a folder without permission
+        raise DataError(f"{data} cannot be read: {error.strerror}.") from None
 
 
 def describe_files(task: Task) -> str:

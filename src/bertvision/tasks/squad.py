@@ -8,7 +8,7 @@ import numpy as np
 
 from bertvision.errors import DataError
 from bertvision.tasks.examples import Answer, Questions
-from bertvision.tasks.files import BadRow, read_json
+from bertvision.tasks.files import BadRow, check_unicode, read_json
 from bertvision.tasks.task import HubSource, SquadLayout, Task
 
 _SQUAD2_FILES = {"train": ("train-v2.0.json", "train.json"), "dev": ("dev-v2.0.json", "dev.json")}
@@ -154,6 +154,8 @@ class QuestionsBuilder:
             raise ValueError(f"id '{key}' stands at {self._ids[key]} already")
         if not text.strip():
             raise ValueError("the question is empty")
+        for part in (key, text, context):
+            check_unicode(part)
         answers = tuple(_parse_answer(context, gold) for gold in golds)
         impossible = rest.get("is_impossible", not answers)
         if not isinstance(impossible, bool):
@@ -169,7 +171,7 @@ class QuestionsBuilder:
 
 def _parse_answer(context: str, gold: object) -> Answer:
     match gold:
-        case {"text": str(text), "answer_start": int(start)} if text.strip():
+        case {"text": str(text), "answer_start": int(start)} if text.strip() and not isinstance(start, bool):
             pass
         case _:
             raise ValueError("an answer with the text 'text' and the number 'answer_start' is expected")

@@ -81,6 +81,7 @@ def read_table(path: Path, *, delimiter: str | None, quoting: bool | None, heade
             if delimiter is not None and quoting is False:
                 return _read_plain(path, delimiter, header=header)
             text = read_text(path)
+            csv.field_size_limit(sys.maxsize)  # a cell may hold a whole document
             delimiter, quoting = _detect(text, path, delimiter=delimiter, quoting=quoting)
             if quoting:
                 return _read_quoted(path, text, delimiter, header=header)
@@ -103,7 +104,6 @@ def _read_plain(path: Path, delimiter: str, *, header: bool) -> Table:
 
 def _read_quoted(path: Path, text: str, delimiter: str, *, header: bool) -> Table:
     """The usual CSV rules: a quoted cell may hold delimiters, line feeds and doubled quotes."""
-    csv.field_size_limit(sys.maxsize)  # a cell may hold a whole document
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     lines: list[tuple[int, Sequence[object]]] = []
     line = 1
@@ -121,8 +121,9 @@ def _read_quoted(path: Path, text: str, delimiter: str, *, header: bool) -> Tabl
 
 
 def _with_columns(path: Path, lines: list[tuple[int, Sequence[object]]], bad: list[BadRow], *, header: bool) -> Table:
-    if not lines:
-        raise DataError(f"{path} has no readable line.\n" + "\n".join(f"  {row}" for row in bad[:1]))
+    if not lines or (header and lines[0][0] > 1):
+        problems = "".join(f"\n  {row}" for row in bad[:1])
+        raise DataError(f"{path} has no readable {'header' if lines else 'line'}.{problems}")
     first = lines[0][1]
     columns = tuple(str(cell) for cell in first) if header else tuple(str(i) for i in range(len(first)))
     rows = []
@@ -136,13 +137,16 @@ def _with_columns(path: Path, lines: list[tuple[int, Sequence[object]]], bad: li
 
 
 def _detect(text: str, path: Path, *, delimiter: str | None, quoting: bool | None) -> tuple[str, bool]:
-    """The delimiter and quoting under which the first rows have the most columns, all the same number."""
+    """The delimiter and quoting under which the first rows have the most columns, nearly all the same number.
+
+    Where there is none, as in a small file with a bad row, the one under which most rows have as many as the first.
+    """
     sample = "\n".join(text.split("\n", SAMPLE_ROWS)[:SAMPLE_ROWS])
     usual = "\t" if format_of(path) == ".tsv" else ","
     delimiters = (delimiter,) if delimiter else (usual, *(d for d in DELIMITERS if d != usual))
     choices = [(d, q) for d in delimiters for q in ((True, False) if quoting is None else (quoting,))]
 
-    def regular_columns(choice: tuple[str, bool]) -> int:
+    def regularity(choice: tuple[str, bool]) -> float:
         style: Literal[0, 3] = csv.QUOTE_MINIMAL if choice[1] else csv.QUOTE_NONE
         widths = []
         try:
@@ -152,9 +156,16 @@ def _detect(text: str, path: Path, *, delimiter: str | None, quoting: bool | Non
             # the sample may end inside a quoted cell; the rows before it still speak for the choice
             pass
         widths = [width for width in widths if width]
-        return widths[0] if widths and widths.count(widths[0]) >= 0.9 * len(widths) else 0
+        if not widths or widths[0] == 1:
+            return 0
+        share = widths.count(widths[0]) / len(widths)
+        return widths[0] if share >= 0.9 else share
 
-    return max(choices, key=regular_columns)  # the first of equals: the usual delimiter, with quoting
+    found = {choice: regularity(choice) for choice in choices}
+    for d in delimiters:
+        if found.get((d, True), 0) > 1:
+            found.pop((d, False), None)  # what has more columns without quoting has cut quoted cells to pieces
+    return max(found, key=lambda choice: found[choice])  # the first of equals: the usual delimiter, with quoting
 
 
 def _list_of_objects(path: Path) -> list[object]:
@@ -198,8 +209,7 @@ def _read_parquet(path: Path) -> Table:
         raise MissingExtraError(f"reading {path}", "pyarrow", "data") from None
     try:
         content = parquet.read_table(io.BytesIO(read_bytes(path)))
-    except pa.ArrowException as error:
-        raise DataError(f"{path}: not a Parquet file ({error}).") from None
-    columns = tuple(content.column_names)
-    cells = zip(*(content.column(name).to_pylist() for name in columns), strict=True)
-    return Table(path, columns, list(enumerate(cells, start=1)), [])
+        columns = {name: content.column(name).to_pylist() for name in content.column_names}
+    except (pa.ArrowException, OSError, OverflowError, ValueError) as error:  # a broken file, or broken cells
+        raise DataError(f"{path}: not a whole Parquet file ({str(error).strip()}).") from None
+    return Table(path, tuple(columns), list(enumerate(zip(*columns.values(), strict=True), start=1)), [])

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bertvision.tasks.examples import Texts, target_array
-from bertvision.tasks.files import BadRow
+from bertvision.tasks.files import BadRow, check_unicode
 from bertvision.tasks.tables import Table, read_table
 from bertvision.tasks.task import TableLayout, Task
 
@@ -96,6 +96,7 @@ def _texts(text: object, pair: object, layout: TableLayout) -> tuple[str, str]:
             raise ValueError(f"column '{column}' is missing")
         if not isinstance(cell, str):
             raise ValueError(f"column '{column}' holds {type(cell).__name__}, text is expected")  # noqa: TRY004 - a bad row
+        check_unicode(cell)
     if not str(text).strip() and not str(pair).strip():
         raise ValueError("the text is empty")
     return str(text), str(pair)

@@ -1,0 +1,54 @@
+"""Records: one JSON file per measurement, with all that is needed to believe and repeat it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertvision.atomic import write_json
+from bertvision.bench.measure import Comparison, Timing
+from bertvision.provenance import provenance
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedClaim:
+    """What a speed benchmark is to show.
+
+    Attributes:
+        name: of the record.
+        what: one line for the table.
+        command: that repeats it.
+        size: how much work was done, in words.
+        target: the least ratio to the baseline that we promise.
+    """
+
+    name: str
+    what: str
+    command: str
+    size: str
+    target: float
+
+
+def write_speed_record(
+    folder: Path, claim: SpeedClaim, timings: Mapping[str, Timing], comparisons: Mapping[str, Comparison]
+) -> Path:
+    """Write the record of a speed benchmark to `folder`, which is its name in results, and return its path."""
+    path = folder / f"{claim.name}.json"
+    content = {
+        "format": FORMAT,
+        "kind": "speed",
+        "name": claim.name,
+        "what": claim.what,
+        "command": claim.command,
+        "size": claim.size,
+        "target_ratio": claim.target,
+        "ratios": {
+            name: {"median": round(c.ratio, 2), "least": round(c.least, 2), "most": round(c.most, 2)}
+            for name, c in comparisons.items()
+        },
+        "seconds": {name: [round(value, 5) for value in timing.seconds] for name, timing in timings.items()},
+        "provenance": provenance(),
+    }
+    write_json(path, content)
+    return path

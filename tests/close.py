@@ -1,0 +1,10 @@
+"""The tolerances of all tests, with their reasons; a new number needs a new name."""
+
+EXACT = 0.0
+"""Copies of the same numbers: stores, save and load, integer arithmetic."""
+
+FLOAT64 = 1e-12
+"""The same sum in another order, in double precision."""
+
+FLOAT32 = 1e-5
+"""The same sum in another order, in single precision."""

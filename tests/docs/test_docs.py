@@ -1,0 +1,89 @@
+"""What the documents say is so: commands and code run, tables are those of the records, lists are complete."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bertvision
+from bertvision.cli.commands import COMMANDS
+from conftest import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCUMENTS = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("block", [block for block in blocks("sh") if "make " not in block])
+def test_commands_of_the_readme_run(block: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-euc", block], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_two_commands_of_the_readme_are_in_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for command in re.findall(r"^make (\w+)", blocks("sh")[0], flags=re.MULTILINE):
+        assert f"\n{command}: install" in makefile
+
+
+@pytest.mark.parametrize("block", blocks("python"))
+def test_python_of_the_readme_runs(block: str, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_speed_table_is_that_of_the_records() -> None:
+    spec = importlib.util.spec_from_file_location("table", ROOT / "bench" / "table.py")
+    assert spec is not None
+    assert spec.loader is not None
+    table = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(table)
+    assert table.with_table(README) == README, "run: python bench/table.py"
+
+
+def test_every_speed_claim_was_met_when_it_was_measured() -> None:
+    promised = re.findall(r"\| \*\*([\d.]+)\*\* .*? \| ([\d.]+) \|", README)
+    assert len(promised) >= 3
+    assert all(float(got) >= float(least) for got, least in promised)
+
+
+def test_every_public_name_is_documented() -> None:
+    api = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert [name for name in bertvision.__all__ if f"`{name}`" not in api] == []
+
+
+def test_every_command_is_in_the_changelog() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert [name for name in COMMANDS if f"bertvision {name}" not in changelog] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
+        assert target.startswith("https://") or (document.parent / target).exists(), target
+
+
+def test_the_reading_order_is_the_import_order() -> None:
+    spec = importlib.util.spec_from_file_location("layers", ROOT / "tests" / "test_layers.py")
+    assert spec is not None
+    assert spec.loader is not None
+    layers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(layers)
+    section = README.partition("## Reading the code")[2]
+    places = [section.index(f"`{part}") for part in layers.ORDER]
+    assert places == sorted(places)

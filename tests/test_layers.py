@@ -1,0 +1,79 @@
+"""The one-way rule: a part imports only from itself and from the parts before it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "bertvision"
+
+ORDER = ["errors", "atomic", "provenance", "pretrained", "tasks", "evaluation", "bench", "cli"]
+"""The parts in the order in which they may build on each other, which is also the order to read them in."""
+
+WALLS = {
+    "transformers": {"tasks/tokenizer.py"},
+    "datasets": {"tasks/hub.py"},
+    "pyarrow": {"tasks/tables.py"},
+    "sklearn": {"evaluation/metrics.py"},
+    "scipy": {"evaluation/metrics.py"},
+    "argparse": {"cli/options.py"},
+    "rich": {"cli/output.py"},
+}
+"""Libraries that may be imported in these files only."""
+
+FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+
+
+def part_of(name: str) -> str:
+    return name.split("/", maxsplit=1)[0].removesuffix(".py")
+
+
+def imported(file: str) -> list[str]:
+    tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative import"
+            names.append(node.module or "")
+    return names
+
+
+def test_every_part_has_its_place_in_the_order() -> None:
+    assert {part_of(file) for file in FILES} - {"__init__", "__main__"} == set(ORDER)
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if part_of(file) in ORDER])
+def test_imports_go_one_way(file: str) -> None:
+    allowed = ORDER[: ORDER.index(part_of(file)) + 1]
+    for name in imported(file):
+        if name.startswith("bertvision."):
+            assert name.split(".")[1] in allowed, f"{file} imports {name}"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_libraries_stay_behind_their_walls(file: str) -> None:
+    for name in imported(file):
+        allowed = WALLS.get(name.split(".")[0])
+        assert allowed is None or file in allowed, f"{file} imports {name}"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_private_name_is_never_imported_from_another_file(file: str) -> None:
+    tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bertvision"):
+            assert not [
+                alias.name for alias in node.names if alias.name.startswith("_") and alias.name != "__version__"
+            ]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_module_opens_with_a_sentence(file: str) -> None:
+    assert ast.get_docstring(ast.parse((PACKAGE / file).read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_no_file_outgrows_the_style(file: str) -> None:
+    assert len((PACKAGE / file).read_text(encoding="utf-8").splitlines()) <= 300

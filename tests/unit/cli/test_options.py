@@ -1,0 +1,89 @@
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from bertvision.cli.options import field_docs, parse_options
+from bertvision.errors import BertVisionError, UnknownNameError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    """Things inside."""
+
+    deep_value: float = 0.5
+    """How deep."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A sample."""
+
+    word: str
+    """Any word."""
+
+    inner: Inner = field(default_factory=Inner)
+
+    path: Path | None = None
+    """Where; 100 % of it (default: nowhere)."""
+
+    choice: Literal["one", "two"] = "one"
+    """Which
+    of them."""
+
+    flag: bool = False
+    """Whether."""
+
+
+def parse(*words: str) -> Sample:
+    return parse_options(Sample, words, prog="prog", summary="Does it.", examples=("prog w",))
+
+
+def test_a_field_without_a_default_is_an_argument_and_the_others_are_options() -> None:
+    options = parse("w", "--deep-value", "2", "--path", "p", "--choice", "two", "--flag")
+    assert options == Sample(word="w", inner=Inner(deep_value=2.0), path=Path("p"), choice="two", flag=True)
+
+
+def test_defaults_are_those_of_the_dataclass() -> None:
+    assert parse("w") == Sample(word="w")
+
+
+def test_help_is_the_text_under_the_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse("--help")
+    text = " ".join(capsys.readouterr().out.split())
+    for part in (
+        "Does it.",
+        "Any word.",
+        "things inside:",
+        "How deep. (default: 0.5)",
+        "Where; 100 % of it (default:",
+        "prog w",
+    ):
+        assert part in text
+    assert "Which of them. (default: one)" in text
+
+
+def test_every_field_of_a_dataclass_is_documented() -> None:
+    assert field_docs(Sample) == {
+        "word": "Any word.",
+        "path": "Where; 100 % of it (default: nowhere).",
+        "choice": "Which of them.",
+        "flag": "Whether.",
+    }
+
+
+def test_docs_of_something_other_than_a_class_are_refused() -> None:
+    with pytest.raises(TypeError):
+        field_docs(parse)  # type: ignore[arg-type]  # that is the point
+
+
+def test_a_wrong_choice_lists_the_right_ones() -> None:
+    with pytest.raises(BertVisionError, match=r"'three' is not one of one, two\. See: prog --help"):
+        parse("w", "--choice", "three")
+
+
+def test_an_unknown_option_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown option '--falg'. Did you mean '--flag'\?"):
+        parse("w", "--falg=1")

@@ -1,0 +1,80 @@
+"""What the plain reference in tests/reference does not speak about: single questions, rows, order."""
+
+import numpy as np
+import pytest
+
+from bertvision.errors import BertVisionError
+from bertvision.evaluation.squad_metric import (
+    QuestionScores,
+    apply_threshold,
+    best_threshold,
+    check_same_questions,
+    cut_totals,
+    no_answer_array,
+    score_questions,
+    squad2_metrics,
+)
+from close import FLOAT64
+
+
+@pytest.fixture
+def scores() -> QuestionScores:
+    """Right, half right (2/3), wrongly answered, rightly silent, missing."""
+    golds = {"q1": ["cat"], "q2": ["red fox"], "q3": [], "q4": [], "q5": []}
+    return score_questions(golds, {"q4": "", "q3": "dog", "q2": "fox", "q1": "the cat", "extra": "x"})
+
+
+def test_questions_are_scored_in_the_order_of_the_golds(scores: QuestionScores) -> None:
+    assert scores.ids == ["q1", "q2", "q3", "q4", "q5"]
+    assert scores.exact.tolist() == [1, 0, 0, 1, 0]
+    assert scores.f1.tolist() == pytest.approx([1, 2 / 3, 0, 1, 0], rel=FLOAT64)
+    assert scores.answerable.tolist() == [True, True, False, False, False]
+    assert scores.answered.tolist() == [True, True, True, False, False]
+    assert scores.given.tolist() == [True, True, True, True, False]
+    assert (scores.missing, scores.extra) == (["q5"], ["extra"])
+
+
+def test_a_gold_that_normalises_to_nothing_still_makes_a_question_answerable() -> None:
+    scores = score_questions({"q": ["The"]}, {"q": ""})
+    assert (scores.answerable.tolist(), scores.exact.tolist(), scores.f1.tolist()) == ([True], [1], [1])
+
+
+def test_means_over_rows_count_repeats_and_leave_out_absent_parts(scores: QuestionScores) -> None:
+    values = squad2_metrics(scores, np.array([0, 0, 1, 1]))
+    answerable = {"exact": 50, "f1": 250 / 3, "total": 4}
+    expected = answerable | {f"HasAns_{name}": value for name, value in answerable.items()}
+    assert values == pytest.approx(expected, rel=FLOAT64)
+
+
+def test_above_the_threshold_silence_is_right_only_where_it_was_given_and_there_is_no_answer(
+    scores: QuestionScores,
+) -> None:
+    cut = apply_threshold(scores, np.array([0.9, 0.5, 0.9, 0.9, 0.9]), 0.5)
+    assert cut.exact.tolist() == [0, 0, 1, 1, 0]
+    assert cut.f1.tolist() == pytest.approx([0, 2 / 3, 1, 1, 0], rel=FLOAT64)
+    assert cut.answered.tolist() == [False, True, False, False, False]
+
+
+def test_totals_start_from_silence_and_follow_the_order(scores: QuestionScores) -> None:
+    totals = cut_totals(scores, scores.f1, np.array([0, 2, 3, 1, 4]))
+    assert totals.tolist() == pytest.approx([2, 3, 2, 2, 8 / 3, 8 / 3], rel=FLOAT64)
+
+
+def test_the_best_threshold_is_the_value_of_the_last_question_answered(scores: QuestionScores) -> None:
+    no_answer = {"q1": -3.0, "q2": -1.0, "q3": 0.0, "q4": 2.0, "q5": 2.0}
+    assert best_threshold(scores, scores.f1, no_answer) == pytest.approx((100 * (2 + 5 / 3) / 5, -1), rel=FLOAT64)
+    assert best_threshold(scores, scores.exact, no_answer) == pytest.approx((60, -3), rel=FLOAT64)
+
+
+def test_no_answer_values_are_put_in_the_order_of_the_questions() -> None:
+    assert no_answer_array(["b", "a"], {"a": 1.0, "b": 2.0, "c": 3.0}).tolist() == [2, 1]
+
+
+def test_no_golds_and_no_predictions_are_no_mistake() -> None:
+    check_same_questions({}, {})
+    assert squad2_metrics(score_questions({}, {})) == {}
+
+
+def test_an_empty_file_of_predictions_is_refused() -> None:
+    with pytest.raises(BertVisionError, match="none of the 0 predictions is for one of the 1 questions"):
+        check_same_questions({"q1": []}, {})

@@ -1,0 +1,224 @@
+"""The user's own files: formats, columns, labels and the kind of task, found or told."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from bertvision.errors import BertVisionError, DataError
+from bertvision.tasks.examples import Questions, Texts
+from bertvision.tasks.load import TaskData, load_task
+from bertvision.tasks.own import OwnColumns, own_task
+from bertvision.tasks.task import TableLayout, Task
+
+ROWS = [("one, two", "glad"), ("first\nsecond", "sad"), ('a "b" c', "glad")]
+
+
+def write(path: Path, content: str) -> Path:
+    path.write_bytes(content.encode())
+    return path
+
+
+def task_of(path: Path, columns: OwnColumns | None = None) -> Task:
+    return own_task({"train": path}, columns or OwnColumns())
+
+
+def texts(data: TaskData, split: str = "train") -> Texts:
+    examples = data.splits[split]
+    assert isinstance(examples, Texts)
+    return examples
+
+
+def as_csv(delimiter: str) -> str:
+    stream = io.StringIO(newline="")
+    csv.writer(stream, delimiter=delimiter).writerows([("text", "label"), *ROWS])
+    return stream.getvalue()
+
+
+OBJECTS = [{"text": text, "label": label} for text, label in ROWS]
+FILES = {
+    "a.csv": as_csv(","),
+    "semicolon.csv": as_csv(";"),
+    "a.tsv": as_csv("\t"),
+    "a.json": json.dumps(OBJECTS),
+    "nested.json": json.dumps({"data": OBJECTS}),
+    "a.jsonl": "\n".join(json.dumps(row) for row in OBJECTS),
+}
+
+
+@pytest.mark.parametrize("name", [*FILES, "a.parquet"])
+def test_every_format_gives_the_same_examples(tmp_path: Path, name: str) -> None:
+    if name in FILES:
+        write(tmp_path / name, FILES[name])
+    else:
+        parquet.write_table(pa.Table.from_pylist(OBJECTS), tmp_path / name)
+    data = load_task("own", data=tmp_path / name)
+    assert data.task.labels == ("glad", "sad")
+    assert list(zip(texts(data).texts, texts(data).targets.tolist(), strict=True)) == [
+        ("one, two", 0),
+        ("first\nsecond", 1),
+        ('a "b" c', 0),
+    ]
+
+
+def test_json_in_squads_form_gives_questions(tmp_path: Path) -> None:
+    qas = [{"id": "1", "question": "Who?", "answers": [{"text": "Ada", "answer_start": 0}]}]
+    content = {"data": [{"title": "t", "paragraphs": [{"context": "Ada wrote.", "qas": qas}]}]}
+    data = load_task("own", data=write(tmp_path / "a.json", json.dumps(content)))
+    assert (data.task.kind, data.task.metrics) == ("spans", ("f1", "exact"))
+    assert isinstance(data.splits["train"], Questions)
+    assert data.splits["train"].golds() == {"1": ["Ada"]}
+
+
+def test_labels_come_from_train_and_others_in_dev_are_bad_rows(tmp_path: Path) -> None:
+    write(tmp_path / "dev.csv", "text,label\nx,glad\ny,mad\n")
+    write(tmp_path / "train.csv", "text,label\nx,sad\ny,glad\n")
+    data = load_task("own", data=tmp_path, skip_bad=True)
+    assert data.task.labels == ("glad", "sad")
+    assert [str(row) for row in data.bad["dev"]] == [f"{tmp_path}/dev.csv:3: label 'mad' is not one of glad, sad"]
+    assert len(data.splits["dev"]) == 1
+
+
+def test_labels_come_from_train_whatever_the_order_of_the_files(tmp_path: Path) -> None:
+    dev = write(tmp_path / "dev.csv", "text,label\nx,glad\ny,mad\n")
+    train = write(tmp_path / "train.csv", "text,label\nx,sad\ny,glad\n")
+    assert own_task({"dev": dev, "train": train}, OwnColumns()).labels == ("glad", "sad")
+
+
+def test_without_train_labels_come_from_the_first_file(tmp_path: Path) -> None:
+    data = load_task("own", data=write(tmp_path / "my-test.csv", "text,label\nx,b\ny,a\n"))
+    assert (list(data.splits), data.task.labels) == (["test"], ("a", "b"))
+
+
+# --- columns
+
+
+@pytest.mark.parametrize(
+    ("header", "pair"),
+    [
+        ("text,label", None),
+        ("sentence,score", None),
+        ("label,sentence1,sentence2", "sentence2"),
+        ("text,text_pair,label", "text_pair"),
+    ],
+)
+def test_usual_column_names_are_found(tmp_path: Path, header: str, pair: str | None) -> None:
+    width = header.count(",") + 1
+    task = task_of(write(tmp_path / "a.csv", "\n".join([header, ",".join("a" * width), ",".join("b" * width)])))
+    assert isinstance(task.layout, TableLayout)
+    assert task.layout.pair == pair
+
+
+def test_named_columns_are_taken(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "text,review,answer,label,stars\nno,good,yes,x,5\nno,bad,no,x,1\n")
+    data = load_task("own", data=path, columns=OwnColumns(text="review", text_pair="answer", label="stars"))
+    assert (texts(data).texts, texts(data).pairs, data.task.labels) == (["good", "bad"], ["yes", "no"], ("1", "5"))
+
+
+@pytest.mark.parametrize("columns", [OwnColumns(text="txt"), OwnColumns(text_pair="txt"), OwnColumns(label="txt")])
+def test_a_named_column_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path, columns: OwnColumns) -> None:
+    with pytest.raises(DataError, match=r"unknown column 'txt'\. Did you mean 'text'\? Known: label, text\."):
+        task_of(write(tmp_path / "a.csv", "text,label\nx,1\ny,0\n"), columns)
+
+
+@pytest.mark.parametrize(("header", "option"), [("review,label", "--text"), ("text,stars", "--label")])
+def test_a_column_that_cannot_be_guessed_is_asked_for(tmp_path: Path, header: str, option: str) -> None:
+    columns = ", ".join(header.split(","))
+    with pytest.raises(DataError, match=rf"a\.csv: say which column to take with {option}\. Columns: {columns}\."):
+        task_of(write(tmp_path / "a.csv", f"{header}\nx,1\ny,0\n"))
+
+
+def test_without_a_header_columns_are_numbers_and_the_first_line_is_a_row(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "id1\t1\tgood\nid2\t0\tbad\n")
+    data = load_task("own", data=path, columns=OwnColumns(no_header=True, text="2", label="1"))
+    assert (texts(data).texts, texts(data).targets.tolist()) == (["good", "bad"], [1, 0])
+
+
+# --- how a file is split
+
+
+def test_quotes_can_be_told_to_be_text(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", 'text,label\n"open,1\nclose",0\n')
+    data = load_task("own", data=path, columns=OwnColumns(quoting="none"))
+    assert texts(data).texts == ['"open', 'close"']
+
+
+def test_quotes_can_be_told_to_quote(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", 'text\tlabel\n"a\tb"\t1\nc\t0\n')
+    data = load_task("own", data=path, columns=OwnColumns(quoting="csv"))
+    assert texts(data).texts == ["a\tb", "c"]
+
+
+@pytest.mark.parametrize(("delimiter", "between"), [("\\t", "\t"), ("\t", "\t"), ("#", "#")])
+def test_the_delimiter_can_be_told_and_a_tab_spelled(tmp_path: Path, delimiter: str, between: str) -> None:
+    path = write(tmp_path / "a.csv", f"text{between}label\nx{between}1\ny{between}0\n")
+    assert texts(load_task("own", data=path, columns=OwnColumns(delimiter=delimiter))).texts == ["x", "y"]
+
+
+@pytest.mark.parametrize("delimiter", ["", "::"])
+def test_a_delimiter_is_one_character(tmp_path: Path, delimiter: str) -> None:
+    with pytest.raises(BertVisionError, match=rf"--delimiter is '{delimiter}', one character is expected"):
+        task_of(write(tmp_path / "a.csv", "text,label\nx,1\n"), OwnColumns(delimiter=delimiter))
+
+
+# --- labels or scores
+
+
+def labelled(folder: Path, *labels: object) -> Path:
+    return write(folder / "a.jsonl", "\n".join(json.dumps({"text": "x", "label": label}) for label in labels))
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind", "words"),
+    [
+        (("b", "a", "b"), "labels", ("a", "b")),
+        ((10, 9, 2), "labels", ("2", "9", "10")),
+        ((1.0, 0.0, "1"), "labels", ("0", "1")),
+        ((-1, 0, 1), "labels", ("-1", "0", "1")),
+        ((True, False), "labels", ("0", "1")),
+        (("1.5", "x"), "labels", ("1.5", "x")),
+        ((0.5, 1, 2), "scores", ()),
+        (tuple(range(50)), "labels", tuple(str(number) for number in range(50))),
+        (tuple(range(51)), "scores", ()),
+    ],
+)
+def test_words_and_few_whole_numbers_are_labels_and_the_rest_scores(
+    tmp_path: Path, labels: tuple[object, ...], kind: str, words: tuple[str, ...]
+) -> None:
+    task = task_of(labelled(tmp_path, *labels))
+    assert (task.kind, task.labels) == (kind, words)
+
+
+def test_the_kind_can_be_told(tmp_path: Path) -> None:
+    path = labelled(tmp_path, 0, 1, 2)
+    assert task_of(path, OwnColumns(kind="scores")).metrics == ("pearson", "spearman", "mse")
+    assert task_of(labelled(tmp_path, 0.5, 1), OwnColumns(kind="labels")).labels == ("0.5", "1")
+
+
+def test_scores_that_are_no_numbers_are_bad_rows(tmp_path: Path) -> None:
+    data = load_task("own", data=labelled(tmp_path, 0.5, "high", 2), columns=OwnColumns(kind="scores"), skip_bad=True)
+    assert [row.problem for row in data.bad["train"]] == ["score 'high' is not a number"]
+    assert texts(data).targets.tolist() == [0.5, 2.0]
+
+
+def test_empty_labels_are_no_class_but_bad_rows(tmp_path: Path) -> None:
+    data = load_task("own", data=labelled(tmp_path, "a", "", None, "b"), skip_bad=True)
+    assert data.task.labels == ("a", "b")
+    assert [str(row) for row in data.bad["train"]] == [
+        f"{tmp_path}/a.jsonl:2: the label is empty",
+        f"{tmp_path}/a.jsonl:3: the label is empty",
+    ]
+
+
+def test_one_label_is_no_task(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.jsonl: column 'label' has one label only, \['a'\]\. Two or more"):
+        task_of(labelled(tmp_path, "a", "a"))
+
+
+def test_a_column_without_any_label_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.jsonl: column 'label' is empty\. Labels or scores are expected\."):
+        task_of(labelled(tmp_path, "", None))

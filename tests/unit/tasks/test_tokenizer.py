@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer, BertTokenizer
+
+from bertvision.errors import BertVisionError
+from bertvision.pretrained import builtin_encoder_folder
+from bertvision.tasks.tokenizer import TextTokenizer
+
+
+def test_the_built_in_tokenizer_is_the_one_transformers_loads(tokenizer: TextTokenizer) -> None:
+    usual = AutoTokenizer.from_pretrained(builtin_encoder_folder())
+    texts = ["The naïve café — 12.50 £", "北京 is Beijing", "unaffable\tword", ""]
+    ours = tokenizer.encode(texts)
+    theirs = usual(texts, add_special_tokens=False, return_offsets_mapping=True)
+    assert ours.ids.tolist() == [token for ids in theirs["input_ids"] for token in ids]
+    assert ours.offsets.tolist() == [list(pair) for pairs in theirs["offset_mapping"] for pair in pairs]
+    assert ours.lengths.tolist() == [len(ids) for ids in theirs["input_ids"]]
+
+
+def test_the_template_of_a_bert_tokenizer_is_read_off_it(tokenizer: TextTokenizer) -> None:
+    assert (tokenizer.single.before.ids, tokenizer.single.between.ids, tokenizer.single.after.ids) == (
+        (101,),
+        (),
+        (102,),
+    )
+    assert (tokenizer.pair.before.ids, tokenizer.pair.between.ids, tokenizer.pair.after.ids) == ((101,), (102,), (102,))
+    assert tokenizer.pair.types == (0, 1)
+    assert tokenizer.pair.after.types == (1,)
+
+
+def test_word_pieces_are_given_as_strings(tokenizer: TextTokenizer) -> None:
+    assert tokenizer.pieces(["Unaffable!", ""]) == [["una", "##ffa", "##ble", "!"], []]
+
+
+def test_a_local_folder_gives_its_tokenizer_and_limit(tmp_path: Path) -> None:
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nada\nwrote\n")
+    BertTokenizer(vocab=str(vocabulary), model_max_length=64).save_pretrained(tmp_path / "encoder")
+    tokenizer = TextTokenizer.load(str(tmp_path / "encoder"))
+    assert tokenizer.encode(["Ada wrote"]).ids.tolist() == [5, 6]
+    assert tokenizer.limit == 64
+
+
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BertVisionError, match=r"no tokenizer for encoder .* Expected a folder with tokenizer.json"):
+        TextTokenizer.load(str(tmp_path))
+
+
+def test_a_path_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BertVisionError, match="is not a folder"):
+        TextTokenizer.load(str(tmp_path / "nowhere"))
