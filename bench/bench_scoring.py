@@ -58,7 +58,7 @@ def main() -> None:
         what="SQuAD 2.0 scores with the best-threshold search, equal values",
         command="python bench/bench_scoring.py",
         size=f"{len(examples):,} questions, 3 golds each",
-        target=3.0,
+        targets={"official algorithm, plain": 3.0},
     )
     save(claim, timings)
 

@@ -53,7 +53,7 @@ def main() -> None:
         what="token windows with labels, identical ids",
         command="python bench/bench_windows.py",
         size=f"{len(examples):,} questions, {len(windows):,} windows",
-        target=3.0,
+        targets={"usual tokenizer call": 3.0},
     )
     save(claim, timings)
 

@@ -8,3 +8,9 @@ FLOAT64 = 1e-12
 
 FLOAT32 = 1e-5
 """The same sum in another order, in single precision."""
+
+NEAR_IDENTITY = 1e-3
+"""States before and after fresh adapters, whose weights have a standard deviation of this size."""
+
+HALF = 0.15
+"""States of small random encoders in bfloat16, which keeps 8 bits: several layers of rounding errors of 1/256."""

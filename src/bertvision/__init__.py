@@ -4,32 +4,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bertvision.encoder import Encoder, HiddenStates, load_encoder
     from bertvision.evaluation import Scoring, decode_spans, fit_threshold, score_squad1, score_squad2, score_targets
+    from bertvision.runs.request import TuneRequest
+    from bertvision.runs.tune import TuneResult, tune
     from bertvision.tasks import TASKS, OwnColumns, Task, TaskData, load_task
     from bertvision.tasks.tokenizer import TextTokenizer
     from bertvision.tasks.windows import WindowOptions, Windows, build_windows
+    from bertvision.training.options import TuneOptions
 
 __version__ = "0.1.0"
 
 __all__ = [
     "TASKS",
+    "Encoder",
+    "HiddenStates",
     "OwnColumns",
     "Scoring",
     "Task",
     "TaskData",
     "TextTokenizer",
+    "TuneOptions",
+    "TuneRequest",
+    "TuneResult",
     "WindowOptions",
     "Windows",
     "build_windows",
     "decode_spans",
     "fit_threshold",
+    "load_encoder",
     "load_task",
     "score_squad1",
     "score_squad2",
     "score_targets",
+    "tune",
 ]
 
 _MODULES = {
+    "bertvision.encoder": ("Encoder", "HiddenStates", "load_encoder"),
     "bertvision.evaluation": (
         "Scoring",
         "decode_spans",
@@ -38,9 +50,12 @@ _MODULES = {
         "score_squad2",
         "score_targets",
     ),
+    "bertvision.runs.request": ("TuneRequest",),
+    "bertvision.runs.tune": ("TuneResult", "tune"),
     "bertvision.tasks": ("TASKS", "OwnColumns", "Task", "TaskData", "load_task"),
     "bertvision.tasks.tokenizer": ("TextTokenizer",),
     "bertvision.tasks.windows": ("WindowOptions", "Windows", "build_windows"),
+    "bertvision.training.options": ("TuneOptions",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -47,13 +47,13 @@ def test_python_of_the_readme_runs(block: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_speed_table_is_that_of_the_records() -> None:
+def test_the_tables_are_those_of_the_records() -> None:
     spec = importlib.util.spec_from_file_location("table", ROOT / "bench" / "table.py")
     assert spec is not None
     assert spec.loader is not None
     table = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(table)
-    assert table.with_table(README) == README, "run: python bench/table.py"
+    assert table.with_tables(README) == README, "run: python bench/table.py"
 
 
 def test_every_speed_claim_was_met_when_it_was_measured() -> None:

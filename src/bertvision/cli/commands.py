@@ -35,6 +35,20 @@ COMMANDS = {
             "bertvision score squad2 dev.json ours.json --against theirs.json",
         ),
     ),
+    "params": Command(
+        "Count the parameters of an encoder and those that learn, without its weights.",
+        "bertvision.cli.params",
+        ("bertvision params --learn lora:16", "bertvision params --encoder config.json --learn houlsby:64 --json"),
+    ),
+    "tune": Command(
+        "Tune an encoder for a task as much or as little as you like, with snapshots at fractions of an epoch.",
+        "bertvision.cli.tune",
+        (
+            "bertvision tune squad2 --learn lora:16 --epochs 2 --snapshots 0.3,1",
+            "bertvision tune own --data reviews/ --text review --label stars --learn top:2",
+            "accelerate launch -m bertvision tune squad2 --learn full --out runs/full",
+        ),
+    ),
     "demo": Command(
         "Load the built-in sets, cut them into token windows and score a trivial baseline on each.",
         "bertvision.cli.demo",

@@ -6,9 +6,8 @@ import numpy as np
 
 from bertvision.cli.data_check import describe_windows
 from bertvision.cli.output import print_json, print_table
-from bertvision.cli.score import gold_targets
 from bertvision.evaluation.score import score_squad2, score_targets
-from bertvision.tasks.examples import Examples, Questions, target_array
+from bertvision.tasks.examples import Examples, Questions, gold_targets, target_array
 from bertvision.tasks.load import TASKS, load_task
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer

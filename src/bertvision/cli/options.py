@@ -19,6 +19,12 @@ T = TypeVar("T")
 _Group = argparse._ArgumentGroup  # noqa: SLF001 - argparse has no public name for it
 
 
+class Given(frozenset[str]):
+    """Names of the options that stood on the command line: a field of this type is filled in, and is no option."""
+
+    __slots__ = ()
+
+
 class _Parser(argparse.ArgumentParser):
     """Raises our own error instead of leaving the program."""
 
@@ -47,13 +53,17 @@ def parse_options(cls: type[T], argv: Sequence[str], *, prog: str, summary: str,
     group = parser.add_argument_group("options")
     _add_fields(parser, parser.add_argument_group("arguments"), group, cls)
     group.add_argument("-h", "--help", action="help", help="Show this help.")
-    namespace, unknown = parser.parse_known_args(argv)
+    options = [action for action in parser._actions if action.option_strings and action.dest != "help"]  # noqa: SLF001 - no other way
+    absent = object()
+    found, unknown = parser.parse_known_args(argv, argparse.Namespace(**{action.dest: absent for action in options}))
     if unknown:
         known = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001 - no other way
         if unknown[0].startswith("-"):
             raise UnknownNameError("option", unknown[0].partition("=")[0], known)
         raise BertVisionError(f"'{unknown[0]}' is one word too many. See: {prog} --help")
-    return _build(cls, vars(namespace))
+    given = Given(name for name, value in vars(found).items() if value is not absent)
+    defaults = {action.dest: action.default for action in options if action.dest not in given}
+    return _build(cls, vars(found) | defaults, given)
 
 
 def _add_fields(parser: _Parser, arguments: _Group, group: _Group, cls: type) -> None:
@@ -62,6 +72,8 @@ def _add_fields(parser: _Parser, arguments: _Group, group: _Group, cls: type) ->
     help_texts = field_docs(cls)
     for field in dataclasses.fields(cls):
         hint = hints[field.name]
+        if hint is Given:
+            continue
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
             title = (hint.__doc__ or hint.__name__).splitlines()[0].rstrip(".")
             _add_fields(parser, arguments, parser.add_argument_group(title[0].lower() + title[1:]), hint)
@@ -99,13 +111,17 @@ def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
     return check
 
 
-def _build(cls: type[T], values: dict[str, Any]) -> T:
+def _build(cls: type[T], values: dict[str, Any], given: Given) -> T:
     hints = typing.get_type_hints(cls)
-    arguments = {}
+    arguments: dict[str, Any] = {}
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # T is a dataclass by contract
         hint = hints[field.name]
-        nested = isinstance(hint, type) and dataclasses.is_dataclass(hint)
-        arguments[field.name] = _build(hint, values) if nested else values[field.name]
+        if hint is Given:
+            arguments[field.name] = given
+        elif isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            arguments[field.name] = _build(hint, values, given)
+        else:
+            arguments[field.name] = values[field.name]
     return cls(**arguments)
 
 

@@ -3,9 +3,12 @@
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -33,6 +36,47 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 def print_note(text: str) -> None:
     """A message on standard error."""
     print(f"note: {text}", file=sys.stderr)  # noqa: T201 - this is the output
+
+
+class ProgressBar:
+    """A bar on standard error with rate, time left and the newest values; snapshots leave a line of their own."""
+
+    def __init__(self, title: str) -> None:
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn(title),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[values]}"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._plain = not console.is_terminal
+        self._task = self._progress.add_task(title, total=None, rate="", values="")
+        self._begin = (0.0, 0)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._progress.stop()
+
+    def show(self, step: int, total: int, values: Mapping[str, float], *, doing: str = "") -> None:
+        """Move the bar to `step`, show `values` and what takes long now; a snapshot's values stay on the screen."""
+        now = time.monotonic()
+        if not self._begin[0]:
+            self._begin = (now, step)
+        elapsed = now - self._begin[0]
+        rate = f"{(step - self._begin[1]) / elapsed:.1f} steps/s" if elapsed > 0 and step > self._begin[1] else ""
+        words = "  ".join([f"{name} {_cell(value)}" for name, value in values.items()] + [doing] * bool(doing))
+        stays = "snapshot" in values
+        self._progress.update(self._task, completed=step, total=total, rate=rate, values="" if stays else words)
+        if stays or (self._plain and words):
+            line = "  ".join([f"step {step:,} of {total:,}", *([] if stays or not rate else [rate]), words])
+            self._progress.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _cell(value: object) -> str:

@@ -13,7 +13,7 @@ from bertvision.evaluation.metrics import confusion_matrix
 from bertvision.evaluation.prediction_files import read_answers, read_no_answer, read_targets
 from bertvision.evaluation.score import Scoring, score_paper, score_squad1, score_squad2, score_targets
 from bertvision.pretrained import BUILTIN_ENCODER
-from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions
+from bertvision.tasks.examples import Examples, Questions, gold_targets
 from bertvision.tasks.load import check_task_name
 from bertvision.tasks.own import OwnColumns
 from bertvision.tasks.task import SquadLayout, Task
@@ -115,11 +115,6 @@ def _score(task: Task, examples: Examples, path: Path, options: Options) -> Scor
     own_file = options.na_prob is not None and path == options.predictions
     no_answer = read_no_answer(options.na_prob) if own_file and options.na_prob else None
     return score_squad2(examples.golds(), answers, no_answer=no_answer, threshold=options.na_threshold)
-
-
-def gold_targets(examples: Examples) -> IntArray | FloatArray:
-    """Right class numbers or scores; of questions, whether there is an answer."""
-    return examples.answerable.astype(np.int64) if isinstance(examples, Questions) else examples.targets
 
 
 def _confusion(task: Task, examples: Examples, path: Path) -> dict[str, float]:

@@ -3,10 +3,14 @@
 import numpy as np
 
 from bertvision.errors import BertVisionError
-from bertvision.tasks.examples import IntArray
+from bertvision.tasks.examples import Examples, IntArray, Questions
 
 POOL_BATCHES = 64
 """Shuffled rows are sorted by length within pools of this many batches: little padding, still random."""
+
+
+FEWEST_ARTICLES = 20
+"""With fewer articles than this, whole ones would be too coarse a choice, and contexts are held out instead."""
 
 
 def length_batches(
@@ -55,6 +59,25 @@ def subset_rows(rows: int, fraction: float, seed: int) -> IntArray:
         raise BertVisionError(f"fraction is {fraction:g}, more than 0 and at most 1 is expected.")
     kept = max(1, round(rows * fraction))
     return np.sort(np.random.default_rng(seed).permutation(rows)[:kept])
+
+
+def held_out_rows(examples: Examples, share: float, seed: int) -> IntArray:
+    """Rows to keep aside: whole articles, or contexts where there are few articles, so that no text is on both sides.
+
+    Args:
+        examples: a training split.
+        share: about how much of it.
+        seed: of the choice.
+    """
+    random = np.random.default_rng(seed)
+    if not isinstance(examples, Questions):
+        return np.sort(random.permutation(len(examples))[: round(share * len(examples))])
+    titles = np.unique(np.array(examples.titles), return_inverse=True)[1][examples.context_index]
+    groups = titles if len(np.unique(titles)) >= FEWEST_ARTICLES else examples.context_index
+    names, sizes = np.unique(groups, return_counts=True)
+    order = random.permutation(len(names))
+    enough = int(np.searchsorted(np.cumsum(sizes[order]), share * len(examples))) + 1
+    return np.flatnonzero(np.isin(groups, names[order[:enough]]))
 
 
 def _cut(order: IntArray, lengths: IntArray, size: int, tokens: int | None) -> list[IntArray]:

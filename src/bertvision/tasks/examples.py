@@ -108,5 +108,10 @@ def target_array(kind: TaskKind, values: Sequence[float]) -> IntArray | FloatArr
     return np.array(values, dtype=np.int64) if kind == "labels" else np.array(values, dtype=np.float64)
 
 
+def gold_targets(examples: Examples) -> IntArray | FloatArray:
+    """Right class numbers or scores; of questions, whether there is an answer."""
+    return examples.answerable.astype(np.int64) if isinstance(examples, Questions) else examples.targets
+
+
 def _pick(values: Sequence[T], rows: IntArray) -> list[T]:
     return [values[row] for row in rows.tolist()]

@@ -27,7 +27,7 @@ def test_ratios_are_taken_round_by_round() -> None:
 
 def test_a_record_says_what_was_measured_and_where(tmp_path: Path) -> None:
     timings = {"ours": Timing((1.0,)), "plain": Timing((4.0,))}
-    claim = SpeedClaim(name="speed-x", what="w", command="c", size="s", target=2.0)
+    claim = SpeedClaim(name="speed-x", what="w", command="c", size="s", targets={"plain": 2.0})
     path = write_speed_record(tmp_path, claim, timings, {"plain": compare(timings["ours"], timings["plain"])})
     record = json.loads(path.read_text(encoding="utf-8"))
     assert record["ratios"] == {"plain": {"median": 4.0, "least": 4.0, "most": 4.0}}

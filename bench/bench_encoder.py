@@ -1,0 +1,234 @@
+"""The encoder's pass and its tuning against the usual loops: MiniLM on a CPU, BERT-large's shape on a GPU.
+
+python bench/bench_encoder.py                    # on the CPU
+python bench/bench_encoder.py --gpu --tokenizer DIR   # on a GPU; any BERT tokenizer will do
+"""
+
+import argparse
+import copy
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import BertConfig, BertModel
+
+from bertvision.bench.measure import Timing, side_by_side
+from bertvision.bench.record import SpeedClaim
+from bertvision.encoder.batch import packed_batch, padded_batch
+from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.learn import apply_learn, parse_learn
+from bertvision.encoder.load import drop_pooler, load_encoder
+from bertvision.encoder.packed import PACKED
+from bertvision.heads import HeadShape, build_head
+from bertvision.objectives import example_losses
+from bertvision.tasks.batches import length_batches
+from bertvision.tasks.examples import Questions
+from bertvision.tasks.load import TASKS
+from bertvision.tasks.tokenizer import TextTokenizer
+from bertvision.tasks.windows import Windows, build_windows
+from bertvision.training.model import TunedModel
+from bertvision.training.options import TuneOptions
+from bertvision.training.tune import build_optimizer
+from data import questions, save
+from plain_encoder import plain_frozen, plain_training
+
+PADDED, CPU = "plain loop, padded to 384", "2 cores"
+PADDED_8, PADDED_32 = f"{PADDED}, batch 8", f"{PADDED}, batch 32"
+BUCKETED_32 = "plain loop, bucketed, batch 32"
+LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+
+
+class Sample:
+    """A consumer that looks at every layer and keeps one token of the newest."""
+
+    states: Tensor
+
+    def __call__(self, _layer: int, states: Tensor) -> None:
+        """Keep a little, so that the layer was really there."""
+        self.states = states[:, :1].clone()
+
+
+def frozen(encoder: Encoder, windows: Windows, size: int, tokens: int) -> Iterator[Tensor]:
+    """Every layer's states of every batch, our way: shown to a consumer one at a time."""
+    packed = encoder.config._attn_implementation == PACKED  # noqa: SLF001 - transformers has no public name for it
+    for rows in length_batches(windows.lengths, size, tokens=tokens):
+        batch = packed_batch(windows, rows) if packed else padded_batch(windows, rows)
+        seen = Sample()
+        with torch.inference_mode():
+            encoder.visit(batch.to(encoder.device), seen)
+        yield seen.states
+
+
+def training(model: TunedModel, windows: Windows, size: int) -> Iterator[Tensor]:
+    """One step of AdamW per batch, our way."""
+    packed = model.encoder.config._attn_implementation == PACKED  # noqa: SLF001 - as above
+    device = model.encoder.device
+    optimizer = build_optimizer(model, TuneOptions(), 1e-5)
+    learning = [value for group in optimizer.param_groups for value in group["params"]]
+    for rows in length_batches(windows.lengths, size, seed=0):
+        batch = (packed_batch(windows, rows) if packed else padded_batch(windows, rows)).to(device)
+        targets = torch.from_numpy(windows.targets[rows]).to(device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            outputs, mask = model(batch)
+        loss = example_losses(TASKS["squad2"], outputs, mask, targets, pool="cls").mean()
+        loss.backward()  # type: ignore[no-untyped-call]  # torch has no type for it
+        nn.utils.clip_grad_norm_(learning, 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        yield loss.detach()
+
+
+def whole(make: Callable[[], Iterator[Tensor]]) -> Callable[[], None]:
+    """Run an iterator to its end, and wait for the device."""
+
+    def run() -> None:
+        for _ in make():
+            pass
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+
+    return run
+
+
+def tuned(encoder: Encoder, learn: str) -> TunedModel:
+    """An encoder that learns, with a span output."""
+    apply_learn(encoder, parse_learn(learn))
+    head = build_head("last_layer", HeadShape(layers=encoder.depth + 1, width=encoder.width, outputs=2))
+    return TunedModel(encoder, head).to(encoder.device).train()
+
+
+def claim(name: str, what: str, windows: Windows, targets: Mapping[str, float], where: str) -> SpeedClaim:
+    """A speed claim of this file."""
+    size = f"{len(windows):,} windows, mean {windows.lengths.mean():.0f} tokens, {where}"
+    command = "python bench/bench_encoder.py" + (" --gpu" if "H200" in where else "")
+    return SpeedClaim(name=name, what=what, command=command, size=size, targets=targets)
+
+
+def on_cpu(count: int, rounds: int) -> None:
+    """MiniLM: a frozen pass, a step of full tuning, and steps with fewer layers learning."""
+    windows = build_windows(TASKS["squad2"], spread(count), TextTokenizer.load())
+    encoder = load_encoder("minilm")
+    plain = copy.deepcopy(encoder.model)
+    timings = side_by_side(
+        {
+            "ours": whole(lambda: frozen(encoder, windows, 64, 4096)),
+            PADDED: whole(lambda: plain_frozen(plain, windows, 16)),
+        },
+        rounds=rounds,
+    )
+    save(claim("speed-frozen-cpu", "frozen pass, all layers, MiniLM, float32", windows, {PADDED: 2.4}, CPU), timings)
+    model = tuned(load_encoder("minilm"), "full")
+    learning = copy.deepcopy(plain).requires_grad_(requires_grad=True).train()
+    output = nn.Linear(384, 2)
+    timings = side_by_side(
+        {
+            "ours": whole(lambda: training(model, windows, 32)),
+            PADDED: whole(lambda: plain_training(learning, output, windows, 32)),
+        },
+        rounds=rounds,
+    )
+    save(claim("speed-tuning-cpu", "tuning, full, MiniLM, float32", windows, {PADDED: 2.0}, CPU), timings)
+
+
+def layers_on_cpu(rounds: int) -> None:
+    """BERT-base's shape: a step in which the top 3 of 12 layers learn, against one in which all do."""
+    windows = build_windows(TASKS["squad2"], spread(32), TextTokenizer.load())
+    models = {}
+    for learn in ("full", "top:3", "top:3:strict"):
+        model = BertModel(BertConfig())
+        drop_pooler(model)
+        models[learn] = tuned(Encoder(model, name="bert-base shape"), learn)
+    timings = side_by_side(
+        {learn: whole(partial(training, model, windows, 16)) for learn, model in models.items()},
+        rounds=rounds,
+    )
+    for learn, share in (("top:3", 0.80), ("top:3:strict", 0.55)):
+        name = f"speed-{learn.replace(':', '-')}"
+        full = "a step of --learn full"
+        what = f"a step of --learn {learn}, BERT-base shape"
+        save(
+            claim(name, what, windows, {full: round(1 / share, 2)}, CPU),
+            {"ours": timings[learn], full: timings["full"]},
+        )
+
+
+def on_gpu(count: int, rounds: int, tokenizer: str) -> None:
+    """BERT-large's shape with random weights: a frozen pass, and a step of full tuning."""
+    windows = build_windows(TASKS["squad2"], spread(count), TextTokenizer.load(tokenizer))
+    device = torch.device("cuda")
+    model = BertModel(BertConfig(**LARGE)).to(device).eval()
+    drop_pooler(model)
+    half = copy.deepcopy(model).to(torch.bfloat16)
+    half.config._attn_implementation = PACKED  # noqa: SLF001 - as above
+    encoder = Encoder(half, name="bert-large shape")
+    encoder.compile_layers()
+    timings = side_by_side(
+        {
+            "ours": whole(lambda: frozen(encoder, windows, 512, 32768)),
+            PADDED_32: whole(lambda: plain_frozen(model, windows, 32)),
+            BUCKETED_32: whole(lambda: plain_frozen(model, windows, 32, bucketed=True)),
+        },
+        rounds=rounds,
+    )
+    report("frozen", windows, timings)
+    save(
+        claim("speed-frozen-gpu", "frozen pass, all layers, BERT-large shape", windows, {PADDED_32: 3.4}, "one H200"),
+        timings,
+    )
+    half.cpu()
+
+    packed = copy.deepcopy(model)
+    packed.config._attn_implementation = PACKED  # noqa: SLF001 - as above
+    compiled = tuned(Encoder(packed, name="bert-large shape"), "full")
+    compiled.encoder.compile_layers()
+    learning = copy.deepcopy(model).requires_grad_(requires_grad=True).train()
+    output = nn.Linear(1024, 2).to(device)
+    timings = side_by_side(
+        {
+            "ours": whole(lambda: training(compiled, windows, 256)),
+            PADDED_8: whole(lambda: plain_training(learning, output, windows, 8)),
+            BUCKETED_32: whole(lambda: plain_training(learning, output, windows, 32, bucketed=True)),
+        },
+        rounds=rounds,
+    )
+    report("tuning", windows, timings)
+    save(
+        claim(
+            "speed-tuning-gpu", "tuning, full, BERT-large shape", windows, {PADDED_8: 6.0, BUCKETED_32: 2.4}, "one H200"
+        ),
+        timings,
+    )
+
+
+def report(what: str, windows: Windows, timings: Mapping[str, Timing]) -> None:
+    """Examples per second, for people."""
+    for name, timing in timings.items():
+        print(json.dumps({"what": what, "how": name, "examples_per_second": round(len(windows) / timing.median)}))
+
+
+def spread(count: int) -> Questions:
+    """Questions spread over all the data, so that lengths are those of the whole."""
+    everything = questions(17_630)
+    return everything.select(np.linspace(0, len(everything) - 1, count).astype(np.int64))
+
+
+def main() -> None:
+    """Measure, and keep the records."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--tokenizer", default="minilm")
+    parser.add_argument("--windows", type=int, default=None)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    if options.gpu:
+        on_gpu(options.windows or 4096, options.rounds, options.tokenizer)
+    else:
+        on_cpu(options.windows or 512, options.rounds)
+        layers_on_cpu(options.rounds)
+
+
+if __name__ == "__main__":
+    main()

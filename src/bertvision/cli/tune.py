@@ -1,0 +1,140 @@
+"""`bertvision tune`: stage 1, the encoder, with snapshots at fractions of an epoch."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from bertvision.cli.options import Given
+from bertvision.cli.output import ProgressBar, print_json, print_note, print_table
+from bertvision.cli.task_options import DataOptions
+from bertvision.errors import BertVisionError
+from bertvision.pretrained import BUILTIN_ENCODER
+from bertvision.tasks.own import OwnColumns
+from bertvision.tasks.windows import WindowOptions
+from bertvision.training.options import Recipe, TuneOptions, with_recipe
+
+if TYPE_CHECKING:
+    from bertvision.runs.tune import TuneResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of `bertvision tune`."""
+
+    task: str
+    """A task's name; 'bertvision ls tasks' lists them."""
+
+    data: DataOptions = field(default_factory=DataOptions)
+    columns: OwnColumns = field(default_factory=OwnColumns)
+    windows: WindowOptions = field(default_factory=WindowOptions)
+    tuning: TuneOptions = field(default_factory=TuneOptions)
+
+    encoder: str = BUILTIN_ENCODER
+    """'minilm', a local folder, a name on the hub, or a tuned run: RUN or RUN@0.3."""
+
+    learn: str = "full"
+    """What learns: full, top:K, top:K:strict, houlsby:D, houlsby:D+full, lora:R, bitfit, layernorm or none."""
+
+    recipe: Recipe | None = None
+    """Settings of one of the source documents; options given beside it win."""
+
+    snapshots: str = ""
+    """Epochs after which to keep a snapshot, such as 0.1,0.3,1; the end is always kept."""
+
+    fraction: float = 1.0
+    """Share of the training examples to use."""
+
+    held_out: float = 0.05
+    """Share of the training examples that nobody learns from: thresholds and early stopping look at them."""
+
+    pool: Literal["cls", "mean"] | None = None
+    """Which row stands for a text, for labels and scores (default: what the encoder was trained with)."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute."""
+
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere; weights stay float32."""
+
+    save_every: int | None = None
+    """Steps between checkpoints for --resume (default: one a minute, and one at every snapshot)."""
+
+    tracker: str | None = None
+    """Report to an experiment tracker that Accelerate knows, such as tensorboard."""
+
+    out: Path | None = None
+    """Folder of the run (default: runs/TASK-LEARN)."""
+
+    resume: bool = False
+    """Go on with a run that was interrupted."""
+
+    json: bool = False
+    """Print JSON."""
+
+    given: Given = field(default_factory=Given)
+
+
+def run(options: Options) -> int:
+    """Tune."""
+    from bertvision.runs.request import TuneRequest  # noqa: PLC0415 - imports torch, and help should open at once
+    from bertvision.runs.tune import tune  # noqa: PLC0415
+    from bertvision.training.processes import leave_processes  # noqa: PLC0415
+
+    request = TuneRequest(
+        task=options.task,
+        data=options.data.data,
+        columns=options.columns,
+        skip_bad=options.data.skip_bad,
+        windows=options.windows,
+        encoder=options.encoder,
+        learn=options.learn,
+        options=with_recipe(options.tuning, options.recipe, options.given),
+        snapshots=parse_fractions(options.snapshots),
+        fraction=options.fraction,
+        held_out=options.held_out,
+        pool=options.pool,
+        device=options.device,
+        dtype=options.dtype,
+        save_every=options.save_every,
+        tracker=options.tracker,
+    )
+    out = options.out or Path("runs") / f"{options.task}-{options.learn.replace(':', '')}"
+    with ProgressBar(f"tune {options.task}") as bar:
+        result = tune(request, out, resume=options.resume, show=bar.show)
+    leave_processes()
+    if result.main:
+        for notice in result.notices:
+            print_note(notice)
+        _print(result, as_json=options.json)
+    return 0
+
+
+def parse_fractions(text: str) -> tuple[float, ...]:
+    """Numbers between commas.
+
+    Raises:
+        BertVisionError: one of them is no number.
+    """
+    try:
+        return tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise BertVisionError(f"--snapshots is '{text}', numbers such as 0.1,0.3,1 are expected.") from None
+
+
+def _print(result: "TuneResult", *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "run": str(result.run),
+                "trainable": result.trainable,
+                "total": result.total,
+                "steps": result.steps,
+                "processes": result.processes,
+                "snapshots": [f"{result.run}@{snapshot.folder.name}" for snapshot in result.snapshots],
+                "metrics": result.metrics,
+            }
+        )
+        return
+    share = result.trainable / result.total
+    title = f"{result.run}: {result.trainable:,} of {result.total:,} parameters learnt ({share:.2%})"
+    print_table(title, ["metric", "value"], list(result.metrics.items()))

@@ -1,0 +1,83 @@
+"""Where each architecture keeps its layers: the one table of foreign names."""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from bertvision.errors import UnknownNameError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """Names inside a transformers model.
+
+    Attributes:
+        blocks: the list of layers.
+        attention_output: inside a layer, the linear map after attention, before the residual sum.
+        feed_forward_output: inside a layer, the linear map after the feed-forward part.
+        first_position: position number of a window's first token; None where it follows the padding token's number.
+        final_norm: a LayerNorm behind the last layer, where there is one.
+    """
+
+    blocks: str = "encoder.layer"
+    attention_output: str = "attention.output.dense"
+    feed_forward_output: str = "output.dense"
+    first_position: int | None = 0
+    final_norm: str | None = None
+
+
+ARCHITECTURES = {
+    "bert": Architecture(),
+    "electra": Architecture(),
+    "deberta-v2": Architecture(),
+    "roberta": Architecture(first_position=None),
+    "xlm-roberta": Architecture(first_position=None),
+    "mpnet": Architecture(attention_output="attention.attn.o", first_position=None),
+    "albert": Architecture(
+        blocks="encoder.albert_layer_groups", attention_output="attention.dense", feed_forward_output="ffn_output"
+    ),
+    "distilbert": Architecture(
+        blocks="transformer.layer", attention_output="attention.out_lin", feed_forward_output="ffn.lin2"
+    ),
+    "modernbert": Architecture(
+        blocks="layers", attention_output="attn.Wo", feed_forward_output="mlp.Wo", final_norm="final_norm"
+    ),
+}
+"""By `model_type` of the config."""
+
+
+def architecture_of(model_type: str) -> Architecture:
+    """The names inside models of a type.
+
+    Raises:
+        UnknownNameError: the type is not one of `ARCHITECTURES`.
+    """
+    if model_type not in ARCHITECTURES:
+        raise UnknownNameError("encoder architecture", model_type, ARCHITECTURES)
+    return ARCHITECTURES[model_type]
+
+
+def blocks_of(model: nn.Module, architecture: Architecture) -> list[nn.Module]:
+    """Every layer that has weights of its own, lowest first; ALBERT's stand in groups and serve several times."""
+    listed = list(model.get_submodule(architecture.blocks).children())
+    inner = [
+        list(group.get_submodule("albert_layers").children()) for group in listed if hasattr(group, "albert_layers")
+    ]
+    return [block for group in inner for block in group] if inner else listed
+
+
+def calls_of(model: nn.Module, architecture: Architecture, layers: int) -> list[nn.Module]:
+    """The layer that runs at each step of a pass, lowest first.
+
+    Args:
+        model: a transformers model.
+        architecture: its names.
+        layers: `num_hidden_layers` of its config.
+    """
+    groups = list(model.get_submodule(architecture.blocks).children())
+    if not hasattr(groups[0], "albert_layers"):
+        return groups
+    calls = []
+    for layer in range(layers):
+        calls += list(groups[int(layer / (layers / len(groups)))].get_submodule("albert_layers").children())
+    return calls

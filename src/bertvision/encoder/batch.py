@@ -1,0 +1,96 @@
+"""Windows → what an encoder takes: padded to the longest of a batch, or packed end to end without padding."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertvision.tasks.examples import IntArray
+from bertvision.tasks.windows import Windows
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBatch:
+    """Token windows as tensors.
+
+    Attributes:
+        ids: (batch, tokens) vocabulary numbers; packed: (1, all tokens).
+        types: (batch, tokens) segment numbers.
+        mask: (batch, tokens) True where a token is real.
+        bounds: packed only: (windows + 1,) int32, where each window begins among all tokens.
+        longest: tokens of the longest window.
+        full: whether no token is padding; known here, so that a GPU need not be asked.
+    """
+
+    ids: Tensor
+    types: Tensor
+    mask: Tensor
+    bounds: Tensor | None
+    longest: int
+    full: bool = False
+
+    @property
+    def packed(self) -> bool:
+        """Whether windows stand end to end in one row."""
+        return self.bounds is not None
+
+    def to(self, device: torch.device) -> "TokenBatch":
+        """The same on another device; a GPU takes it over while it still computes."""
+
+        def move(tensor: Tensor) -> Tensor:
+            # from ordinary memory the copy would wait for all that the GPU has to do before
+            return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
+
+        bounds = None if self.bounds is None else move(self.bounds)
+        return replace(self, ids=move(self.ids), types=move(self.types), mask=move(self.mask), bounds=bounds)
+
+
+def padded_batch(windows: Windows, rows: IntArray, *, pad: int = 0) -> TokenBatch:
+    """Windows padded to the longest of them.
+
+    Args:
+        windows: the windows of a split.
+        rows: which of them.
+        pad: number of the padding token.
+    """
+    lengths = windows.lengths[rows]
+    longest = int(lengths.max())
+    columns = np.arange(longest)
+    real = columns < lengths[:, None]  # (batch, tokens)
+    source = windows.bounds[rows, None] + np.minimum(columns, lengths[:, None] - 1)
+    ids = np.where(real, windows.ids[source], pad).astype(np.int64)
+    types = np.where(real, windows.types[source], 0).astype(np.int64)
+    return TokenBatch(
+        torch.from_numpy(ids), torch.from_numpy(types), torch.from_numpy(real), None, longest, bool(real.all())
+    )
+
+
+def packed_batch(windows: Windows, rows: IntArray) -> TokenBatch:
+    """Windows end to end in one row, without padding."""
+    lengths = windows.lengths[rows]
+    ends = np.cumsum(lengths)
+    source = np.repeat(windows.bounds[rows] - ends + lengths, lengths) + np.arange(ends[-1])
+    bounds = torch.from_numpy(np.concatenate([[0], ends]).astype(np.int32))
+    ids = torch.from_numpy(windows.ids[source].astype(np.int64))[None]
+    types = torch.from_numpy(windows.types[source].astype(np.int64))[None]
+    return TokenBatch(ids, types, torch.ones_like(ids, dtype=torch.bool), bounds, int(lengths.max()), full=True)
+
+
+def unpack(rows: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+    """Rows of a packed batch, (all tokens, …), as (windows, tokens, …), with their mask; padding is 0."""
+    if batch.bounds is None:
+        raise ValueError("the batch is not packed")
+    window, place = window_places(batch.bounds, len(rows))
+    lengths = batch.bounds[1:] - batch.bounds[:-1]
+    mask = torch.arange(batch.longest, device=rows.device) < lengths[:, None]  # (windows, tokens)
+    # by numbers, not by the mask: counting its True values would make the program wait for the GPU
+    padded = rows.new_zeros((*mask.shape, *rows.shape[1:])).index_put((window, place), rows)
+    return padded, mask
+
+
+def window_places(bounds: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
+    """The window of every token of a packed batch, and its place in that window, each (tokens,)."""
+    number = torch.arange(tokens, device=bounds.device)
+    window = torch.bucketize(number, bounds[1:].long(), right=True)
+    return window, number - bounds.long()[window]

@@ -1,0 +1,163 @@
+"""Encoder: token windows → the hidden states of every layer, or of the first few, and no further."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from bertvision.encoder.architecture import architecture_of, blocks_of, calls_of
+from bertvision.encoder.batch import TokenBatch, window_places
+from bertvision.encoder.packed import PACKED
+from bertvision.encoder.states import HiddenStates
+from bertvision.errors import BertVisionError
+
+Visitor = Callable[[int, Tensor], None]
+"""Takes a layer's number and its states, (batch, tokens, width)."""
+
+
+class _DeepEnoughError(Exception):
+    """Leaves a pass at the last layer that is needed; never seen outside."""
+
+
+@final
+class Encoder(nn.Module):
+    """A transformers encoder that hands out its layers one at a time.
+
+    Attributes:
+        model: the transformers model.
+        name: what the user called it.
+        architecture: where the model keeps its layers.
+    """
+
+    def __init__(self, model: nn.Module, *, name: str) -> None:
+        super().__init__()
+        self.model = model
+        self.name = name
+        config: Any = model.config
+        self.config = config
+        self.architecture = architecture_of(config.model_type)
+        self._calls = calls_of(model, self.architecture, config.num_hidden_layers)
+
+    @property
+    def depth(self) -> int:
+        """Layers above the embedding output."""
+        return len(self._calls)
+
+    @property
+    def width(self) -> int:
+        """Numbers per token in every layer."""
+        return int(self.config.hidden_size)
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """Every layer that has weights of its own, lowest first."""
+        return blocks_of(self.model, self.architecture)
+
+    def top_blocks(self, layers: int) -> list[nn.Module]:
+        """The layers that run in the last so many steps; in ALBERT they may serve below, too."""
+        return list(dict.fromkeys(self._calls[self.depth - layers :]))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.model.parameters()).device
+
+    @property
+    def can_pack(self) -> bool:
+        """Whether windows can be packed end to end; models with an attention of their own are padded instead."""
+        return bool(getattr(self.model, "_supports_attention_backend", False))
+
+    def compile_layers(self) -> None:
+        """Compile what a layer computes, for any number of tokens; hooks and the rest of the model stay as they are."""
+        for block in self.blocks:
+            block.forward = torch.compile(block.forward, dynamic=True)
+
+    @override
+    def forward(self, batch: TokenBatch, *, layers: Sequence[int] | None = None, pooled: bool = False) -> HiddenStates:
+        """The hidden states of a batch; the encoder stops at the last layer that is asked for.
+
+        Args:
+            batch: padded or packed windows.
+            layers: which layers, in ascending order; None gives all of them, the embedding output first.
+            pooled: whether to add the encoder's own pooled vector, which needs the whole depth.
+        """
+        wanted = range(self.depth + 1) if layers is None else layers
+        collected: dict[int, Tensor] = {}
+
+        def keep(layer: int, states: Tensor) -> None:
+            if layer in wanted:
+                collected[layer] = states
+
+        vector = self.visit(batch, keep, depth=self.depth if pooled else max(wanted), pooled=pooled)
+        return HiddenStates(torch.stack([collected[layer] for layer in wanted], dim=1), batch.mask, vector)
+
+    def visit(
+        self, batch: TokenBatch, visitor: Visitor, *, depth: int | None = None, pooled: bool = False
+    ) -> Tensor | None:
+        """Show the layers to a visitor one after the other, up to `depth`; later layers are not computed.
+
+        Nothing is kept here, so memory does not grow with the number of layers unless the visitor keeps them.
+
+        Returns:
+            The encoder's own pooled vector, (batch, width), if it was asked for.
+
+        Raises:
+            BertVisionError: `depth` is none of the encoder's, or it has no pooled vector.
+        """
+        last = self.depth if depth is None else depth
+        if not 0 <= last <= self.depth:
+            raise BertVisionError(f"depth {last} was asked for; {self.name} has the layers 0 to {self.depth}.")
+        if pooled and getattr(self.model, "pooler", None) is None:
+            raise BertVisionError(f"{self.name} has no pooled vector ({self.config.model_type} has none).")
+        if pooled and batch.packed:  # transformers would pool the first window alone
+            raise BertVisionError(f"{self.name} gives no pooled vector of packed windows; pad them.")
+        calls = 0
+
+        def look(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            # a hook that returned something would replace the layer's input
+            nonlocal calls
+            visitor(calls, args[0] if args else kwargs["hidden_states"])
+            if calls == last:
+                raise _DeepEnoughError
+            calls += 1
+
+        # ALBERT runs one module many times: one hook each, and the calls are counted
+        hooks = [block.register_forward_pre_hook(look, with_kwargs=True) for block in dict.fromkeys(self._calls)]
+        try:
+            output = self.model(**self._inputs(batch), **({} if batch.packed else {"return_dict": True}))
+        except _DeepEnoughError:
+            return None
+        finally:
+            for hook in hooks:
+                hook.remove()
+        if calls != self.depth:
+            raise RuntimeError(f"{self.name} called {calls} layers, {self.depth} were expected")
+        visitor(self.depth, output.last_hidden_state)
+        return output.pooler_output if pooled else None
+
+    def _inputs(self, batch: TokenBatch) -> dict[str, Any]:
+        inputs: dict[str, Any] = {"input_ids": batch.ids}
+        if getattr(self.config, "type_vocab_size", 0) > 1:
+            inputs["token_type_ids"] = batch.types
+        if batch.bounds is not None:
+            self._check_packing()
+            inputs["position_ids"] = self._positions(batch.bounds, batch.ids.shape[1])
+            inputs["window_bounds"], inputs["window_longest"] = batch.bounds, batch.longest
+        else:
+            # without padding there is nothing to mask, and attention without a mask is faster
+            inputs["attention_mask"] = None if batch.full and self.can_pack else batch.mask.long()
+        return inputs
+
+    def _check_packing(self) -> None:
+        if not self.can_pack:
+            raise BertVisionError(f"{self.name} ({self.config.model_type}) cannot take packed windows; pad them.")
+        if self.config._attn_implementation != PACKED:  # noqa: SLF001 - transformers has no public name for it
+            raise BertVisionError(f"{self.name} was not set up for packed windows: load_encoder(…, packed=True).")
+
+    def _positions(self, bounds: Tensor, tokens: int) -> Tensor:
+        """Position numbers that start anew with every window, (1, tokens)."""
+        first = self.architecture.first_position
+        offset = self.config.pad_token_id + 1 if first is None else first
+        return window_places(bounds, tokens)[1][None] + offset

@@ -1,0 +1,110 @@
+"""What learns: the words of `--learn`, and which parameters they mean."""
+
+import re
+from dataclasses import dataclass
+
+from torch import nn
+
+from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.houlsby import add_houlsby_adapters
+from bertvision.encoder.lora import add_lora
+from bertvision.errors import BertVisionError
+
+CHOICES = "full, top:K, top:K:strict, houlsby:D, houlsby:D+full, lora:R, bitfit, layernorm, none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learn:
+    """Which parameters of an encoder learn.
+
+    Attributes:
+        word: as the user wrote it.
+        everything: all of the encoder's own parameters.
+        top: the last so many layers; None if layers do not learn as such.
+        norms: LayerNorms: all of them, those of the learning layers, or none by themselves.
+        biases: every bias.
+        houlsby: width of bottleneck adapters inside the layers.
+        lora: rank of low-rank changes to every linear map of the layers.
+    """
+
+    word: str
+    everything: bool = False
+    top: int | None = None
+    norms: bool = False
+    biases: bool = False
+    houlsby: int | None = None
+    lora: int | None = None
+
+    @property
+    def adds(self) -> bool:
+        """Whether it adds parameters that the encoder did not have."""
+        return self.houlsby is not None or self.lora is not None
+
+
+_PLAIN = {
+    "full": Learn(word="full", everything=True),
+    "bitfit": Learn(word="bitfit", biases=True),
+    "layernorm": Learn(word="layernorm", top=0, norms=True),
+    "none": Learn(word="none"),
+}
+
+
+def parse_learn(word: str) -> Learn:
+    """Read a `--learn` choice.
+
+    Raises:
+        BertVisionError: the word is none of the choices.
+
+    Example:
+        >>> parse_learn("top:3").top
+        3
+    """
+    if word in _PLAIN:
+        return _PLAIN[word]
+    found = re.fullmatch(r"(top|lora|houlsby):(\d+)(:strict|\+full)?", word)
+    kind, size, rest = (found[1], int(found[2]), found[3]) if found else ("", 0, None)
+    match kind, rest:
+        case "top", None | ":strict":
+            return Learn(word=word, top=size, norms=rest is None)
+        case "houlsby", None | "+full" if size:
+            return Learn(word=word, houlsby=size, norms=True, everything=rest is not None)
+        case "lora", None if size:
+            return Learn(word=word, lora=size)
+        case _:
+            raise BertVisionError(f"--learn is '{word}', one of these is expected: {CHOICES}.")
+
+
+def apply_learn(encoder: Encoder, learn: Learn) -> None:
+    """Freeze the encoder but for what learns; adapters and low-rank changes are put in.
+
+    Raises:
+        BertVisionError: the encoder has fewer layers, or nothing of the kind that is to learn.
+    """
+    if learn.top is not None and learn.top > encoder.depth:
+        raise BertVisionError(f"--learn {learn.word}: {encoder.name} has {encoder.depth} layers only.")
+    encoder.model.requires_grad_(learn.everything)
+    for value in _own_parameters(encoder, learn):
+        value.requires_grad_(True)
+    if learn.houlsby is not None:
+        add_houlsby_adapters(encoder, learn.houlsby)
+    if learn.lora is not None:
+        add_lora(encoder, learn.lora)
+
+
+def _own_parameters(encoder: Encoder, learn: Learn) -> list[nn.Parameter]:
+    """Those of the encoder's own parameters that learn by themselves: top layers, LayerNorms, biases."""
+    modules = encoder.top_blocks(learn.top or 0)
+    if learn.top and encoder.architecture.final_norm is not None:
+        modules.append(encoder.model.get_submodule(encoder.architecture.final_norm))
+    if learn.norms:
+        modules += [module for module in encoder.model.modules() if isinstance(module, nn.LayerNorm)]
+    chosen = [value for module in modules for value in module.parameters()]
+    if learn.biases:
+        chosen += [value for name, value in encoder.model.named_parameters() if _is_bias(name)]
+        if not chosen:
+            raise BertVisionError(f"--learn bitfit: {encoder.name} ({encoder.config.model_type}) has no biases.")
+    return chosen
+
+
+def _is_bias(name: str) -> bool:
+    return name.endswith(".bias") and not name.startswith("pooler")

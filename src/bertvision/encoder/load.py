@@ -1,0 +1,168 @@
+"""load_encoder: a name → an encoder with its weights, tuned or not; build_encoder: a config → one without weights."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from bertvision.encoder.delta import apply_changes, freeze
+from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.learn import parse_learn
+from bertvision.encoder.packed import PACKED
+from bertvision.encoder.snapshot import Snapshot, base_encoder, find_snapshot
+from bertvision.errors import BertVisionError
+from bertvision.pretrained import BUILTIN_ENCODER, check_builtin_weights, locate_encoder
+
+Precision = Literal["float32", "bfloat16"]
+
+
+def load_encoder(
+    name: str = BUILTIN_ENCODER,
+    *,
+    device: str | torch.device = "cpu",
+    precision: Precision = "float32",
+    packed: bool = False,
+    pooler: bool = False,
+) -> Encoder:
+    """Load an encoder, ready for inference; `apply_learn` makes it learn.
+
+    Args:
+        name: `minilm`, a local folder, a hub name, or a tuned run: `runs/x` (its last snapshot) or `runs/x@0.3`.
+        device: where to put it.
+        precision: of its weights.
+        packed: set it up for windows packed end to end, where its architecture allows that.
+        pooler: keep the pooled vector's parameters, where it has them; unused ones would only be in the way.
+
+    Raises:
+        BertVisionError: there is no such encoder, or its weights are not whole.
+
+    Example:
+        >>> from bertvision import load_encoder
+        >>> encoder = load_encoder("minilm")
+        >>> encoder.depth, encoder.width
+        (6, 384)
+    """
+    snapshot = find_snapshot(name)
+    if snapshot is not None:
+        encoder = load_encoder(snapshot.encoder, device=device, packed=packed, pooler=pooler)
+        _apply_snapshot(encoder, snapshot)
+        encoder.name = name
+        return encoder.to(getattr(torch, precision))
+    if name == BUILTIN_ENCODER:
+        check_builtin_weights()
+    model = _load_model(name, locate_encoder(name), getattr(torch, precision))
+    if not pooler:
+        drop_pooler(model)
+    encoder = Encoder(model, name=name)
+    if packed and encoder.can_pack:
+        model.config._attn_implementation = PACKED  # noqa: SLF001 - set_attn_implementation checks a list we are not in
+    return encoder.to(device).eval()
+
+
+def build_encoder(source: str) -> Encoder:
+    """An encoder without weights (on the meta device, so of any size) from a name, a folder or a config.json.
+
+    Raises:
+        BertVisionError: there is no config to be had.
+    """
+    from transformers import AutoConfig, AutoModel  # noqa: PLC0415 - takes seconds to import
+
+    if source.endswith(".json") and not Path(source).is_file():
+        raise BertVisionError(f"no config for encoder '{source}': there is no such file.")
+    place = source if source.endswith(".json") else locate_encoder(source)
+    try:
+        config = AutoConfig.from_pretrained(place)
+        with torch.device("meta"):
+            model = AutoModel.from_config(config)
+    except Exception as error:  # noqa: BLE001 - a config that is not right raises many kinds of errors
+        raise BertVisionError(f"no config for encoder '{source}' ({_first_line(error)}).") from None
+    return Encoder(model, name=source)
+
+
+def drop_pooler(model: nn.Module) -> None:
+    """Leave out the pooled vector: nobody reads it, and parameters without a gradient stop distributed training."""
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = None  # type: ignore[assignment]  # transformers models take None for no pooler
+
+
+def fingerprint(encoder: Encoder) -> str:
+    """A hash of the weights' names, shapes and a sample of each, to tell encoders apart in milliseconds.
+
+    The pooler's do not count: an encoder is the same with and without it.
+    """
+    digest = hashlib.sha256()
+    for name, value in sorted(encoder.model.named_parameters()):
+        if name.startswith("pooler."):
+            continue
+        flat = value.detach().flatten()
+        sample = flat[:: max(1, len(flat) // 64)].float().cpu().numpy()
+        digest.update(f"{name}{tuple(value.shape)}".encode())
+        digest.update(sample.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def mean_pooled(name: str) -> bool:
+    """Whether an encoder was trained with the mean over tokens as its sentence vector, as its folder says."""
+    config = Path(locate_encoder(base_encoder(name))) / "1_Pooling" / "config.json"
+    return config.is_file() and bool(json.loads(config.read_text(encoding="utf-8")).get("pooling_mode_mean_tokens"))
+
+
+def _load_model(name: str, place: str, dtype: torch.dtype) -> Any:  # noqa: ANN401 - transformers' models have no type
+    from transformers import AutoModel  # noqa: PLC0415 - takes seconds to import
+
+    try:
+        with _silence():
+            model, loading = AutoModel.from_pretrained(
+                place, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True
+            )
+    except Exception as error:  # noqa: BLE001 - files that are not whole or do not fit raise many kinds of errors
+        raise BertVisionError(
+            f"encoder '{name}' cannot be loaded ({_first_line(error)}). "
+            f"Expected '{BUILTIN_ENCODER}', a folder with config.json and weights, a name on the hub, or a run."
+        ) from None
+    missing = sorted(key for key in loading["missing_keys"] if not key.startswith("pooler."))
+    if len(missing) < len(loading["missing_keys"]):
+        drop_pooler(model)  # the checkpoint has none: transformers' is random
+    if missing:
+        raise BertVisionError(f"encoder '{name}' lacks {len(missing)} weights, first '{missing[0]}'. Is it whole?")
+    for key, got, expected in sorted(loading["mismatched_keys"]):
+        raise BertVisionError(
+            f"encoder '{name}': '{key}' has shape {tuple(got)}, its config.json asks for {tuple(expected)}."
+        )
+    return model
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep transformers' bar and its report of weights off the terminal: we check the weights; downloads still show."""
+    from transformers.utils import logging  # noqa: PLC0415
+
+    verbosity = logging.get_verbosity()
+    hook = logging.set_tqdm_hook(lambda _factory, args, kwargs: logging.EmptyTqdm(*args, **kwargs))
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        logging.set_tqdm_hook(hook)
+
+
+def _apply_snapshot(encoder: Encoder, snapshot: Snapshot) -> None:
+    got = fingerprint(encoder)
+    if got != snapshot.fingerprint:
+        raise BertVisionError(
+            f"{snapshot.folder} was tuned from {snapshot.encoder} with fingerprint {snapshot.fingerprint}; "
+            f"the one here has {got}. Use the same weights."
+        )
+    apply_changes(encoder, parse_learn(snapshot.learn), snapshot.load_changes())
+    freeze(encoder)
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

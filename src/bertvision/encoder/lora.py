@@ -1,0 +1,31 @@
+"""Low-rank changes to every linear map of the layers, through PEFT."""
+
+from torch import nn
+
+from bertvision.encoder.encoder import Encoder
+
+ADAPTER = "bertvision"
+SCALE = 2
+"""A change is multiplied by this: alpha / rank in PEFT's words."""
+
+
+def add_lora(encoder: Encoder, rank: int) -> None:
+    """Put a low-rank change beside every linear map inside the layers; pooler and projections stay as they are."""
+    from peft import LoraConfig, inject_adapter_in_model  # noqa: PLC0415 - takes seconds to import
+
+    inside = {module for block in encoder.blocks for module in block.modules() if isinstance(module, nn.Linear)}
+    names = [name for name, module in encoder.model.named_modules() if module in inside]
+    config = LoraConfig(r=rank, lora_alpha=SCALE * rank, lora_dropout=0.0, target_modules=names)
+    inject_adapter_in_model(config, encoder.model, adapter_name=ADAPTER)
+
+
+def merge_lora(encoder: Encoder) -> None:
+    """Add every low-rank change to its linear map, so that a frozen encoder runs at its own speed."""
+    from peft.tuners.lora import LoraLayer  # noqa: PLC0415
+
+    for name, module in list(encoder.model.named_modules()):
+        if isinstance(module, LoraLayer):
+            module.merge()
+            parent, _, child = name.rpartition(".")
+            setattr(encoder.model.get_submodule(parent), child, module.get_base_layer())
+    vars(encoder.model).pop("peft_config", None)  # else PEFT warns of several adapters when it is tuned further

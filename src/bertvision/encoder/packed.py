@@ -1,0 +1,74 @@
+"""Attention over windows packed end to end: every token sees its own window alone, and no padding is computed."""
+
+import math
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface
+
+PACKED = "bertvision_packed"
+"""The name under which transformers models find it."""
+
+
+def packed_attention(  # noqa: PLR0913 - transformers gives the signature
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,  # noqa: ARG001 - windows are told apart by their bounds
+    *,
+    scaling: float | None = None,
+    window_bounds: Tensor | None = None,
+    window_longest: int = 0,
+    sliding_window: int | None = None,
+    **_other: Any,  # noqa: ANN401 - transformers passes more than we need
+) -> tuple[Tensor, None]:
+    """Attention in the form transformers calls it: (1, heads, tokens, width) → (1, tokens, heads, width).
+
+    Dropout of attention weights is left out: the kernel has none.
+    """
+    if window_bounds is None:
+        raise ValueError(f"{type(module).__name__} was called without window bounds")
+    if query.device.type == "cuda":
+        return _varlen(query, key, value, window_bounds, window_longest, scaling, sliding_window), None
+    return _masked(query, key, value, window_bounds, scaling, sliding_window), None
+
+
+def _varlen(  # noqa: PLR0913, PLR0917 - what the kernel needs
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bounds: Tensor,
+    longest: int,
+    scaling: float | None,
+    sliding_window: int | None,
+) -> Tensor:
+    from torch.nn.attention.varlen import varlen_attn  # noqa: PLC0415 - CUDA only
+
+    flat_query, flat_key, flat_value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
+    # older kernels have no such arguments, and seldom need them
+    more: dict[str, Any] = {}
+    if scaling is not None and not math.isclose(scaling, query.shape[-1] ** -0.5):
+        more["scale"] = scaling
+    if sliding_window is not None:
+        more["window_size"] = (sliding_window - 1, sliding_window - 1)
+    output = varlen_attn(flat_query, flat_key, flat_value, bounds, bounds, longest, longest, **more)
+    return cast("Tensor", output)[None]  # (1, tokens, heads, width)
+
+
+def _masked(  # noqa: PLR0913, PLR0917 - as the kernel
+    query: Tensor, key: Tensor, value: Tensor, bounds: Tensor, scaling: float | None, sliding_window: int | None
+) -> Tensor:
+    """The same by a mask of all pairs: for machines without the kernel, and to test against."""
+    tokens = query.shape[2]
+    place = torch.arange(tokens, device=query.device)
+    window = torch.bucketize(place, bounds[1:].long(), right=True)
+    visible = window[:, None] == window[None, :]
+    if sliding_window is not None:
+        visible &= (place[:, None] - place[None, :]).abs() < sliding_window
+    output = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=visible, scale=scaling)
+    return output.transpose(1, 2)
+
+
+AttentionInterface.register(PACKED, packed_attention)

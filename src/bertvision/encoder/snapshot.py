@@ -1,0 +1,152 @@
+"""A snapshot of a tuned encoder: what changed, its output, and the encoder it belongs to."""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from bertvision.atomic import write_json
+from bertvision.errors import BertVisionError
+
+FORMAT = 1
+SNAPSHOTS = "snapshots"
+_CARD, _CHANGES, _HEAD = "snapshot.json", "encoder.safetensors", "head.safetensors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A folder with the state of a run at some fraction of an epoch.
+
+    Attributes:
+        folder: where it is.
+        fraction: epochs that it was tuned for.
+        step: optimiser steps.
+        encoder: the encoder that was tuned.
+        fingerprint: of that encoder before tuning.
+        learn: what learnt.
+        task: what it was tuned for.
+        head: the head's name.
+        head_options: what it was built with.
+        outputs: numbers it gives per token.
+        pool: which token's row counts, or the mean; for labels and scores.
+        labels: label words in class order.
+        schedule: of the learning rate, since a snapshot amid a decaying one differs from the end of a shorter run.
+        total_epochs: that the schedule was planned for.
+    """
+
+    folder: Path
+    fraction: float
+    step: int
+    encoder: str
+    fingerprint: str
+    learn: str
+    task: str
+    head: str
+    head_options: dict[str, float | int | bool | str]
+    outputs: int
+    pool: str
+    labels: tuple[str, ...]
+    schedule: str
+    total_epochs: float
+
+    def load_changes(self) -> dict[str, Tensor]:
+        """The encoder's parameters that learnt, by name."""
+        return _load(self.folder / _CHANGES)
+
+    def load_head(self) -> dict[str, Tensor]:
+        """The head's parameters, by name."""
+        return _load(self.folder / _HEAD)
+
+
+def save_snapshot(snapshot: Snapshot, changes: Mapping[str, Tensor], head: Mapping[str, Tensor]) -> None:
+    """Write a snapshot; its folder appears only when it is whole.
+
+    Raises:
+        BertVisionError: it cannot be written; nothing half-written is left, and earlier snapshots stay.
+    """
+    from safetensors.torch import save_file  # noqa: PLC0415 - imports torch
+
+    temporary = snapshot.folder.with_name(f".{snapshot.folder.name}.part")
+    card = {"format": FORMAT} | {key: value for key, value in asdict(snapshot).items() if key != "folder"}
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        save_file(dict(changes), temporary / _CHANGES)
+        save_file(dict(head), temporary / _HEAD)
+        write_json(temporary / _CARD, card)
+        shutil.rmtree(snapshot.folder, ignore_errors=True)
+        temporary.rename(snapshot.folder)
+    except Exception as error:  # noqa: BLE001 - safetensors raises a kind of its own when the disk is full
+        shutil.rmtree(temporary, ignore_errors=True)
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        raise BertVisionError(
+            f"the snapshot {snapshot.folder} cannot be written: {reason}. "
+            "Earlier snapshots are kept; make room and --resume."
+        ) from None
+
+
+def find_snapshot(name: str) -> Snapshot | None:
+    """The snapshot that `RUN`, `RUN@0.3` or a snapshot's own folder means; None if the name is no run's.
+
+    Raises:
+        BertVisionError: the run has no such snapshot; the message lists those it has.
+    """
+    path = Path(name)
+    if (path / _CARD).is_file():
+        return read_snapshot(path)
+    run, at, fraction = name.rpartition("@") if "@" in name else (name, "", "")
+    folder = Path(run) / SNAPSHOTS
+    if not folder.is_dir():
+        return None
+    there = list_snapshots(Path(run))
+    if not there:
+        raise BertVisionError(f"{run} has no snapshot yet.")
+    if not at:
+        return there[-1]
+    for snapshot in there:
+        if snapshot.folder.name == fraction or str(snapshot.fraction) == fraction:
+            return snapshot
+    raise BertVisionError(f"{run} has no snapshot at {fraction}; it has {', '.join(s.folder.name for s in there)}.")
+
+
+def base_encoder(name: str) -> str:
+    """The encoder that a run was tuned from, at the root of them all; the name itself if it is no run's."""
+    snapshot = find_snapshot(name)
+    return name if snapshot is None else base_encoder(snapshot.encoder)
+
+
+def list_snapshots(run: Path) -> list[Snapshot]:
+    """Every snapshot of a run, in order."""
+    whole = (run / SNAPSHOTS).glob("[!.]*")  # names with a dot are being written, or were when a run was killed
+    folders = [path for path in whole if (path / _CARD).is_file()]
+    return sorted((read_snapshot(path) for path in folders), key=lambda snapshot: snapshot.fraction)
+
+
+def read_snapshot(folder: Path) -> Snapshot:
+    """A snapshot's card.
+
+    Raises:
+        BertVisionError: it cannot be read, or is of another format.
+    """
+    try:
+        card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BertVisionError(f"{folder / _CARD} cannot be read ({error}).") from None
+    if card.pop("format", None) != FORMAT:
+        raise BertVisionError(f"{folder} has another format than {FORMAT}; it was made by another version.")
+    return Snapshot(folder=folder, **(card | {"labels": tuple(card["labels"])}))
+
+
+def _load(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError  # noqa: PLC0415
+    from safetensors.torch import load_file  # noqa: PLC0415
+
+    try:
+        loaded: dict[str, Tensor] = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise BertVisionError(f"{path} cannot be read ({error}).") from None
+    return loaded

@@ -1,0 +1,39 @@
+"""HiddenStates: what comes out of an encoder and out of a store, checked once."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenStates:
+    """Hidden states of some tokens, at some or all layers.
+
+    Attributes:
+        states: (batch, layers, tokens, width); layer 0 is the embedding output.
+        mask: (batch, tokens) True where a token is real.
+        pooled: (batch, width) the encoder's own pooled vector, where it has one and it was asked for.
+    """
+
+    states: Tensor
+    mask: Tensor
+    pooled: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.states.ndim != 4:
+            raise ValueError(
+                f"states have shape {tuple(self.states.shape)}, (batch, layers, tokens, width) is expected"
+            )
+        if self.mask.dtype != torch.bool:
+            raise ValueError(f"the mask is {self.mask.dtype}, torch.bool is expected")
+        batch, _, tokens, width = self.states.shape
+        if self.mask.shape != (batch, tokens):
+            raise ValueError(f"the mask has shape {tuple(self.mask.shape)}, {(batch, tokens)} is expected")
+        if self.pooled is not None and self.pooled.shape != (batch, width):
+            raise ValueError(f"the pooled vector has shape {tuple(self.pooled.shape)}, {(batch, width)} is expected")
+
+    @property
+    def layers(self) -> int:
+        """How many layers there are, the embedding output counted."""
+        return self.states.shape[1]

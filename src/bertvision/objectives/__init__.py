@@ -1,0 +1,58 @@
+"""Outputs → loss: which rows count, and how far they are from right."""
+
+from typing import Literal, assert_never
+
+import torch
+from torch import Tensor, nn
+
+from bertvision.tasks.task import Task
+
+Pool = Literal["cls", "mean"]
+"""Which row stands for a text: the first token's, or the mean over its tokens."""
+
+
+def pool_rows(outputs: Tensor, mask: Tensor, pool: Pool) -> Tensor:
+    """One row per example: (batch, tokens, outputs) → (batch, outputs)."""
+    match pool:
+        case "cls":
+            return outputs[:, 0]
+        case "mean":
+            weights = mask.to(outputs.dtype)
+            return torch.einsum("bto,bt->bo", outputs, weights) / weights.sum(dim=1, keepdim=True)
+        case _:
+            assert_never(pool)
+
+
+def example_losses(  # noqa: PLR0913 - what a loss depends on
+    task: Task, outputs: Tensor, mask: Tensor, targets: Tensor, *, pool: Pool, class_weights: Tensor | None = None
+) -> Tensor:
+    """The loss of every example, (batch,).
+
+    Args:
+        task: what is asked.
+        outputs: (batch, tokens, outputs).
+        mask: (batch, tokens) True where a token is real.
+        targets: (batch, 2) first and last token; or (batch,) class numbers or scores.
+        pool: which row counts for labels and scores.
+        class_weights: (classes,) how much an example of each class counts.
+    """
+    outputs = outputs.float()
+    match task.kind:
+        case "spans":
+            return span_losses(outputs, mask, targets)
+        case "labels":
+            rows = pool_rows(outputs, mask, pool)
+            return nn.functional.cross_entropy(rows, targets, weight=class_weights, reduction="none")
+        case "scores":
+            rows = pool_rows(outputs, mask, pool)
+            return (rows[:, 0] - targets.float()) ** 2
+        case _:
+            assert_never(task.kind)
+
+
+def span_losses(outputs: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
+    """Mean of the cross-entropies of the first and the last token, over the window's tokens, (batch,)."""
+    scores = outputs.masked_fill(~mask[:, :, None], float("-inf"))  # (batch, tokens, 2)
+    first = nn.functional.cross_entropy(scores[:, :, 0], targets[:, 0], reduction="none")
+    last = nn.functional.cross_entropy(scores[:, :, 1], targets[:, 1], reduction="none")
+    return (first + last) / 2

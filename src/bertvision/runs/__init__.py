@@ -1,0 +1,1 @@
+"""From names to a folder of results: the parts wired together."""

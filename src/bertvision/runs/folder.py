@@ -1,0 +1,130 @@
+"""A run's folder: config.json at the beginning, metrics.jsonl and snapshots on the way, result.json at the end."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bertvision.atomic import write_json, write_text
+from bertvision.errors import BertVisionError
+from bertvision.provenance import provenance
+from bertvision.tasks.files import read_json
+
+FORMAT = 1
+CONFIG, METRICS, RESULT = "config.json", "metrics.jsonl", "result.json"
+
+
+class RunFolder:
+    """Where a run keeps what it was asked for and what came out.
+
+    Attributes:
+        path: the folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def check(self, request: Mapping[str, object], *, resume: bool) -> None:
+        """See whether a run can begin here, or go on; writes nothing.
+
+        Raises:
+            BertVisionError: the folder holds a run and `resume` is not set, or one that was asked for something else,
+                or other files.
+        """
+        before = self._config()
+        if before is not None and not resume:
+            then = "It is finished. Use" if self.result() is not None else "Go on with it: --resume. Or use"
+            raise BertVisionError(f"{self.path} holds a run already. {then} another --out.")
+        if before is not None:
+            self._compare(before["request"], request)
+        elif self.path.exists() and (not self.path.is_dir() or any(self.path.glob("[!.]*"))):
+            raise BertVisionError(f"{self.path} is there already and is no run. Use another --out.")
+
+    def begin(self, request: Mapping[str, object], weights: str) -> None:
+        """Write down what was asked for, of which weights; or see that a run goes on with the same.
+
+        Raises:
+            BertVisionError: it was asked for something else, or the encoder has changed, or it cannot be written.
+        """
+        before = self._config()
+        if before is None:
+            content = {"format": FORMAT, "request": request, "weights": weights, "provenance": provenance()}
+            write_json(self.path / CONFIG, content)
+            return
+        self._compare(before["request"], request)
+        if before["weights"] != weights:
+            raise BertVisionError(
+                f"{self.path} began with an encoder with fingerprint {before['weights']}; the one here has {weights}. "
+                "Use the same weights, or another --out."
+            )
+
+    def finish(self, result: Mapping[str, object]) -> None:
+        """Write down what came out, which also says that the run is finished.
+
+        Raises:
+            BertVisionError: it cannot be written.
+        """
+        write_json(self.path / RESULT, {"format": FORMAT, **result})
+
+    def result(self) -> dict[str, Any] | None:
+        """What came out; None if the run is not finished."""
+        path = self.path / RESULT
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+    def _config(self) -> dict[str, Any] | None:
+        """The config of the run in this folder; None if it holds none."""
+        path = self.path / CONFIG
+        content = read_json(path) if path.is_file() else None
+        if not isinstance(content, dict) or "request" not in content:
+            return None
+        if content["format"] != FORMAT:
+            raise BertVisionError(f"{path} has format {content['format']}, {FORMAT} is expected. Use another --out.")
+        return content
+
+    def _compare(self, before: Mapping[str, object], request: Mapping[str, object]) -> None:
+        was, now = _flat(before), _flat(json.loads(json.dumps(request)))
+        differing = sorted(name for name in was | now if was.get(name) != now.get(name))
+        if differing:
+            listed = "; ".join(f"{name} was {was.get(name)}, is {now.get(name)}" for name in differing)
+            raise BertVisionError(
+                f"{self.path} was asked for something else: {listed}. Ask for the same, or use another --out."
+            )
+
+    def log(self, line: dict[str, object]) -> None:
+        """Add a line to the metrics.
+
+        Raises:
+            BertVisionError: it cannot be written.
+        """
+        try:
+            with (self.path / METRICS).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            raise BertVisionError(f"{self.path / METRICS} cannot be written: {error.strerror}.") from None
+
+    def forget_after(self, step: int) -> None:
+        """Drop the lines of steps that will be made again, and one that was cut off."""
+        kept = [line for line in self.lines() if int(str(line["step"])) <= step]
+        if (self.path / METRICS).exists():
+            write_text(self.path / METRICS, "".join(json.dumps(line) + "\n" for line in kept))
+
+    def lines(self) -> list[dict[str, object]]:
+        """Every whole line of the metrics."""
+        path = self.path / METRICS
+        if not path.exists():
+            return []
+        lines = []
+        for text in path.read_text(encoding="utf-8").splitlines():
+            try:
+                lines.append(json.loads(text))
+            except ValueError:
+                break  # the kill came while it was being written
+        return lines
+
+
+def _flat(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """Nested values by dotted names."""
+    flat: dict[str, object] = {}
+    for name, value in values.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return flat

@@ -1,0 +1,92 @@
+"""A frozen pass over a whole split: the outputs of a model on every window, longest windows first."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertvision.encoder.batch import packed_batch, padded_batch
+from bertvision.evaluation.decode import Scores
+from bertvision.objectives import Pool, pool_rows
+from bertvision.tasks.batches import length_batches
+from bertvision.tasks.task import Task
+from bertvision.tasks.windows import Windows
+from bertvision.training.model import TunedModel
+
+BATCH_TOKENS = {"cpu": 4096, "cuda": 65536}
+"""Most tokens in a batch of a frozen pass, padding included."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanScores:
+    """Scores of every token as an answer's first and last, (tokens,), in the order of `Windows.ids`."""
+
+    start: Scores
+    end: Scores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassOptions:
+    """How a frozen pass is computed.
+
+    Attributes:
+        packed: whether windows are packed end to end.
+        pad: number of the padding token.
+        bf16: whether to compute in bfloat16; weights stay as they are.
+    """
+
+    packed: bool
+    pad: int
+    bf16: bool
+
+
+@torch.inference_mode()
+def span_scores(model: TunedModel, windows: Windows, options: PassOptions) -> SpanScores:
+    """Start and end scores of every token of a split."""
+    scores = np.empty((len(windows.ids), 2), dtype=np.float32)
+    for rows, outputs, mask in _passes(model, windows, options):
+        lengths = windows.lengths[rows]
+        ends = np.cumsum(lengths)
+        places = np.repeat(windows.bounds[rows] - ends + lengths, lengths) + np.arange(ends[-1])
+        scores[places] = outputs[mask].float().cpu().numpy()
+    return SpanScores(np.ascontiguousarray(scores[:, 0]), np.ascontiguousarray(scores[:, 1]))
+
+
+@torch.inference_mode()
+def row_scores(model: TunedModel, windows: Windows, options: PassOptions, *, pool: Pool) -> NDArray[np.float32]:
+    """The outputs of every window's row, (windows, outputs)."""
+    collected: dict[int, NDArray[np.float32]] = {}
+    for rows, outputs, mask in _passes(model, windows, options):
+        values = pool_rows(outputs.float(), mask, pool).cpu().numpy()
+        collected |= dict(zip(rows.tolist(), values, strict=True))
+    return np.stack([collected[row] for row in range(len(windows))])
+
+
+def merge_rows(task: Task, windows: Windows, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """One row per example; of several windows, the one surest of the last class, (windows, …) → (examples, …).
+
+    Only answerability has several windows per example: there is an answer if any window has one.
+    """
+    if len(windows) == windows.example[-1] + 1:
+        return rows
+    sureness = rows[:, -1] - rows[:, :-1].max(axis=1) if task.kind == "labels" else rows[:, 0]
+    order = np.lexsort((sureness, windows.example))
+    return rows[order[np.flatnonzero(np.diff(windows.example[order], append=-1))]]
+
+
+def _passes(
+    model: TunedModel, windows: Windows, options: PassOptions
+) -> Iterator[tuple[NDArray[np.int64], Tensor, Tensor]]:
+    device = model.encoder.device
+    was_training = model.training
+    model.eval()
+    tokens = BATCH_TOKENS["cpu" if device.type == "cpu" else "cuda"]
+    for rows in length_batches(windows.lengths, size=tokens, tokens=tokens):
+        batch = packed_batch(windows, rows) if options.packed else padded_batch(windows, rows, pad=options.pad)
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=options.bf16):
+            outputs, mask = model(batch.to(device))
+        yield rows, outputs, mask
+    model.train(was_training)

@@ -1,0 +1,68 @@
+"""TuneRequest: all that a tuned run depends on, as a value."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bertvision.errors import BertVisionError
+from bertvision.objectives import Pool
+from bertvision.pretrained import BUILTIN_ENCODER
+from bertvision.tasks.own import OwnColumns
+from bertvision.tasks.windows import WindowOptions
+from bertvision.training.options import TuneOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneRequest:
+    """All that a tuned run depends on.
+
+    Attributes:
+        task: a task's name.
+        data: where its data are; see `load_task`.
+        columns: for the task `own`.
+        skip_bad: leave out rows that cannot be read.
+        windows: length and stride of token windows.
+        encoder: see `load_encoder`.
+        learn: what learns; see `parse_learn`.
+        options: how to tune.
+        snapshots: epochs after which to keep a snapshot; the end is always kept.
+        fraction: share of the training examples to use.
+        held_out: share of the training examples that nobody learns from.
+        pool: which row counts for labels and scores; None takes what the encoder was trained with.
+        device: `auto`, `cpu` or `cuda`.
+        dtype: `auto` computes in bfloat16 on a GPU.
+        save_every: steps between checkpoints; None makes one a minute.
+        tracker: where Accelerate reports to, such as `tensorboard`.
+    """
+
+    task: str
+    data: str | None = None
+    columns: OwnColumns = field(default_factory=OwnColumns)
+    skip_bad: bool = False
+    windows: WindowOptions = field(default_factory=WindowOptions)
+    encoder: str = BUILTIN_ENCODER
+    learn: str = "full"
+    options: TuneOptions = field(default_factory=TuneOptions)
+    snapshots: tuple[float, ...] = ()
+    fraction: float = 1.0
+    held_out: float = 0.05
+    pool: Pool | None = None
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    save_every: int | None = None
+    tracker: str | None = None
+
+    def check(self) -> None:
+        """Refuse values that cannot work, all at once.
+
+        Raises:
+            BertVisionError: naming every option with its value.
+        """
+        problems = self.options.problems()
+        if not 0.0 < self.fraction <= 1.0:
+            problems.append(f"--fraction is {self.fraction:g}, more than 0 and at most 1 is expected")
+        if not 0.0 <= self.held_out < 1.0:
+            problems.append(f"--held-out is {self.held_out:g}, at least 0 and less than 1 is expected")
+        if self.save_every is not None and self.save_every < 1:
+            problems.append(f"--save-every is {self.save_every}, at least 1 is expected")
+        if problems:
+            raise BertVisionError("; ".join(problems) + ".")

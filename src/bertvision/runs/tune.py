@@ -1,0 +1,204 @@
+"""tune: a task's name and an encoder's → a run with snapshots and scores."""
+
+import math
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.learn import apply_learn, parse_learn
+from bertvision.encoder.load import fingerprint, load_encoder, mean_pooled
+from bertvision.encoder.own_output import OwnOutput, own_output
+from bertvision.encoder.snapshot import Snapshot, base_encoder, list_snapshots
+from bertvision.errors import BertVisionError
+from bertvision.heads import Head, HeadOptions, HeadShape, build_head
+from bertvision.objectives import Pool
+from bertvision.runs.folder import RunFolder
+from bertvision.runs.outputs import PassOptions
+from bertvision.runs.request import TuneRequest
+from bertvision.runs.validate import Part, Validation
+from bertvision.runs.watch import Card, RunWatcher, Show
+from bertvision.tasks.batches import held_out_rows, subset_rows
+from bertvision.tasks.examples import Examples, FloatArray, IntArray
+from bertvision.tasks.load import TaskData, load_task
+from bertvision.tasks.task import Task
+from bertvision.tasks.tokenizer import TextTokenizer
+from bertvision.tasks.windows import WindowOptions, build_windows
+from bertvision.training.checkpoint import Progress, remove_checkpoints
+from bertvision.training.model import TunedModel
+from bertvision.training.options import default_rate
+from bertvision.training.processes import Processes, join_processes, on_main
+from bertvision.training.tune import TuneData, tune_encoder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneResult:
+    """What came out of a run.
+
+    Attributes:
+        run: its folder.
+        trainable: parameters that learnt.
+        total: parameters of encoder and head.
+        steps: steps that were made.
+        processes: processes that made them together.
+        metrics: those of the last snapshot; NaN where one is not defined.
+        snapshots: every snapshot.
+        notices: what the user should know.
+        main: whether this process is the one that reports.
+    """
+
+    run: Path
+    trainable: int
+    total: int
+    steps: int
+    processes: int
+    metrics: dict[str, float]
+    snapshots: list[Snapshot]
+    notices: tuple[str, ...]
+    main: bool
+
+
+def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: Show | None = None) -> TuneResult:
+    """Tune an encoder for a task; a killed run goes on with `resume`, and a finished one gives its result again.
+
+    Launched in several processes, each of them calls it and gets the same result.
+
+    Raises:
+        BertVisionError: something in the request does not fit, or the run cannot go on; snapshots are kept.
+    """
+    request.check()
+    learn = parse_learn(request.learn)
+    folder = RunFolder(Path(out))
+    accelerator = join_processes(cpu=_on_cpu(request), tracker=request.tracker, run=folder.path)
+    on_main(accelerator, lambda: folder.check(asdict(request), resume=resume))
+    if on_main(accelerator, folder.result) is not None:
+        return _result(folder, accelerator, (f"{folder.path} is finished; there was nothing left to do.",))
+    loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
+    if "train" not in loaded.splits:
+        raise BertVisionError(f"{loaded.task.name} has no train split here, so there is nothing to learn from.")
+
+    bf16 = request.dtype == "bfloat16" or (request.dtype == "auto" and accelerator.device.type == "cuda")
+    packed = accelerator.device.type == "cuda" and bf16  # the kernel for packed windows knows no float32
+    encoder = load_encoder(request.encoder, packed=packed)
+    passes = PassOptions(packed=packed and encoder.can_pack, pad=int(encoder.config.pad_token_id or 0), bf16=bf16)
+    before = fingerprint(encoder)
+    torch.manual_seed(request.options.seed)
+    apply_learn(encoder, learn)
+    _set_dropout(encoder, request.options.dropout)
+    own = own_output(request.encoder, loaded.task.kind, loaded.task.outputs)
+    plain: HeadOptions = {"dropout": 0.0 if loaded.task.kind == "spans" else 0.1}
+    head_name, head_options = (own.head, own.options) if own else ("last_layer", plain)
+    shape = HeadShape(layers=encoder.depth + 1, width=encoder.width, outputs=loaded.task.outputs)
+    head = build_head(head_name, shape, head_options)
+    tokenizer = TextTokenizer.load(base_encoder(request.encoder))
+    learnt, held_out = _split(loaded.splits["train"], request)
+    pool: Pool = request.pool or ("mean" if own is None and mean_pooled(request.encoder) else "cls")
+    windows = build_windows(loaded.task, learnt, tokenizer, request.windows)
+    _start_head(head, own, loaded.task, windows.targets)
+    model = TunedModel(encoder, head).to(accelerator.device)
+    validation = Validation(
+        task=loaded.task,
+        held_out=_part(loaded, held_out, tokenizer, request.windows),
+        dev=_part(loaded, loaded.splits.get("dev"), tokenizer, request.windows),
+        pool=pool,
+        passes=passes,
+    )
+    card = Card(request, before, pool, loaded.task, head_name, head_options)
+    progress = tune_encoder(
+        model,
+        TuneData(task=loaded.task, windows=windows, pool=pool, packed=passes.packed, pad=passes.pad, bf16=bf16),
+        request.options,
+        run=folder.path,
+        fractions=sorted({*request.snapshots, request.options.epochs}),
+        watcher=RunWatcher(folder, model, validation, card, accelerator, show),
+        accelerator=accelerator,
+        rate=request.options.lr if request.options.lr is not None else default_rate(request.learn),
+        save_every=request.save_every,
+    )
+    on_main(accelerator, lambda: _finish(folder, model, progress, accelerator))
+    return _result(folder, accelerator, loaded.notices)
+
+
+def _finish(folder: RunFolder, model: TunedModel, progress: Progress, accelerator: Processes) -> None:
+    """Write the result, and only then remove what a resumed run would need."""
+    scored = [line for line in folder.lines() if "snapshot" in line]
+    folder.finish(
+        {
+            "steps": progress.step,
+            "processes": accelerator.num_processes,
+            "trainable": sum(value.numel() for value in model.parameters() if value.requires_grad),
+            "total": sum(value.numel() for value in model.parameters()),
+            "metrics": {name: value for name, value in scored[-1].items() if name not in ("step", "snapshot")},
+        }
+    )
+    remove_checkpoints(folder.path)
+    for tracker in accelerator.trackers:
+        tracker.finish()
+
+
+def _result(folder: RunFolder, accelerator: Processes, notices: tuple[str, ...]) -> TuneResult:
+    def read() -> TuneResult:
+        found = folder.result() or {}
+        return TuneResult(
+            run=folder.path,
+            trainable=found["trainable"],
+            total=found["total"],
+            steps=found["steps"],
+            processes=found["processes"],
+            metrics={name: math.nan if value is None else value for name, value in found["metrics"].items()},
+            snapshots=list_snapshots(folder.path),
+            notices=notices,
+            main=True,
+        )
+
+    return replace(on_main(accelerator, read), main=accelerator.is_main_process)
+
+
+def _on_cpu(request: TuneRequest) -> bool:
+    has_gpu = torch.cuda.is_available()
+    if request.device == "cuda" and not has_gpu:
+        raise BertVisionError("--device cuda was asked for, but there is no GPU here. Use --device cpu.")
+    return request.device == "cpu" or not has_gpu
+
+
+def _split(train: Examples, request: TuneRequest) -> tuple[Examples, Examples | None]:
+    """What is learnt from, and what is held out: by article or context for questions, so that none is in both."""
+    seed = request.options.seed
+    if request.fraction < 1.0:
+        train = train.select(subset_rows(len(train), request.fraction, seed))
+    if request.held_out == 0.0:
+        return train, None
+    held_out = held_out_rows(train, request.held_out, seed)
+    rest = np.setdiff1d(np.arange(len(train)), held_out)
+    if not len(rest) or not len(held_out):
+        raise BertVisionError(f"{len(train)} training examples are too few to hold some out. Use --held-out 0.")
+    return train.select(rest), train.select(held_out)
+
+
+def _part(loaded: TaskData, examples: Examples | None, tokenizer: TextTokenizer, options: WindowOptions) -> Part | None:
+    if examples is None:
+        return None
+    return Part(examples=examples, windows=build_windows(loaded.task, examples, tokenizer, options))
+
+
+def _start_head(head: Head, own: OwnOutput | None, task: Task, targets: IntArray | FloatArray) -> None:
+    """A better start than zero: the checkpoint's own output where it has one, the mean score for scores."""
+    if own is not None:
+        head.load_state_dict(own.weights)
+    elif task.kind == "scores":
+        bias = head.get_submodule("project").bias
+        if isinstance(bias, torch.Tensor):
+            bias.data.fill_(float(np.mean(targets)))
+
+
+def _set_dropout(encoder: Encoder, dropout: float | None) -> None:
+    if dropout is None:
+        return
+    for module in encoder.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = dropout
+        for name in ("dropout_prob", "attention_dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, dropout)

@@ -1,0 +1,123 @@
+"""Scores of a model on a split: the task's metrics, thresholds fitted on held-out training questions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertvision.evaluation.decode import SpanPredictions, decode_spans
+from bertvision.evaluation.score import score_squad1, score_squad2, score_targets
+from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
+from bertvision.objectives import Pool
+from bertvision.runs.outputs import PassOptions, merge_rows, row_scores, span_scores
+from bertvision.tasks.examples import Examples, Questions, gold_targets, target_array
+from bertvision.tasks.task import SquadLayout, Task
+from bertvision.tasks.windows import Windows
+from bertvision.training.model import TunedModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A split to score: its examples, and the windows cut from them."""
+
+    examples: Examples
+    windows: Windows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """How a model is scored.
+
+    Attributes:
+        task: what is asked.
+        held_out: training examples that nobody learns from; thresholds and choices are made on them.
+        dev: what is reported.
+        pool: which row counts for labels and scores.
+        passes: how outputs are computed.
+    """
+
+    task: Task
+    held_out: Part | None
+    dev: Part | None
+    pool: Pool
+    passes: PassOptions
+
+    def __post_init__(self) -> None:
+        """Refuse questions on both sides before anything is learnt, and not when the first snapshot is scored."""
+        if self.held_out is not None and self.dev is not None and self.fits_threshold:
+            dev = self.dev.examples.ids
+            NoAnswerThreshold(0.0, frozenset(self.held_out.examples.ids)).check_unseen(dev)
+
+    @property
+    def fits_threshold(self) -> bool:
+        """Whether questions may be without an answer, so that a threshold says which are."""
+        return self.task.kind == "spans" and not answerable_only(self.task)
+
+    def score(self, model: TunedModel) -> tuple[dict[str, float], float | None]:
+        """Metrics, flat, and the main one on the held-out examples (None without any).
+
+        Held-out metrics are called `held_out_…`; those of questions state three thresholds apart: `f1` at 0,
+        `f1_fitted` at the one fitted on held-out questions, `best_f1` at the best on dev.
+        """
+        if self.task.kind == "spans":
+            return self._score_spans(model)
+        values: dict[str, float] = {}
+        main = None
+        for prefix, part in (("held_out_", self.held_out), ("", self.dev)):
+            if part is not None:
+                found = self._score_rows(model, part)
+                values |= {prefix + name: value for name, value in found.items()}
+                main = found[self.task.metrics[0]] if prefix else main
+        return values, main
+
+    def _score_rows(self, model: TunedModel, part: Part) -> dict[str, float]:
+        rows = row_scores(model, part.windows, self.passes, pool=self.pool)
+        merged = merge_rows(self.task, part.windows, rows)
+        return score_targets(self.task, gold_targets(part.examples), _predicted(self.task, merged)).values
+
+    def _score_spans(self, model: TunedModel) -> tuple[dict[str, float], float | None]:
+        values: dict[str, float] = {}
+        threshold, main = None, None
+        if self.held_out is not None:
+            predictions, questions = self._decode(model, self.held_out)
+            found = span_metrics(self.task, questions, predictions, None)
+            values |= {f"held_out_{name}": value for name, value in found.items()}
+            main = found.get("best_f1", found["f1"])
+            if self.fits_threshold:
+                threshold = fit_threshold(predictions, questions)
+                values["threshold"] = threshold.value
+        if self.dev is not None:
+            predictions, questions = self._decode(model, self.dev)
+            values |= span_metrics(self.task, questions, predictions, threshold)
+        return values, main
+
+    def _decode(self, model: TunedModel, part: Part) -> tuple[SpanPredictions, Questions]:
+        if not isinstance(part.examples, Questions):
+            raise TypeError("spans come from questions")
+        scores = span_scores(model, part.windows, self.passes)
+        return decode_spans(part.windows, scores.start, scores.end), part.examples
+
+
+def span_metrics(
+    task: Task, questions: Questions, predictions: SpanPredictions, threshold: NoAnswerThreshold | None
+) -> dict[str, float]:
+    """SQuAD's values at threshold 0, at a fitted one (`…_fitted`), and at the best for these questions (`best_…`)."""
+    golds = questions.golds()
+    if answerable_only(task):
+        return score_squad1(golds, predictions.texts(questions, None)).values
+    always = predictions.texts(questions, None)
+    margins = dict(zip(questions.ids, predictions.margin.tolist(), strict=True))
+    values = score_squad2(golds, always, no_answer=margins, threshold=0.0).values
+    if threshold is not None:
+        fitted = score_squad2(golds, threshold.answers(predictions, questions)).values
+        values |= {f"{name}_fitted": fitted[name] for name in ("exact", "f1")}
+    return values
+
+
+def answerable_only(task: Task) -> bool:
+    """Whether every question has an answer, as in SQuAD 1.1."""
+    return isinstance(task.layout, SquadLayout) and task.layout.answerable_only
+
+
+def _predicted(task: Task, rows: NDArray[np.float32]) -> NDArray[np.int64] | NDArray[np.float64]:
+    return target_array(task.kind, rows.argmax(axis=1).tolist() if task.kind == "labels" else rows[:, 0].tolist())

@@ -1,0 +1,1 @@
+"""Learning: schedules, checkpoints, and stage 1, the encoder."""

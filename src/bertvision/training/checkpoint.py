@@ -1,0 +1,168 @@
+"""Checkpoints: everything a killed run needs to end as if nothing had happened, in safetensors and JSON."""
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from bertvision.atomic import write_json
+from bertvision.errors import BertVisionError
+
+FORMAT = 1
+_PREFIX, _STATE, _TENSORS = "checkpoint-", "state.json", "tensors.safetensors"
+
+
+Loss = tuple[float, int]
+"""Sum of the losses since the last line of the log, and how many windows they are of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is.
+
+    Attributes:
+        step: optimiser steps made.
+        best: best held-out score so far, None before the first.
+        stale: snapshots since then.
+    """
+
+    step: int = 0
+    best: float | None = None
+    stale: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OwnState:
+    """What every process has for itself.
+
+    Attributes:
+        loss: of its share of the windows.
+        random: states of its random generators, by device type.
+    """
+
+    loss: Loss
+    random: dict[str, Tensor]
+
+
+def save_checkpoint(
+    run: Path, progress: Progress, model: nn.Module, optimizer: torch.optim.Optimizer, owns: Sequence[OwnState]
+) -> None:
+    """Write a checkpoint; it appears only when it is whole, and only then the one before is removed.
+
+    Args:
+        run: the run's folder.
+        progress: how far it is.
+        model: whose learning parameters are kept.
+        optimizer: whose moments are kept.
+        owns: what every process has for itself, in the order of the processes.
+
+    Raises:
+        BertVisionError: it cannot be written; the one before stays.
+    """
+    folder = run / f"{_PREFIX}{progress.step}"
+    temporary = run / f".{folder.name}.part"
+    tensors = {f"model.{name}": value.detach() for name, value in learning_parameters(model).items()}
+    for name, value in learning_parameters(model).items():
+        for key, moment in optimizer.state.get(value, {}).items():
+            tensors[f"optimizer.{key}.{name}"] = torch.as_tensor(moment)
+    for process, own in enumerate(owns):
+        tensors |= {f"random.{process}.{device}": state for device, state in own.random.items()}
+    state = {"format": FORMAT, **asdict(progress), "losses": [own.loss for own in owns]}
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        save_file({name: value.cpu().contiguous() for name, value in tensors.items()}, temporary / _TENSORS)
+        write_json(temporary / _STATE, state)
+        temporary.rename(folder)
+    except Exception as error:  # noqa: BLE001 - safetensors raises a kind of its own when the disk is full
+        shutil.rmtree(temporary, ignore_errors=True)
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        raise BertVisionError(f"the checkpoint {folder} cannot be written: {reason}. Make room and --resume.") from None
+    remove_checkpoints(run, keep=folder)
+
+
+def load_checkpoint(
+    run: Path, model: nn.Module, optimizer: torch.optim.Optimizer, *, process: int = 0, processes: int = 1
+) -> tuple[Progress, Loss] | None:
+    """Put the newest checkpoint back into model, optimiser and random generators; None if there is none.
+
+    Returns:
+        How far the run was, and the loss of this process.
+
+    Raises:
+        BertVisionError: it is damaged, of another format, of another model, or of another number of processes.
+    """
+    folders = [path for path in run.glob(f"{_PREFIX}*") if (path / _STATE).is_file()]
+    if not folders:
+        return None
+    folder = max(folders, key=lambda path: int(path.name.removeprefix(_PREFIX)))
+    try:
+        state: dict[str, Any] = json.loads((folder / _STATE).read_text(encoding="utf-8"))
+        tensors: dict[str, Tensor] = load_file(folder / _TENSORS)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise BertVisionError(
+            f"the checkpoint {folder} cannot be read ({error}). Start anew with another --out."
+        ) from None
+    if state["format"] != FORMAT or len(state["losses"]) != processes:
+        raise BertVisionError(
+            f"the checkpoint {folder} is of format {state['format']} and of {len(state['losses'])} processes; "
+            f"{FORMAT} and {processes} are expected."
+        )
+    learning = learning_parameters(model)
+    saved = {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
+    if {name: value.shape for name, value in learning.items()} != {name: value.shape for name, value in saved.items()}:
+        raise BertVisionError(f"the checkpoint {folder} is of another model. Start anew with another --out.")
+    for name, value in learning.items():
+        value.data.copy_(saved[name])
+    _put_moments(learning, optimizer, tensors)
+    prefix = f"random.{process}."
+    _set_random_states({key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)})
+    loss = state["losses"][process]
+    return Progress(state["step"], state["best"], state["stale"]), (loss[0], loss[1])
+
+
+def _put_moments(
+    learning: dict[str, nn.Parameter], optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]
+) -> None:
+    fused = {id(value): bool(group.get("fused")) for group in optimizer.param_groups for value in group["params"]}
+    for key, moment in tensors.items():
+        if key.startswith("optimizer."):
+            _, kind, name = key.split(".", 2)
+            value = learning[name]
+            # a plain optimiser counts its steps on the CPU, a fused one beside the parameter
+            device = value.device if kind != "step" or fused[id(value)] else moment.device
+            optimizer.state[value][kind] = moment.to(device)
+
+
+def remove_checkpoints(run: Path, *, keep: Path | None = None) -> None:
+    """Remove every checkpoint but one; half-written ones too."""
+    for path in [*run.glob(f"{_PREFIX}*"), *run.glob(f".{_PREFIX}*.part")]:
+        if path != keep:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def learning_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that learn, by name."""
+    return {name: value for name, value in model.named_parameters() if value.requires_grad}
+
+
+def random_states() -> dict[str, Tensor]:
+    """The states of this process's random generators, by device type."""
+    states = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state()
+    return states
+
+
+def _set_random_states(states: dict[str, Tensor]) -> None:
+    torch.set_rng_state(states["cpu"])
+    if "cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(states["cuda"])

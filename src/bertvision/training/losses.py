@@ -1,0 +1,55 @@
+"""The running loss of a run, over all of its processes."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from bertvision.errors import BertVisionError
+from bertvision.training.checkpoint import Loss
+from bertvision.training.processes import Processes
+
+
+class Losses:
+    """The running sum of losses, kept on the device until somebody looks."""
+
+    def __init__(self, accelerator: Processes, begin: Loss) -> None:
+        self._accelerator = accelerator
+        self._sum = torch.tensor(begin[0], device=accelerator.device, dtype=torch.float32)
+        self._count = begin[1]
+
+    def add(self, loss: Tensor, count: int) -> None:
+        """Add the summed loss of so many windows."""
+        self._sum += loss
+        self._count += count
+
+    def look(self, step: int) -> Loss:
+        """Sum and count of this process.
+
+        Raises:
+            BertVisionError: the loss of some process is not finite.
+        """
+        self._over_all(step)
+        return float(self._sum), self._count
+
+    def mean(self, step: int) -> float:
+        """Over the windows of all processes since the last call.
+
+        Raises:
+            BertVisionError: the loss of some process is not finite.
+        """
+        total, count = self._over_all(step)
+        self._sum.zero_()
+        self._count = 0
+        return total / count
+
+    def _over_all(self, step: int) -> Loss:
+        """Sum and count of all processes; all of them refuse together to go on with a loss that is not finite."""
+        pair = torch.stack([self._sum, torch.tensor(float(self._count), device=self._sum.device)])
+        total, count = (float(value) for value in self._accelerator.reduce(pair, reduction="sum"))
+        if not math.isfinite(total):
+            raise BertVisionError(
+                f"the loss is {total} at step {step}. Snapshots made before are kept; "
+                "use a smaller --lr or more --warmup, and another --out."
+            )
+        return total, int(count)

@@ -1,0 +1,136 @@
+"""How an encoder is tuned: values, meanings, limits, and the settings of the source documents."""
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from bertvision.errors import BertVisionError
+from bertvision.training.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneOptions:
+    """How to tune."""
+
+    epochs: float = 1.0
+    """Passes over the data; fractions are fine."""
+
+    batch: int = 32
+    """Windows per step of the optimiser."""
+
+    accumulate: int = 1
+    """Parts that a batch is computed in, to save memory."""
+
+    lr: float | None = None
+    """Learning rate of the encoder (default: 1e-3 for lora, houlsby, bitfit and layernorm, 1e-4 for top:K, 5e-5 for
+    full)."""
+
+    head_lr: float = 1e-3
+    """Learning rate of the output."""
+
+    schedule: Schedule = "linear"
+    """How the learning rate moves: 'restarts' is a cosine that starts anew."""
+
+    warmup: float = 0.06
+    """Share of the steps over which the learning rate rises."""
+
+    weight_decay: float = 0.01
+    """Of all weights but biases and LayerNorms."""
+
+    clip: float = 1.0
+    """Longest gradient; 0 does not clip."""
+
+    dropout: float | None = None
+    """Dropout inside the encoder (default: the encoder's own)."""
+
+    class_weights: bool = False
+    """Let every class count the same in the loss, however rare it is."""
+
+    patience: int | None = None
+    """Stop after so many snapshots without a better score on the held-out training data (default: never)."""
+
+    seed: int = 0
+    """Of data order, dropout and the output's first weights."""
+
+    def check(self) -> None:
+        """Refuse values that cannot work, all at once.
+
+        Raises:
+            BertVisionError: naming every option with its value.
+        """
+        problems = self.problems()
+        if problems:
+            raise BertVisionError("; ".join(problems) + ".")
+
+    def problems(self) -> list[str]:
+        """What cannot work, option by option."""
+        whole = {"--batch": (self.batch, 1), "--accumulate": (self.accumulate, 1), "--seed": (self.seed, 0)}
+        if self.patience is not None:
+            whole["--patience"] = self.patience, 1
+        positive = {"--epochs": self.epochs, "--lr": self.lr, "--head-lr": self.head_lr}
+        others = {"--weight-decay": self.weight_decay, "--clip": self.clip}
+        shares = {"--warmup": self.warmup, "--dropout": self.dropout}
+        listed = [
+            f"{name} is {value}, at least {least} is expected"
+            for name, (value, least) in whole.items()
+            if value < least
+        ]
+        listed += [
+            f"{name} is {value:g}, more than 0 is expected"
+            for name, value in positive.items()
+            if value is not None and not 0 < value < math.inf
+        ]
+        listed += [
+            f"{name} is {value:g}, at least 0 is expected"
+            for name, value in others.items()
+            if not 0 <= value < math.inf
+        ]
+        listed += [
+            f"{name} is {value:g}, at least 0 and less than 1 is expected"
+            for name, value in shares.items()
+            if value is not None and not 0 <= value < 1
+        ]
+        return listed
+
+
+def default_rate(learn: str) -> float:
+    """The encoder's learning rate where none is given: few parameters take larger steps.
+
+    Those of full, top, lora and houlsby were the best of two on held-out questions; see results/.
+    """
+    if learn == "full" or learn.endswith("+full"):
+        return 5e-5
+    return 1e-4 if learn.startswith("top:") and learn != "top:0" else 1e-3
+
+
+Recipe = Literal["bertvision", "hulburd", "silva", "minbert"]
+
+RECIPES: dict[Recipe, TuneOptions] = {
+    # BERT-large, Adam at a constant rate, hence snapshots that compare with each other
+    "bertvision": TuneOptions(
+        epochs=6, batch=4, lr=1e-5, head_lr=1e-5, schedule="constant", warmup=0.0, weight_decay=0.0, clip=0.0
+    ),
+    "hulburd": TuneOptions(epochs=3, batch=8, lr=5e-5, head_lr=5e-5, schedule="linear", warmup=0.1),
+    "silva": TuneOptions(epochs=2, batch=8, lr=3e-5, head_lr=3e-5, schedule="linear", warmup=0.0),
+    "minbert": TuneOptions(
+        epochs=10, batch=8, lr=1e-5, head_lr=1e-5, schedule="constant", warmup=0.0, weight_decay=0.0, dropout=0.1
+    ),
+}
+"""The settings of the source documents; see docs/recipes.md for where each value comes from."""
+
+
+def with_recipe(options: TuneOptions, recipe: Recipe | None, given: Collection[str] = ()) -> TuneOptions:
+    """A recipe's settings, but for the options that the user gave.
+
+    Args:
+        options: those of the user, and defaults.
+        recipe: whose settings take the place of the defaults; None leaves them.
+        given: names of the options that the user gave.
+    """
+    if recipe is None:
+        return options
+    chosen: dict[str, Any] = {
+        name: getattr(options, name) for name in TuneOptions.__dataclass_fields__ if name in given
+    }
+    return replace(RECIPES[recipe], **chosen)

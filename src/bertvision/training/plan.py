@@ -1,0 +1,56 @@
+"""Plan: which windows are learnt at which step, and after which steps there is a snapshot."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from bertvision.errors import BertVisionError
+from bertvision.tasks.batches import length_batches
+from bertvision.tasks.examples import IntArray
+from bertvision.training.options import TuneOptions
+
+
+class Plan:
+    """Every window once per epoch: the same steps for the same seed, wherever a run begins.
+
+    Attributes:
+        per_epoch: steps of one pass over the data.
+        total: steps of the whole run.
+    """
+
+    def __init__(self, lengths: IntArray, options: TuneOptions) -> None:
+        self._lengths = lengths
+        self._options = options
+        self.per_epoch = math.ceil(len(lengths) / options.batch)
+        self.total = max(1, round(options.epochs * self.per_epoch))
+
+    def steps_from(self, begin: int) -> Iterator[tuple[int, IntArray]]:
+        """Every step from `begin` on with its windows."""
+        epoch, batches = -1, []
+        for step in range(begin, self.total):
+            if step // self.per_epoch != epoch:
+                epoch = step // self.per_epoch
+                seed = self._options.seed * 1_000_003 + epoch
+                batches = length_batches(self._lengths, self._options.batch, seed=seed)
+            yield step, batches[step % self.per_epoch]
+
+    def snapshot_steps(self, fractions: Sequence[float]) -> dict[int, float]:
+        """The step after which each snapshot is taken.
+
+        Raises:
+            BertVisionError: a fraction is not within the run, or two of them fall on one step.
+        """
+        stops: dict[int, float] = {}
+        for fraction in fractions:
+            step = max(1, round(fraction * self.per_epoch)) if math.isfinite(fraction) else 0
+            if not fraction > 0 or not 1 <= step <= self.total:
+                raise BertVisionError(
+                    f"--snapshots has {fraction:g}; more than 0 and at most the {self._options.epochs:g} epochs of the "
+                    "run is expected."
+                )
+            if step in stops:
+                raise BertVisionError(
+                    f"--snapshots {stops[step]:g} and {fraction:g} fall on the same step {step} of {self.per_epoch} "
+                    "per epoch. Leave one out, or use a smaller --batch."
+                )
+            stops[step] = fraction
+        return stops

@@ -1,0 +1,89 @@
+"""Several processes that work as one, through Accelerate: the main one writes, all go on or stop together."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from bertvision.errors import BertVisionError, UnknownNameError
+
+T = TypeVar("T")
+
+Processes = Any
+"""An `accelerate.Accelerator`: this process among those it works with. Accelerate has no types."""
+
+
+def join_processes(*, cpu: bool, tracker: str | None = None, run: Path | None = None) -> Processes:
+    """Accelerate's view of this process and of those it was launched with.
+
+    Args:
+        cpu: compute on the CPU even where there is a GPU.
+        tracker: the experiment tracker to report to, such as `tensorboard`.
+        run: where a tracker keeps its files.
+
+    Raises:
+        BertVisionError: there is no such tracker here, or this process computes elsewhere already.
+    """
+    from accelerate import Accelerator  # noqa: PLC0415 - takes a second to import
+
+    if tracker is not None:
+        _check_tracker(tracker)
+    # the precision is ours to choose, step by step: Accelerate would fix one for as long as this process lives
+    accelerator = Accelerator(cpu=cpu, log_with=tracker, project_dir=None if tracker is None else str(run))
+    if not cpu and torch.cuda.is_available() and accelerator.device.type == "cpu":
+        raise BertVisionError("this process computes on the CPU already. Start another one for the GPU.")
+    return accelerator
+
+
+def leave_processes() -> None:
+    """Take leave of the other processes; nothing can be said to them afterwards."""
+    from accelerate import PartialState  # noqa: PLC0415
+
+    PartialState().destroy_process_group()
+
+
+def on_main(accelerator: Processes, action: Callable[[], T]) -> T:
+    """Let the main process act, and give its result to every process.
+
+    Raises:
+        BertVisionError: the action raised it; all processes do, so that none waits for one that has left.
+    """
+    if accelerator.num_processes == 1:
+        return action()
+    from accelerate.utils import broadcast_object_list  # noqa: PLC0415
+
+    outcome: list[Any] = [None, None]
+    if accelerator.is_main_process:
+        try:
+            outcome[0] = action()
+        except BertVisionError as error:
+            outcome[1] = str(error)
+    broadcast_object_list(outcome)
+    if outcome[1] is not None:
+        raise BertVisionError(outcome[1])
+    result: T = outcome[0]
+    return result
+
+
+def gather(accelerator: Processes, value: T) -> list[T]:
+    """The value of every process, in the order of the processes; every process gets them all."""
+    if accelerator.num_processes == 1:
+        return [value]
+    from accelerate.utils import gather_object  # noqa: PLC0415
+
+    return list(gather_object([value]))
+
+
+def _check_tracker(tracker: str) -> None:
+    """Accelerate leaves out a tracker that is not installed without a word."""
+    from accelerate.tracking import get_available_trackers  # noqa: PLC0415
+    from accelerate.utils import LoggerType  # noqa: PLC0415
+
+    known = sorted(str(name) for name in LoggerType.list() if str(name) != "all")
+    if tracker not in known:
+        raise UnknownNameError("tracker", tracker, known)
+    if tracker not in [str(name) for name in get_available_trackers()]:
+        raise BertVisionError(
+            f"--tracker {tracker} needs a package that is not here. Install it: pip install {tracker}"
+        )

@@ -1,0 +1,265 @@
+"""Stage 1: the encoder learns, with a head on top, and leaves snapshots at fractions of an epoch."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bertvision.encoder.batch import TokenBatch, packed_batch, padded_batch
+from bertvision.errors import BertVisionError
+from bertvision.objectives import Pool, example_losses
+from bertvision.tasks.examples import IntArray
+from bertvision.tasks.task import Task
+from bertvision.tasks.windows import Windows
+from bertvision.training.checkpoint import (
+    Loss,
+    OwnState,
+    Progress,
+    learning_parameters,
+    load_checkpoint,
+    random_states,
+    save_checkpoint,
+)
+from bertvision.training.losses import Losses
+from bertvision.training.model import TunedModel
+from bertvision.training.options import TuneOptions
+from bertvision.training.plan import Plan
+from bertvision.training.processes import Processes, gather, on_main
+from bertvision.training.schedule import rate_factor
+
+LOG_STEPS = 20
+"""Steps between two lines of the log; the loss is looked at only then, so that a GPU never waits for it."""
+
+SAVE_SECONDS = 60.0
+"""Least seconds between two checkpoints."""
+
+CYCLES = 2
+"""How often the schedule `restarts` begins in a run."""
+
+
+class Watcher(Protocol):
+    """Who follows a run: writes its log, shows its progress. Only the main process calls it."""
+
+    def on_begin(self, step: int, total: int) -> None:
+        """Called once, with the steps that were made before, and those of the whole run."""
+
+    def on_log(self, step: int, values: dict[str, float]) -> None:
+        """Called every `LOG_STEPS` steps, and before every snapshot, with the mean loss and the learning rate."""
+
+    def on_snapshot(self, fraction: float, step: int) -> float | None:
+        """Called at every snapshot; saves and scores it. Returns a held-out score, larger is better, or None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneData:
+    """What to learn from.
+
+    Attributes:
+        task: what is asked.
+        windows: training windows with targets.
+        pool: which row counts for labels and scores.
+        packed: whether windows are packed end to end.
+        pad: number of the padding token.
+        bf16: whether to compute in bfloat16; weights stay as they are.
+    """
+
+    task: Task
+    windows: Windows
+    pool: Pool
+    packed: bool
+    pad: int
+    bf16: bool = False
+
+
+def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
+    model: TunedModel,
+    data: TuneData,
+    options: TuneOptions,
+    *,
+    run: Path,
+    fractions: Sequence[float],
+    watcher: Watcher,
+    accelerator: Processes,
+    rate: float,
+    save_every: int | None = None,
+) -> Progress:
+    """Tune until the last step, or until it no longer pays; goes on from a checkpoint if the run has one.
+
+    Every process calls it with the same arguments; `accelerator` says which of them it is. The last checkpoint is
+    left to the caller, who removes it when the results are safe.
+
+    Raises:
+        BertVisionError: the loss is not finite, or something cannot be written; snapshots made so far are kept.
+    """
+    plan = Plan(data.windows.lengths, options)
+    stops = plan.snapshot_steps(fractions)
+    weights = class_weights(data, accelerator.device) if options.class_weights else None
+    torch.manual_seed(options.seed + accelerator.process_index)
+    optimizer = build_optimizer(model, options, rate)
+    progress, loss = _continue(run, model, optimizer, accelerator)
+    on_main(accelerator, lambda: watcher.on_begin(progress.step, plan.total))
+    tuning = _Tuning(model, data, options, accelerator, optimizer, Losses(accelerator, loss), weights)
+    saving = _Saving(run, accelerator, save_every)
+    model.train()
+    for step, rows in plan.steps_from(progress.step):
+        if options.patience is not None and progress.stale >= options.patience:
+            break
+        factor = rate_factor(step, plan.total, schedule=options.schedule, warmup=options.warmup, cycles=CYCLES)
+        tuning.step(rows, factor)
+        progress = replace(progress, step=step + 1)
+        fraction = stops.get(progress.step)
+        if fraction is not None or progress.step % LOG_STEPS == 0:
+            values = {"loss": tuning.losses.mean(progress.step), "lr": tuning.rates[0] * factor}
+            on_main(accelerator, lambda: watcher.on_log(progress.step, values))  # noqa: B023 - called at once
+        if fraction is not None:
+            tuning.check_weights(progress.step)
+            score = on_main(accelerator, lambda: watcher.on_snapshot(fraction, progress.step))  # noqa: B023 - called at once
+            progress = _judge(progress, score)
+            model.train()
+        if fraction is not None or saving.due(progress.step):
+            saving.save(progress, tuning)
+    return progress
+
+
+def _continue(
+    run: Path, model: TunedModel, optimizer: torch.optim.Optimizer, accelerator: Processes
+) -> tuple[Progress, Loss]:
+    """Where the run goes on, the same in every process."""
+    mine, many = accelerator.process_index, accelerator.num_processes
+    progress, loss = load_checkpoint(run, model, optimizer, process=mine, processes=many) or (Progress(), (0.0, 0))
+    steps = gather(accelerator, progress.step)
+    if len(set(steps)) > 1:
+        raise BertVisionError(f"processes would go on from steps {steps}. All of them must see the folder {run}.")
+    return progress, loss
+
+
+@dataclass(slots=True)
+class _Tuning:
+    """All that a step needs and changes."""
+
+    model: TunedModel
+    data: TuneData
+    options: TuneOptions
+    accelerator: Processes
+    optimizer: torch.optim.Optimizer
+    losses: Losses
+    weights: Tensor | None
+    rates: list[float] = field(init=False)
+    wrapped: Callable[[TokenBatch], tuple[Tensor, Tensor]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rates = [group["lr"] for group in self.optimizer.param_groups]
+        self.wrapped = self.accelerator.prepare(self.model) if self.accelerator.num_processes > 1 else self.model
+
+    def step(self, rows: IntArray, factor: float) -> None:
+        """Learn a batch, part by part, with the learning rates times a factor."""
+        for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
+            group["lr"] = rate * factor
+        for part in np.array_split(rows, min(self.options.accumulate, len(rows))):
+            mine = part[self.accelerator.process_index :: self.accelerator.num_processes]
+            self.losses.add(self._backward(mine, len(rows)), len(mine))
+        if self.options.clip:
+            values = [value for group in self.optimizer.param_groups for value in group["params"]]
+            nn.utils.clip_grad_norm_(values, self.options.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def _backward(self, rows: IntArray, whole: int) -> Tensor:
+        """Add one part's gradient to those of its batch of `whole` windows; the sum of its losses."""
+        share = self.accelerator.num_processes / whole  # gradients are averaged: this gives the mean of the batch
+        if not len(rows):  # fewer windows than processes: this one joins the others with a gradient of zero
+            rows, share = np.zeros(1, dtype=np.int64), 0.0
+        device = self.accelerator.device
+        batch = make_batch(self.data, rows, device)
+        targets = torch.from_numpy(self.data.windows.targets[rows]).to(device, non_blocking=True)
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.data.bf16):
+            outputs, mask = self.wrapped(batch)
+        losses = example_losses(self.data.task, outputs, mask, targets, pool=self.data.pool, class_weights=self.weights)
+        self.accelerator.backward(losses.sum() * share)
+        return losses.detach().sum() * bool(share)
+
+    def check_weights(self, step: int) -> None:
+        """Refuse to keep weights that are not finite."""
+        if not all(bool(value.isfinite().all()) for value in learning_parameters(self.model).values()):
+            raise BertVisionError(
+                f"weights are not finite after step {step}. Snapshots made before are kept; "
+                "use a smaller --lr or more --warmup, and another --out."
+            )
+
+
+@dataclass(slots=True)
+class _Saving:
+    """When there is a checkpoint, and who writes it."""
+
+    run: Path
+    accelerator: Processes
+    every: int | None
+    last: float = field(default_factory=time.monotonic)
+
+    def due(self, step: int) -> bool:
+        """Whether to make one now: all processes agree, whatever their clocks say."""
+        if self.every is not None:
+            return step % self.every == 0
+        return step % LOG_STEPS == 0 and on_main(self.accelerator, lambda: time.monotonic() - self.last > SAVE_SECONDS)
+
+    def save(self, progress: Progress, tuning: _Tuning) -> None:
+        """Let the main process write down what all of them have."""
+        loss = tuning.losses.look(progress.step)
+        tuning.check_weights(progress.step)
+        owns = gather(self.accelerator, OwnState(loss, random_states()))
+        on_main(self.accelerator, lambda: save_checkpoint(self.run, progress, tuning.model, tuning.optimizer, owns))
+        self.last = time.monotonic()
+
+
+def build_optimizer(model: TunedModel, options: TuneOptions, rate: float) -> torch.optim.Optimizer:
+    """AdamW with an own learning rate for the head, and no decay of biases and LayerNorms."""
+    norms = {id(p) for m in model.modules() if isinstance(m, nn.LayerNorm) for p in m.parameters()}
+    groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+    for name, value in model.named_parameters():
+        if value.requires_grad:
+            decays = not name.endswith("bias") and id(value) not in norms
+            groups.setdefault((name.startswith("head."), decays), []).append(value)
+    listed = [
+        {
+            "params": values,
+            "lr": options.head_lr if of_head else rate,
+            "weight_decay": options.weight_decay if decays else 0.0,
+        }
+        for (of_head, decays), values in sorted(groups.items(), key=lambda item: item[0])
+    ]
+    fused = all(value.device.type == "cuda" for group in listed for value in group["params"])  # type: ignore[attr-defined]
+    return torch.optim.AdamW(listed, fused=fused)
+
+
+def make_batch(data: TuneData, rows: IntArray, device: torch.device) -> TokenBatch:
+    """The windows at `rows` as tensors on a device."""
+    batch = packed_batch(data.windows, rows) if data.packed else padded_batch(data.windows, rows, pad=data.pad)
+    return batch.to(device)
+
+
+def _judge(progress: Progress, score: float | None) -> Progress:
+    """Count how long there has been no better score; one that is not defined is not better."""
+    if score is None:
+        return progress
+    if math.isfinite(score) and (progress.best is None or score > progress.best):
+        return replace(progress, best=score, stale=0)
+    return replace(progress, stale=progress.stale + 1)
+
+
+def class_weights(data: TuneData, device: torch.device) -> Tensor:
+    """How much an example of each class counts, (classes,): all classes together the same, the mean over examples 1.
+
+    Raises:
+        BertVisionError: the task has no classes.
+    """
+    if data.task.kind != "labels":
+        raise BertVisionError(f"--class-weights is for tasks with labels, not for {data.task.name}.")
+    counts = np.bincount(data.windows.targets.astype(np.int64), minlength=len(data.task.labels))
+    weights = counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1))
+    return torch.tensor(weights, dtype=torch.float32, device=device)

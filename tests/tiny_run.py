@@ -1,0 +1,203 @@
+"""A tiny encoder and tiny data that it can learn, so that whole runs take a second."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from torch import Tensor, nn
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.load import drop_pooler
+from bertvision.heads import HeadShape, LastLayer
+from bertvision.runs.request import TuneRequest
+from bertvision.tasks.windows import WindowOptions
+from bertvision.training.model import TunedModel
+from bertvision.training.options import TuneOptions
+
+torch.set_num_threads(1)  # threads gain nothing on models this small, and wait for each other on a busy machine
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = ["gold", "good", "bad", "where", "is", "it", "?", "a", "b", "c", "d", "e", "f", "g", "h"]
+FILLERS = WORDS[-8:]
+WIDTH = 16
+WINDOWS = WindowOptions(length=64, stride=16, question=24)
+
+
+def tiny_config(dropout: float = 0.0) -> BertConfig:
+    """A BERT of 2 layers of width 16."""
+    return BertConfig(
+        vocab_size=len(SPECIAL + WORDS),
+        hidden_size=WIDTH,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+        initializer_range=0.2,
+    )
+
+
+def tiny_model(*, outputs: int = 2, dropout: float = 0.0, seed: int = 0) -> TunedModel:
+    """An encoder with random weights and a head on top."""
+    torch.manual_seed(seed)
+    model = BertModel(tiny_config(dropout))
+    drop_pooler(model)
+    encoder = Encoder(model, name="tiny")
+    return TunedModel(encoder, LastLayer(HeadShape(layers=3, width=WIDTH, outputs=outputs)))
+
+
+def save_tiny_encoder(folder: Path, *, dropout: float = 0.0, seed: int = 0) -> str:
+    """A folder with weights and a tokenizer of whole words; its path."""
+    torch.manual_seed(seed)
+    BertModel(tiny_config(dropout)).save_pretrained(folder)
+    vocabulary = {word: number for number, word in enumerate(SPECIAL + WORDS)}
+    backend = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106 - a token of another kind
+    backend.normalizer = normalizers.BertNormalizer()
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(word, vocabulary[word]) for word in ("[CLS]", "[SEP]")],
+    )
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        model_max_length=64,
+        pad_token="[PAD]",  # noqa: S106 - as above
+        unk_token="[UNK]",  # noqa: S106
+        cls_token="[CLS]",  # noqa: S106
+        sep_token="[SEP]",  # noqa: S106
+        mask_token="[MASK]",  # noqa: S106
+    )
+    fast.save_pretrained(folder)
+    return str(folder)
+
+
+def write_questions(folder: Path, *, train: int = 40, dev: int = 12, answerable_only: bool = False) -> str:
+    """SQuAD files: the answer to every question is the word 'gold', where the context has it; the folder's path."""
+    for split, count in (("train", train), ("dev", dev)):
+        random = np.random.default_rng(len(split))
+        articles = [_article(f"{split}{number}", random, answerable_only) for number in range(count)]
+        _write(folder / f"{split}.json", json.dumps({"data": articles}))
+    return str(folder)
+
+
+def _article(name: str, random: np.random.Generator, answerable_only: bool) -> dict[str, Any]:  # noqa: FBT001
+    words = random.choice(FILLERS, size=int(random.integers(5, 12))).tolist()
+    answers = []
+    if answerable_only or random.random() < 0.5:
+        at = int(random.integers(1, len(words)))
+        words[at] = "gold"
+        answers = [{"text": "gold", "answer_start": len(" ".join(words[:at])) + 1}]
+    question = {"id": name, "question": "where is it ?", "answers": answers, "is_impossible": not answers}
+    return {"title": name, "paragraphs": [{"context": f"{' '.join(words)} {name}", "qas": [question]}]}
+
+
+def write_labels(folder: Path, *, train: int = 40, dev: int = 12, rare: float = 0.5) -> str:
+    """SST-2 files: the word 'good' stands in texts of class 1, which are a share of `rare`; the folder's path."""
+    for split, count in (("train", train), ("dev", dev)):
+        random = np.random.default_rng(count)
+        lines = ["sentence\tlabel"]
+        for row in range(count):
+            label = int(row < round(rare * count))
+            lines.append(f"{' '.join(random.choice(FILLERS, size=4))} {'good' if label else 'bad'}\t{label}")
+        _write(folder / f"{split}.tsv", "\n".join(lines) + "\n")
+    return str(folder)
+
+
+def write_scores(folder: Path, *, train: int = 40, dev: int = 12) -> str:
+    """CSV files for the task `own`: the score of a text is its share of the word 'good'; the folder's path."""
+    for split, count in (("train", train), ("dev", dev)):
+        random = np.random.default_rng(count)
+        lines = ["text,score"]
+        for _ in range(count):
+            words = random.choice(["good", "a"], size=4).tolist()
+            lines.append(f"{' '.join(words)},{words.count('good') / 4}")
+        _write(folder / f"{split}.csv", "\n".join(lines) + "\n")
+    return str(folder)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def tiny_request(task: str, data: str, encoder: str, **changes: Any) -> TuneRequest:  # noqa: ANN401 - any field
+    """A request for a short run; what is no field of the request is an option of tuning."""
+    options = TuneOptions(epochs=1, batch=8, lr=5e-3, head_lr=5e-3, warmup=0.0)
+    fields = TuneRequest.__dataclass_fields__
+    request = TuneRequest(
+        task=task,
+        data=data,
+        encoder=encoder,
+        windows=WINDOWS,
+        held_out=0.1,
+        device="cpu",
+        options=replace(options, **{name: value for name, value in changes.items() if name not in fields}),
+    )
+    return replace(request, **{name: value for name, value in changes.items() if name in fields})
+
+
+def words(request: TuneRequest, out: Path, *more: str) -> list[str]:
+    """The words of `bertvision tune` that mean a request made by `tiny_request`."""
+    given: dict[str, object] = {
+        "data": request.data,
+        "encoder": request.encoder,
+        "learn": request.learn,
+        "length": request.windows.length,
+        "stride": request.windows.stride,
+        "question": request.windows.question,
+        "held-out": request.held_out,
+        "fraction": request.fraction,
+        "device": request.device,
+        "snapshots": ",".join(str(fraction) for fraction in request.snapshots),
+        "save-every": request.save_every,
+        "out": out,
+    }
+    options = request.options
+    names = ("epochs", "batch", "accumulate", "lr", "head_lr", "schedule", "warmup", "dropout", "patience", "seed")
+    given |= {name.replace("_", "-"): getattr(options, name) for name in names}
+    listed = [[f"--{name}", str(value)] for name, value in given.items() if value not in (None, "")]
+    return ["tune", request.task, *(word for pair in listed for word in pair), *more]
+
+
+def read_lines(run: Path) -> list[dict[str, Any]]:
+    """The lines of a run's metrics."""
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def losses(run: Path) -> list[float]:
+    """The loss curve of a run."""
+    return [line["loss"] for line in read_lines(run) if "loss" in line]
+
+
+def read_tensors(run: Path) -> dict[str, Tensor]:
+    """Every tensor of every snapshot of a run."""
+    return {
+        f"{path.relative_to(run)}:{name}": value
+        for path in sorted(run.glob("snapshots/*/*.safetensors"))
+        for name, value in load_file(path).items()
+    }
+
+
+def same_state(first: Path, second: Path) -> bool:
+    """Whether two runs ended the same to the last bit: every tensor of every snapshot, and every line of the log."""
+    left, right = read_tensors(first), read_tensors(second)
+    equal = left.keys() == right.keys() and all(torch.equal(value, right[name]) for name, value in left.items())
+    return equal and bool(left) and read_lines(first) == read_lines(second)
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def parameters(module: nn.Module) -> dict[str, Tensor]:
+    """A copy of every parameter."""
+    return {name: value.detach().clone() for name, value in module.named_parameters()}

@@ -1,0 +1,68 @@
+import pytest
+
+from bertvision.cli.output import ProgressBar
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two seconds go by between any two looks at the clock."""
+    times = iter(range(100, 1000, 2))
+    monkeypatch.setattr("bertvision.cli.output.time.monotonic", lambda: float(next(times)))
+
+
+Call = tuple[int, dict[str, float], str]
+
+
+def run(*calls: Call) -> None:
+    with ProgressBar("tune squad2") as bar:
+        for step, values, doing in calls:
+            bar.show(step, 1000, values, doing=doing)
+
+
+CALLS: tuple[Call, ...] = (
+    (200, {}, ""),
+    (220, {"loss": 1.25, "lr": 3e-5}, ""),
+    (220, {}, "scoring snapshot 0.3 …"),
+    (220, {"snapshot": 0.3, "loss": 1.25, "f1": 71.44}, ""),
+)
+
+
+def test_without_a_terminal_every_step_is_a_plain_line_on_standard_error(capsys: Capture) -> None:
+    run(*CALLS)
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.splitlines() == [
+        "step 220 of 1,000  10.0 steps/s  loss 1.25  lr 3e-05",
+        "step 220 of 1,000  5.0 steps/s  scoring snapshot 0.3 …",
+        "step 220 of 1,000  snapshot 0.3  loss 1.25  f1 71.4",
+    ]
+
+
+def test_on_a_terminal_there_is_a_bar_and_snapshots_stay(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "150")
+    run(*CALLS)
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "tune squad2" in output.err
+    assert "220/1000" in output.err
+    assert "step 220 of 1,000  snapshot 0.3  loss 1.25  f1 71.4\n" in output.err
+    assert "step 220 of 1,000  10.0 steps/s" not in output.err
+
+
+def test_a_long_snapshot_line_is_not_broken(capsys: Capture) -> None:
+    values = {"snapshot": 1.0} | {f"metric_{number}": 0.5 for number in range(30)}
+    run((5, values, ""))
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_the_rate_counts_from_where_a_run_goes_on(capsys: Capture) -> None:
+    run((900, {}, ""), (910, {"loss": 0.5}, ""))
+    assert "5.0 steps/s" in capsys.readouterr().err
+
+
+def test_before_the_first_step_there_is_no_rate(capsys: Capture) -> None:
+    run((0, {}, ""), (0, {}, "waiting"))
+    assert capsys.readouterr().err == "step 0 of 1,000  waiting\n"

@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from bertvision.encoder import Encoder, load_encoder
+from bertvision.encoder.batch import packed_batch, padded_batch
+from bertvision.errors import BertVisionError, UnknownNameError
+from close import EXACT
+from tiny_models import save_tiny, tiny_model, tiny_windows
+
+WINDOWS = tiny_windows(5, 3)
+BATCH = padded_batch(WINDOWS, np.arange(2))
+
+
+@pytest.fixture
+def encoder() -> Encoder:
+    return Encoder(tiny_model("bert"), name="tiny")
+
+
+def test_an_encoder_knows_its_shape(encoder: Encoder) -> None:
+    assert (encoder.depth, encoder.width, encoder.device.type) == (3, 16, "cpu")
+    assert Encoder(tiny_model("albert-groups"), name="tiny").depth == 8  # two layers in each of four steps
+
+
+def test_the_top_layers_are_those_that_run_last(encoder: Encoder) -> None:
+    assert encoder.top_blocks(0) == []
+    assert encoder.top_blocks(2) == encoder.blocks[1:]
+    shared = Encoder(tiny_model("albert-groups"), name="tiny")
+    assert shared.top_blocks(1) == shared.blocks[3:]
+    assert set(shared.top_blocks(4)) == set(shared.blocks[2:])
+    assert set(shared.top_blocks(5)) == set(shared.blocks[1:])
+
+
+@pytest.mark.parametrize("depth", [-1, 4])
+def test_a_depth_the_encoder_does_not_have_is_refused(encoder: Encoder, depth: int) -> None:
+    with pytest.raises(BertVisionError, match=rf"depth {depth} was asked for; tiny has the layers 0 to 3"):
+        encoder.visit(BATCH, lambda _layer, _states: None, depth=depth)
+    with pytest.raises(BertVisionError, match="tiny has the layers 0 to 3"):
+        encoder(BATCH, layers=[depth])
+
+
+def test_an_architecture_that_is_no_encoder_we_know_is_refused() -> None:
+    model = tiny_model("bert")
+    model.config.model_type = "gpt2"
+    with pytest.raises(UnknownNameError, match="unknown encoder architecture 'gpt2'"):
+        Encoder(model, name="tiny")
+
+
+def test_packed_windows_need_an_encoder_that_was_set_up_for_them(encoder: Encoder) -> None:
+    with pytest.raises(
+        BertVisionError, match=r"tiny was not set up for packed windows: load_encoder\(…, packed=True\)"
+    ):
+        encoder(packed_batch(WINDOWS, np.arange(2)))
+
+
+def test_a_packed_row_of_many_windows_has_no_pooled_vector(encoder: Encoder) -> None:
+    with pytest.raises(BertVisionError, match="pooled vector of packed windows"):
+        encoder(packed_batch(WINDOWS, np.arange(2)), pooled=True)
+
+
+@torch.no_grad()
+def test_position_numbers_begin_anew_with_every_packed_window(tmp_path_factory: pytest.TempPathFactory) -> None:
+    for kind, first in (("bert", 0), ("roberta", 2), ("xlm-roberta", 2)):  # after the padding token's number, 1
+        encoder = load_encoder(save_tiny(tmp_path_factory.mktemp(kind), kind), packed=True)
+        seen: list[Tensor] = []
+        embedding = encoder.model.get_submodule("embeddings.position_embeddings")
+        embedding.register_forward_pre_hook(lambda _module, inputs, seen=seen: seen.append(inputs[0]))
+        encoder(packed_batch(WINDOWS, np.arange(2)), layers=[0])
+        assert seen[0].tolist() == [[first + place for place in (0, 1, 2, 3, 4, 0, 1, 2)]]
+
+
+def test_a_model_that_skips_a_layer_is_a_bug_and_is_noticed(encoder: Encoder) -> None:
+    listed = encoder.model.get_submodule("encoder.layer")
+    assert isinstance(listed, nn.ModuleList)
+    encoder.model.get_submodule("encoder").layer = listed[:2]
+    with pytest.raises(RuntimeError, match="tiny called 2 layers, 3 were expected"):
+        encoder(BATCH)
+
+
+@torch.no_grad()
+def test_an_error_in_a_visitor_leaves_the_encoder_as_it_was(encoder: Encoder) -> None:
+    before = encoder(BATCH).states
+
+    def fail(layer: int, _states: Tensor) -> None:
+        if layer == 1:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        encoder.visit(BATCH, fail)
+    torch.testing.assert_close(encoder(BATCH).states, before, rtol=EXACT, atol=EXACT)
+
+
+@torch.no_grad()
+def test_the_pooled_vector_comes_from_the_whole_depth_whatever_layers_are_asked_for(encoder: Encoder) -> None:
+    hidden = encoder(BATCH, layers=[1], pooled=True)
+    first = encoder(BATCH).states[:, -1, 0]
+    weight, bias = (encoder.model.get_parameter(f"pooler.dense.{name}") for name in ("weight", "bias"))
+    torch.testing.assert_close(hidden.pooled, torch.tanh(first @ weight.T + bias))
+    assert encoder(BATCH, layers=[1]).pooled is None
+
+
+@torch.no_grad()
+def test_compiled_layers_still_show_their_states_and_stop_in_time(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[object] = []
+
+    def record(function: object, *, dynamic: bool) -> object:
+        assert dynamic  # else every new number of tokens is compiled anew
+        compiled.append(function)
+        return function
+
+    before, layers = encoder(BATCH).states, [block.forward for block in encoder.blocks]
+    monkeypatch.setattr(torch, "compile", record)
+    encoder.compile_layers()
+    assert compiled == layers
+    torch.testing.assert_close(encoder(BATCH).states, before, rtol=EXACT, atol=EXACT)
+    torch.testing.assert_close(encoder(BATCH, layers=[1]).states, before[:, 1:2], rtol=EXACT, atol=EXACT)

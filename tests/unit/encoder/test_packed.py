@@ -1,0 +1,61 @@
+"""Attention without padding, against a loop over windows, heads and tokens."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from bertvision.encoder.packed import PACKED, packed_attention
+from close import FLOAT32
+
+BOUNDS = [0, 3, 4, 9]
+
+
+def looped(query: Tensor, key: Tensor, value: Tensor, scaling: float, reach: int) -> Tensor:
+    """Attention from its definition: every token, its own window's tokens no further off than `reach`."""
+    heads, tokens, width = query.shape[1:]
+    output = torch.zeros(1, tokens, heads, width)
+    for begin, end in itertools.pairwise(BOUNDS):
+        for head in range(heads):
+            for token in range(begin, end):
+                seen = [other for other in range(begin, end) if abs(other - token) <= reach]
+                scores = [float(query[0, head, token] @ key[0, head, other]) * scaling for other in seen]
+                shares = [math.exp(score) / sum(map(math.exp, scores)) for score in scores]
+                for share, other in zip(shares, seen, strict=True):
+                    output[0, token, head] += share * value[0, head, other]
+    return output
+
+
+@pytest.mark.parametrize("scaling", [None, 0.7])
+@pytest.mark.parametrize(("sliding_window", "reach"), [(None, 9), (1, 0), (3, 2)])
+def test_a_token_sees_its_own_window_alone(scaling: float | None, sliding_window: int | None, reach: int) -> None:
+    query, key, value = torch.randn(3, 1, 2, 9, 4, generator=torch.Generator().manual_seed(0))
+    output, weights = packed_attention(
+        nn.Identity(),
+        query,
+        key,
+        value,
+        None,
+        scaling=scaling,
+        window_bounds=torch.tensor(BOUNDS, dtype=torch.int32),
+        window_longest=5,
+        sliding_window=sliding_window,
+        dropout=0.5,  # transformers passes it; packed attention has none
+    )
+    assert weights is None
+    expected = looped(query, key, value, 0.5 if scaling is None else scaling, reach)  # 1 / √4
+    torch.testing.assert_close(output, expected, rtol=FLOAT32, atol=FLOAT32)
+
+
+def test_a_model_that_is_set_up_for_packed_windows_needs_their_bounds() -> None:
+    tensor = torch.zeros(1, 1, 2, 4)
+    with pytest.raises(ValueError, match="Identity was called without window bounds"):
+        packed_attention(nn.Identity(), tensor, tensor, tensor, None)
+
+
+def test_transformers_finds_it_by_its_name() -> None:
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS  # noqa: PLC0415 - only here
+
+    assert ALL_ATTENTION_FUNCTIONS[PACKED] is packed_attention

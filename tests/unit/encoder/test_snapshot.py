@@ -1,0 +1,172 @@
+import errno
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from bertvision.encoder.snapshot import (
+    SNAPSHOTS,
+    Snapshot,
+    base_encoder,
+    find_snapshot,
+    list_snapshots,
+    read_snapshot,
+    save_snapshot,
+)
+from bertvision.errors import BertVisionError
+
+CHANGES = {"layer.weight": torch.arange(6.0).reshape(2, 3)}
+HEAD = {"project.bias": torch.tensor([0.5, -0.5])}
+
+
+def card(run: Path, fraction: float, *, encoder: str = "minilm") -> Snapshot:
+    return Snapshot(
+        folder=run / SNAPSHOTS / f"{fraction:g}",
+        fraction=fraction,
+        step=int(100 * fraction),
+        encoder=encoder,
+        fingerprint="0123456789abcdef",
+        learn="top:3",
+        task="sst2",
+        head="last_layer",
+        head_options={"dropout": 0.1},
+        outputs=2,
+        pool="mean",
+        labels=("negative", "positive"),
+        schedule="constant",
+        total_epochs=3.0,
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run with four snapshots, which are not in the order of their names as text."""
+    for fraction in (0.3, 10.0, 2.0, 1.0):
+        save_snapshot(card(tmp_path / "run", fraction), CHANGES, HEAD)
+    return tmp_path / "run"
+
+
+def names(run: Path) -> list[str]:
+    return sorted(path.name for path in (run / SNAPSHOTS).iterdir())
+
+
+def test_a_snapshot_comes_back_as_it_was_saved(run: Path) -> None:
+    snapshot = read_snapshot(run / SNAPSHOTS / "0.3")
+    assert snapshot == card(run, 0.3)
+    assert torch.equal(snapshot.load_changes()["layer.weight"], CHANGES["layer.weight"])
+    assert torch.equal(snapshot.load_head()["project.bias"], HEAD["project.bias"])
+    assert (list(snapshot.load_changes()), list(snapshot.load_head())) == (list(CHANGES), list(HEAD))
+
+
+def test_snapshots_are_listed_in_the_order_of_their_fractions(run: Path) -> None:
+    assert [snapshot.fraction for snapshot in list_snapshots(run)] == [0.3, 1.0, 2.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "fraction"),
+    [("", 10.0), ("@0.3", 0.3), ("@1", 1.0), ("@1.0", 1.0), ("@2", 2.0), ("/snapshots/2", 2.0)],
+)
+def test_a_run_its_fraction_or_its_folder_means_a_snapshot(run: Path, suffix: str, fraction: float) -> None:
+    snapshot = find_snapshot(f"{run}{suffix}")
+    assert snapshot is not None
+    assert snapshot.fraction == fraction
+
+
+@pytest.mark.parametrize("name", ["minilm", "google-bert/bert-base-uncased", "me/model@main", "no/such/folder@0.3"])
+def test_a_name_that_is_no_run_s_means_no_snapshot(name: str) -> None:
+    assert find_snapshot(name) is None
+
+
+def test_a_fraction_that_was_not_kept_is_answered_with_those_that_were(run: Path) -> None:
+    with pytest.raises(BertVisionError, match=r"run has no snapshot at 0\.7; it has 0\.3, 1, 2, 10\."):
+        find_snapshot(f"{run}@0.7")
+
+
+def test_a_run_without_a_snapshot_says_so(tmp_path: Path) -> None:
+    (tmp_path / "run" / SNAPSHOTS).mkdir(parents=True)
+    with pytest.raises(BertVisionError, match="run has no snapshot yet"):
+        find_snapshot(str(tmp_path / "run"))
+
+
+def test_the_base_of_a_run_is_the_encoder_at_the_root(run: Path, tmp_path: Path) -> None:
+    save_snapshot(card(tmp_path / "second", 1.0, encoder=f"{run}@0.3"), CHANGES, HEAD)
+    assert base_encoder(str(tmp_path / "second")) == "minilm"
+    assert base_encoder("some/encoder") == "some/encoder"
+
+
+def test_a_snapshot_saved_again_replaces_the_old_one_whole(run: Path) -> None:
+    save_snapshot(card(run, 1.0), {"other.weight": torch.ones(1)}, HEAD)
+    assert list(read_snapshot(run / SNAPSHOTS / "1").load_changes()) == ["other.weight"]
+    assert names(run) == ["0.3", "1", "10", "2"]
+
+
+def test_a_full_disk_leaves_nothing_half_written_and_keeps_earlier_snapshots(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)  # the card comes last, when all tensors are written
+    for fraction in (1.0, 3.0):
+        with pytest.raises(BertVisionError, match=r"cannot be written: .*No space left.* Earlier snapshots are kept"):
+            save_snapshot(card(run, fraction), {"other.weight": torch.ones(1)}, HEAD)
+    assert names(run) == ["0.3", "1", "10", "2"]
+    assert list(read_snapshot(run / SNAPSHOTS / "1").load_changes()) == ["layer.weight"]
+
+
+def test_a_kill_while_tensors_are_written_leaves_earlier_snapshots_and_is_cleared_away(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(_tensors: Mapping[str, Tensor], path: Path) -> None:
+        path.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(safetensors.torch, "save_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            save_snapshot(card(run, 3.0), CHANGES, HEAD)
+    assert [snapshot.fraction for snapshot in list_snapshots(run)] == [0.3, 1.0, 2.0, 10.0]
+    save_snapshot(card(run, 3.0), CHANGES, HEAD)
+    assert names(run) == ["0.3", "1", "10", "2", "3"]
+
+
+def test_a_whole_snapshot_that_was_not_put_in_its_place_is_not_listed(run: Path) -> None:
+    (run / SNAPSHOTS / "10").rename(run / SNAPSHOTS / ".10.part")
+    assert [snapshot.folder.name for snapshot in list_snapshots(run)] == ["0.3", "1", "2"]
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("I am a file", encoding="utf-8")
+    with pytest.raises(BertVisionError, match=r"the snapshot .*run/snapshots/1 cannot be written: Not a directory"):
+        save_snapshot(card(tmp_path / "run", 1.0), CHANGES, HEAD)
+
+
+def test_a_snapshot_of_another_format_is_refused(run: Path) -> None:
+    path = run / SNAPSHOTS / "1" / "snapshot.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"format": 99}), encoding="utf-8")
+    with pytest.raises(BertVisionError, match="1 has another format than 1; it was made by another version"):
+        find_snapshot(f"{run}@1")
+
+
+def test_a_damaged_card_is_named(run: Path) -> None:
+    (run / SNAPSHOTS / "1" / "snapshot.json").write_text("{", encoding="utf-8")
+    with pytest.raises(BertVisionError, match=r"1/snapshot\.json cannot be read"):
+        find_snapshot(f"{run}/snapshots/1")
+
+
+@pytest.mark.parametrize("damage", [b"", b"half a file"])
+def test_damaged_tensors_are_named(run: Path, damage: bytes) -> None:
+    (run / SNAPSHOTS / "1" / "encoder.safetensors").write_bytes(damage)
+    with pytest.raises(BertVisionError, match=r"1/encoder\.safetensors cannot be read"):
+        read_snapshot(run / SNAPSHOTS / "1").load_changes()
+
+
+def test_missing_tensors_are_named(run: Path) -> None:
+    (run / SNAPSHOTS / "1" / "head.safetensors").unlink()
+    with pytest.raises(BertVisionError, match=r"1/head\.safetensors cannot be read"):
+        read_snapshot(run / SNAPSHOTS / "1").load_head()

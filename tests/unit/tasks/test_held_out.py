@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertvision.tasks.batches import FEWEST_ARTICLES, held_out_rows
+from bertvision.tasks.examples import Questions, Texts, gold_targets
+from conftest import make_questions
+
+
+def questions(contexts: list[int], titles: list[str]) -> Questions:
+    """One question per entry of `contexts`; the titles are those of the contexts."""
+    return Questions(
+        ids=[str(row) for row in range(len(contexts))],
+        questions=["where ?"] * len(contexts),
+        context_index=np.array(contexts, dtype=np.int64),
+        answers=[()] * len(contexts),
+        contexts=[f"context {number}" for number in range(len(titles))],
+        titles=titles,
+    )
+
+
+def texts(count: int) -> Texts:
+    return Texts([str(row) for row in range(count)], ["a"] * count, None, np.arange(count) % 2)
+
+
+def test_of_texts_a_share_is_held_out_in_order_and_the_same_for_a_seed() -> None:
+    rows = held_out_rows(texts(200), 0.1, seed=1)
+    assert len(rows) == len(set(rows.tolist())) == 20
+    assert rows.tolist() == sorted(rows.tolist())
+    assert rows.tolist() == held_out_rows(texts(200), 0.1, seed=1).tolist()
+    assert rows.tolist() != held_out_rows(texts(200), 0.1, seed=2).tolist()
+
+
+@settings(max_examples=40)
+@given(
+    counts=st.lists(st.integers(1, 6), min_size=2, max_size=60),
+    articles=st.integers(1, 60),
+    share=st.floats(0.01, 0.9),
+    seed=st.integers(0, 3),
+)
+def test_no_context_and_where_there_are_enough_no_article_is_on_both_sides(
+    counts: list[int], articles: int, share: float, seed: int
+) -> None:
+    contexts = [number for number, count in enumerate(counts) for _ in range(count)]
+    titles = [f"article {number % articles}" for number in range(len(counts))]
+    examples = questions(contexts, titles)
+    rows = held_out_rows(examples, share, seed)
+    rest = np.setdiff1d(np.arange(len(examples)), rows)
+    of_rows, of_rest = (set(examples.context_index[part].tolist()) for part in (rows, rest))
+    assert not of_rows & of_rest
+    if len(set(titles)) >= FEWEST_ARTICLES:
+        assert not {titles[number] for number in of_rows} & {titles[number] for number in of_rest}
+    assert len(rows) >= share * len(examples)
+
+
+def test_no_more_is_held_out_than_the_share_asks_for_but_for_one_group() -> None:
+    examples = questions([number // 5 for number in range(500)], ["one title"] * 100)
+    assert 50 <= len(held_out_rows(examples, 0.1, seed=0)) < 55
+
+
+def test_articles_of_contexts_that_nobody_asks_about_do_not_count() -> None:
+    examples = questions([0, 0, 1, 1], [f"article {number}" for number in range(99)])
+    rows = held_out_rows(examples, 0.5, seed=0)
+    assert rows.tolist() in ([0, 1], [2, 3])
+
+
+def test_the_target_of_a_question_is_whether_it_has_an_answer() -> None:
+    examples = make_questions(("q", "gold here", "gold"), ("q", "none", None))
+    assert gold_targets(examples).tolist() == [1, 0]
+    assert gold_targets(examples).dtype == np.int64
+
+
+@pytest.mark.parametrize("targets", [np.array([2, 0]), np.array([0.5, 1.5])])
+def test_the_targets_of_texts_are_their_own(targets: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> None:
+    examples = Texts(["1", "2"], ["a", "b"], None, targets)
+    assert gold_targets(examples) is targets
