@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from bertvision.cli.main import main
 from tiny_run import read_lines, same_state, save_tiny_encoder, tiny_request, words, write_questions
 
@@ -32,6 +34,7 @@ def kill_at_a_random_moment(command: list[str], run: Path) -> None:
     assert process.returncode == -signal.SIGKILL, messages.decode()
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_resumed_to_the_same_end(tmp_path: Path) -> None:
     encoder = save_tiny_encoder(tmp_path / "encoder", dropout=0.2)
     data = write_questions(tmp_path / "data", train=80)

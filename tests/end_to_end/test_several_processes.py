@@ -16,6 +16,8 @@ from conftest import ROOT
 from tiny_run import losses, same_state, save_tiny_encoder, tiny_request, words, write_questions
 from two_processes import plain_request
 
+pytestmark = pytest.mark.slow
+
 ENVIRONMENT = os.environ | {
     "ACCELERATE_USE_CPU": "true",  # else Accelerate takes a GPU where there is one
     "OMP_NUM_THREADS": "1",
