@@ -3,6 +3,8 @@
 from torch import nn
 
 from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.houlsby import HoulsbyAdapter
+from bertvision.errors import BertVisionError
 
 ADAPTER = "bertvision"
 SCALE = 2
@@ -10,7 +12,15 @@ SCALE = 2
 
 
 def add_lora(encoder: Encoder, rank: int) -> None:
-    """Put a low-rank change beside every linear map inside the layers; pooler and projections stay as they are."""
+    """Put a low-rank change beside every linear map inside the layers; pooler and projections stay as they are.
+
+    Raises:
+        BertVisionError: the layers hold bottleneck adapters, behind which a low-rank change could not be merged.
+    """
+    if any(isinstance(module, HoulsbyAdapter) for module in encoder.model.modules()):
+        raise BertVisionError(
+            f"{encoder.name} was tuned with houlsby adapters; lora cannot be added. Use its own encoder."
+        )
     from peft import LoraConfig, inject_adapter_in_model  # noqa: PLC0415 - takes seconds to import
 
     inside = {module for block in encoder.blocks for module in block.modules() if isinstance(module, nn.Linear)}

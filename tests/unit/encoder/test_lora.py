@@ -6,7 +6,9 @@ from torch import nn
 
 from bertvision.encoder import Encoder
 from bertvision.encoder.batch import padded_batch
+from bertvision.encoder.houlsby import add_houlsby_adapters
 from bertvision.encoder.lora import add_lora, merge_lora
+from bertvision.errors import BertVisionError
 from close import EXACT, FLOAT32
 from tiny_models import KINDS, tiny_model, tiny_windows
 
@@ -81,3 +83,10 @@ def test_an_encoder_without_low_rank_changes_has_nothing_to_merge() -> None:
     modules = list(encoder.modules())
     merge_lora(encoder)
     assert list(encoder.modules()) == modules
+
+
+def test_layers_with_bottleneck_adapters_are_refused() -> None:
+    encoder = Encoder(tiny_model(), name="tuned")
+    add_houlsby_adapters(encoder, 2)
+    with pytest.raises(BertVisionError, match="tuned was tuned with houlsby adapters; lora cannot be added"):
+        add_lora(encoder, 2)
