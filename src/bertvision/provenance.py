@@ -12,10 +12,11 @@ _PACKAGES = ("bertvision", "numpy", "scikit-learn", "scipy", "tokenizers", "torc
 
 def provenance() -> dict[str, object]:
     """Everything needed to say under which conditions a number was measured."""
+    commit = _git("rev-parse", "HEAD")
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": _git("rev-parse", "HEAD"),
-        "dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "commit": commit,
+        "dirty": None if commit is None else bool(_git("status", "--porcelain", "--untracked-files=no")),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in _PACKAGES},
         "processor": _processor(),

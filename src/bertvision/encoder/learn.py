@@ -35,11 +35,6 @@ class Learn:
     houlsby: int | None = None
     lora: int | None = None
 
-    @property
-    def adds(self) -> bool:
-        """Whether it adds parameters that the encoder did not have."""
-        return self.houlsby is not None or self.lora is not None
-
 
 _PLAIN = {
     "full": Learn(word="full", everything=True),

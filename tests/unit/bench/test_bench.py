@@ -35,9 +35,12 @@ def test_a_record_says_what_was_measured_and_where(tmp_path: Path) -> None:
     assert set(record["provenance"]) == {"time", "commit", "dirty", "python", "packages", "processor", "cores"}
 
 
-def test_provenance_without_git_has_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_provenance_without_git_knows_neither_commit_nor_whether_files_were_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PATH", "")
-    assert provenance.provenance()["commit"] is None
+    found = provenance.provenance()
+    assert (found["commit"], found["dirty"]) == (None, None)
 
 
 def test_provenance_names_versions_of_what_is_installed() -> None:

@@ -161,10 +161,6 @@ def test_a_word_that_is_no_choice_is_answered_with_all_of_them(word: str) -> Non
     assert str(caught.value).startswith(f"--learn is '{word}', one of these is expected: full, top:K, top:K:strict, ")
 
 
-@pytest.mark.parametrize(
-    ("word", "adds"),
-    [("full", False), ("top:3", False), ("houlsby:8", True), ("houlsby:8+full", True), ("lora:4", True)],
-)
-def test_a_choice_says_whether_it_adds_parameters(word: str, *, adds: bool) -> None:
-    assert parse_learn(word).adds is adds
+@pytest.mark.parametrize("word", ["full", "top:3", "top:3:strict", "houlsby:8", "houlsby:8+full", "lora:4", "none"])
+def test_a_choice_keeps_the_word_it_was_given_by(word: str) -> None:
     assert parse_learn(word).word == word
