@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import BertConfig, BertModel
+from transformers import AutoModel, BertConfig, BertModel
 
 from bertvision.bench.measure import Timing, side_by_side
 from bertvision.bench.record import SpeedClaim
@@ -24,6 +24,7 @@ from bertvision.encoder.load import drop_pooler, load_encoder
 from bertvision.encoder.packed import PACKED
 from bertvision.heads import HeadShape, build_head
 from bertvision.objectives import example_losses
+from bertvision.pretrained import locate_encoder
 from bertvision.tasks.batches import length_batches
 from bertvision.tasks.examples import Questions
 from bertvision.tasks.load import TASKS
@@ -126,7 +127,8 @@ def tuning_on_cpu(count: int, rounds: int) -> None:
     """MiniLM: steps of full tuning."""
     windows = build_windows(TASKS["squad2"], spread(count), TextTokenizer.load())
     model = tuned(load_encoder("minilm"), "full")
-    learning = copy.deepcopy(load_encoder("minilm").model).requires_grad_(requires_grad=True).train()
+    learning = AutoModel.from_pretrained(locate_encoder("minilm")).train()
+    drop_pooler(learning)
     output = nn.Linear(384, 2)
     timings = side_by_side(
         {
@@ -189,7 +191,8 @@ def on_gpu(count: int, rounds: int, tokenizer: str) -> None:
     packed.config._attn_implementation = PACKED  # noqa: SLF001 - as above
     compiled = tuned(Encoder(packed, name="bert-large shape"), "full")
     compiled.encoder.compile_layers()
-    learning = copy.deepcopy(model).requires_grad_(requires_grad=True).train()
+    learning = BertModel(BertConfig(**LARGE)).to(device).train()
+    drop_pooler(learning)
     output = nn.Linear(1024, 2).to(device)
     timings = side_by_side(
         {

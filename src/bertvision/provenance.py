@@ -4,10 +4,14 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-_PACKAGES = ("bertvision", "numpy", "scikit-learn", "scipy", "tokenizers", "torch", "transformers")
+_PACKAGES = ("accelerate", "bertvision", "numpy", "peft", "scikit-learn", "scipy", "torch", "transformers")
+
+COMMIT = "BERTVISION_COMMIT"
+"""Environment variable that names the commit where there is no git, as in a container."""
 
 
 def provenance() -> dict[str, object]:
@@ -15,11 +19,12 @@ def provenance() -> dict[str, object]:
     commit = _git("rev-parse", "HEAD")
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit,
+        "commit": os.environ.get(COMMIT) if commit is None else commit,
         "dirty": None if commit is None else bool(_git("status", "--porcelain", "--untracked-files=no")),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in _PACKAGES},
         "processor": _processor(),
+        "gpu": _gpu(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
     }
 
@@ -53,3 +58,9 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def _gpu() -> str | None:
+    """The GPU's name, if torch is loaded and has one; torch is not imported just to ask."""
+    torch = sys.modules.get("torch")
+    return str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_available() else None

@@ -15,6 +15,7 @@ class Architecture:
         blocks: the list of layers.
         attention_output: inside a layer, the linear map after attention, before the residual sum.
         feed_forward_output: inside a layer, the linear map after the feed-forward part.
+        attention_dropout: inside a layer, the dropout of attention weights, a module or a number.
         first_position: position number of a window's first token; None where it follows the padding token's number.
         final_norm: a LayerNorm behind the last layer, where there is one.
     """
@@ -22,6 +23,7 @@ class Architecture:
     blocks: str = "encoder.layer"
     attention_output: str = "attention.output.dense"
     feed_forward_output: str = "output.dense"
+    attention_dropout: str = "attention.self.dropout"
     first_position: int | None = 0
     final_norm: str | None = None
 
@@ -32,15 +34,27 @@ ARCHITECTURES = {
     "deberta-v2": Architecture(),
     "roberta": Architecture(first_position=None),
     "xlm-roberta": Architecture(first_position=None),
-    "mpnet": Architecture(attention_output="attention.attn.o", first_position=None),
+    "mpnet": Architecture(
+        attention_output="attention.attn.o", attention_dropout="attention.attn.dropout", first_position=None
+    ),
     "albert": Architecture(
-        blocks="encoder.albert_layer_groups", attention_output="attention.dense", feed_forward_output="ffn_output"
+        blocks="encoder.albert_layer_groups",
+        attention_output="attention.dense",
+        feed_forward_output="ffn_output",
+        attention_dropout="attention.attention_dropout",
     ),
     "distilbert": Architecture(
-        blocks="transformer.layer", attention_output="attention.out_lin", feed_forward_output="ffn.lin2"
+        blocks="transformer.layer",
+        attention_output="attention.out_lin",
+        feed_forward_output="ffn.lin2",
+        attention_dropout="attention.dropout",
     ),
     "modernbert": Architecture(
-        blocks="layers", attention_output="attn.Wo", feed_forward_output="mlp.Wo", final_norm="final_norm"
+        blocks="layers",
+        attention_output="attn.Wo",
+        feed_forward_output="mlp.Wo",
+        attention_dropout="attn.attention_dropout",
+        final_norm="final_norm",
     ),
 }
 """By `model_type` of the config."""
@@ -81,3 +95,14 @@ def calls_of(model: nn.Module, architecture: Architecture, layers: int) -> list[
     for layer in range(layers):
         calls += list(groups[int(layer / (layers / len(groups)))].get_submodule("albert_layers").children())
     return calls
+
+
+def drop_attention_dropout(model: nn.Module, architecture: Architecture) -> None:
+    """Set the dropout of attention weights to nothing; all other dropouts stay as they are."""
+    for block in blocks_of(model, architecture):
+        owner, _, name = architecture.attention_dropout.rpartition(".")
+        module = block.get_submodule(owner)
+        if isinstance(getattr(module, name), nn.Dropout):
+            getattr(module, name).p = 0.0
+        else:
+            setattr(module, name, 0.0)

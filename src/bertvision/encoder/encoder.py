@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from bertvision.encoder.architecture import architecture_of, blocks_of, calls_of
+from bertvision.encoder.architecture import architecture_of, blocks_of, calls_of, drop_attention_dropout
 from bertvision.encoder.batch import TokenBatch, window_places
 from bertvision.encoder.packed import PACKED
 from bertvision.encoder.states import HiddenStates
@@ -39,6 +39,8 @@ class Encoder(nn.Module):
         self.config = config
         self.architecture = architecture_of(config.model_type)
         self._calls = calls_of(model, self.architecture, config.num_hidden_layers)
+        # the kernel for packed windows has none, and elsewhere it would keep the fast kernels away: decisions/0007
+        drop_attention_dropout(model, self.architecture)
 
     @property
     def depth(self) -> int:
@@ -68,6 +70,13 @@ class Encoder(nn.Module):
     def can_pack(self) -> bool:
         """Whether windows can be packed end to end; models with an attention of their own are padded instead."""
         return bool(getattr(self.model, "_supports_attention_backend", False))
+
+    def set_dropout(self, share: float) -> None:
+        """Set every dropout inside the encoder but that of attention weights, which is always left out."""
+        for module in self.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = share
+        drop_attention_dropout(self.model, self.architecture)
 
     def compile_layers(self) -> None:
         """Compile what a layer computes, for any number of tokens; hooks and the rest of the model stay as they are."""

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.learn import apply_learn, parse_learn
 from bertvision.encoder.load import fingerprint, load_encoder, mean_pooled
 from bertvision.encoder.own_output import OwnOutput, own_output
@@ -86,7 +85,8 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
     before = fingerprint(encoder)
     torch.manual_seed(request.options.seed)
     apply_learn(encoder, learn)
-    _set_dropout(encoder, request.options.dropout)
+    if request.options.dropout is not None:
+        encoder.set_dropout(request.options.dropout)
     own = own_output(request.encoder, loaded.task.kind, loaded.task.outputs)
     plain: HeadOptions = {"dropout": 0.0 if loaded.task.kind == "spans" else 0.1}
     head_name, head_options = (own.head, own.options) if own else ("last_layer", plain)
@@ -191,14 +191,3 @@ def _start_head(head: Head, own: OwnOutput | None, task: Task, targets: IntArray
         bias = head.get_submodule("project").bias
         if isinstance(bias, torch.Tensor):
             bias.data.fill_(float(np.mean(targets)))
-
-
-def _set_dropout(encoder: Encoder, dropout: float | None) -> None:
-    if dropout is None:
-        return
-    for module in encoder.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = dropout
-        for name in ("dropout_prob", "attention_dropout"):
-            if isinstance(getattr(module, name, None), float):
-                setattr(module, name, dropout)

@@ -1,13 +1,16 @@
+import warnings
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from transformers import AutoModel
 
 from bertvision.encoder import Encoder, load_encoder
 from bertvision.encoder.batch import packed_batch, padded_batch
 from bertvision.errors import BertVisionError, UnknownNameError
 from close import EXACT
-from tiny_models import save_tiny, tiny_model, tiny_windows
+from tiny_models import KINDS, save_tiny, tiny_config, tiny_model, tiny_windows
 
 WINDOWS = tiny_windows(5, 3)
 BATCH = padded_batch(WINDOWS, np.arange(2))
@@ -117,3 +120,33 @@ def test_compiled_layers_still_show_their_states_and_stop_in_time(
     assert compiled == layers
     torch.testing.assert_close(encoder(BATCH).states, before, rtol=EXACT, atol=EXACT)
     torch.testing.assert_close(encoder(BATCH, layers=[1]).states, before[:, 1:2], rtol=EXACT, atol=EXACT)
+
+
+def shaky(kind: str) -> Encoder:
+    """An encoder in training in which every dropout of the config is 0.5."""
+    config = tiny_config(kind)
+    for name in vars(config):
+        if "dropout" in name and isinstance(getattr(config, name), float):
+            setattr(config, name, 0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # transformers' DeBERTa still uses torch.jit.script
+        return Encoder(AutoModel.from_config(config), name=kind).train()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dropout_can_be_switched_off_in_every_architecture(kind: str) -> None:
+    encoder = shaky(kind)
+    batch = padded_batch(tiny_windows(7, 7), np.arange(2), pad=encoder.config.pad_token_id)
+    assert not torch.equal(encoder(batch).states, encoder(batch).states)
+    encoder.set_dropout(0.0)
+    assert torch.equal(encoder(batch).states, encoder(batch).states)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_weights_are_never_dropped(kind: str) -> None:
+    encoder = shaky(kind)
+    encoder.set_dropout(0.3)
+    for block in encoder.blocks:
+        owner, _, name = encoder.architecture.attention_dropout.rpartition(".")
+        dropout = getattr(block.get_submodule(owner), name)
+        assert (dropout.p if isinstance(dropout, nn.Dropout) else dropout) == 0.0

@@ -4,23 +4,18 @@ import errno
 import json
 import math
 import shutil
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 from accelerate.utils import LoggerType
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import AutoModel, BertForQuestionAnswering
+from transformers import BertForQuestionAnswering
 
-import tiny_models
-from bertvision.encoder.batch import padded_batch
-from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import load_encoder
 from bertvision.encoder.snapshot import find_snapshot, list_snapshots
 from bertvision.errors import BertVisionError
@@ -576,20 +571,3 @@ def test_a_tracker_is_told_what_the_log_is_told(
     assert (result.run / "events").is_dir()
     assert Tracker.calls == ["bertvision", "start", "finish"]
     assert Tracker.logged == [(5, {"loss", "lr"}), (5, {"accuracy", "held_out_accuracy"})]
-
-
-@pytest.mark.parametrize("kind", tiny_models.KINDS)
-def test_dropout_can_be_switched_off_in_every_architecture(kind: str) -> None:
-    config = tiny_models.tiny_config(kind)
-    for name in vars(config):
-        if "dropout" in name and isinstance(getattr(config, name), float):
-            setattr(config, name, 0.5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # transformers' DeBERTa still uses torch.jit.script
-        encoder = Encoder(AutoModel.from_config(config), name=kind).train()
-    batch = padded_batch(tiny_models.tiny_windows(7, 7), np.arange(2), pad=config.pad_token_id)
-    drawn = [encoder(batch).states for _ in range(2)]
-    assert not torch.equal(*drawn)
-    tune_module._set_dropout(encoder, 0.0)  # noqa: SLF001 - what every run does before it learns
-    still = [encoder(batch).states for _ in range(2)]
-    assert torch.equal(*still)
