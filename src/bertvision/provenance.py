@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 _PACKAGES = ("accelerate", "bertvision", "numpy", "peft", "scikit-learn", "scipy", "torch", "transformers")
+_CODE = ("--", ":/", ":(exclude,top)results")  # a record that was just written changes no other
 
 COMMIT = "BERTVISION_COMMIT"
 """Environment variable that names the commit where there is no git, as in a container."""
@@ -20,7 +21,7 @@ def provenance() -> dict[str, object]:
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": os.environ.get(COMMIT) if commit is None else commit,
-        "dirty": None if commit is None else bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "dirty": None if commit is None else bool(_git("status", "--porcelain", "--untracked-files=no", *_CODE)),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in _PACKAGES},
         "processor": _processor(),

@@ -10,8 +10,12 @@ def no_git(*_words: object, **_settings: object) -> None:
     raise FileNotFoundError("git")
 
 
-def test_a_checkout_tells_its_commit() -> None:
-    assert len(str(provenance()["commit"])) == 40
+def test_a_checkout_tells_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {"rev-parse": "abc\n", "status": ""}
+    monkeypatch.setattr(
+        subprocess, "run", lambda words, **_: subprocess.CompletedProcess(words, 0, answers[words[1]], "")
+    )
+    assert (provenance()["commit"], provenance()["dirty"]) == ("abc", False)
 
 
 def test_without_git_the_environment_may_name_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
