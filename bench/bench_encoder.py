@@ -71,7 +71,7 @@ def training(model: TunedModel, windows: Windows, size: int) -> Iterator[Tensor]
     learning = [value for group in optimizer.param_groups for value in group["params"]]
     for rows in length_batches(windows.lengths, size, seed=0):
         batch = (packed_batch(windows, rows) if packed else padded_batch(windows, rows)).to(device)
-        targets = torch.from_numpy(windows.targets[rows]).to(device)
+        targets = torch.from_numpy(windows.targets[rows]).to(device, non_blocking=True)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             outputs, mask = model(batch)
         loss = example_losses(TASKS["squad2"], outputs, mask, targets, pool="cls").mean()
