@@ -162,16 +162,26 @@ def layers_on_cpu(rounds: int) -> None:
         )
 
 
-def on_gpu(count: int, rounds: int, tokenizer: str) -> None:
-    """BERT-large's shape with random weights: a frozen pass, and a step of full tuning."""
-    windows = build_windows(TASKS["squad2"], spread(count), TextTokenizer.load(tokenizer))
-    device = torch.device("cuda")
-    model = BertModel(BertConfig(**LARGE)).to(device).eval()
+def bert_large(device: torch.device) -> nn.Module:
+    """BERT-large's shape with random weights."""
+    model: nn.Module = BertModel(BertConfig(**LARGE)).to(device)
     drop_pooler(model)
-    half = copy.deepcopy(model).to(torch.bfloat16)
-    half.config._attn_implementation = PACKED  # noqa: SLF001 - as above
-    encoder = Encoder(half, name="bert-large shape")
+    return model
+
+
+def packed_encoder(model: nn.Module) -> Encoder:
+    """A model set up for packed windows, its layers compiled."""
+    model.config._attn_implementation = PACKED  # type: ignore[union-attr]  # noqa: SLF001 - as above
+    encoder = Encoder(model, name="bert-large shape")
     encoder.compile_layers()
+    return encoder
+
+
+def frozen_on_gpu(count: int, rounds: int, tokenizer: str) -> None:
+    """BERT-large's shape: a frozen pass."""
+    windows = build_windows(TASKS["squad2"], spread(count), TextTokenizer.load(tokenizer))
+    model = bert_large(torch.device("cuda")).eval()
+    encoder = packed_encoder(copy.deepcopy(model).to(torch.bfloat16))
     timings = side_by_side(
         {
             "ours": whole(lambda: frozen(encoder, windows, 512, 32768)),
@@ -181,34 +191,28 @@ def on_gpu(count: int, rounds: int, tokenizer: str) -> None:
         rounds=rounds,
     )
     report("frozen", windows, timings)
-    save(
-        claim("speed-frozen-gpu", "frozen pass, all layers, BERT-large shape", windows, {PADDED_32: 3.4}, "one H200"),
-        timings,
-    )
-    half.cpu()
+    what = "frozen pass, all layers, BERT-large shape"
+    save(claim("speed-frozen-gpu", what, windows, {PADDED_32: 3.3, BUCKETED_32: 2.2}, "one H200"), timings)
 
-    packed = copy.deepcopy(model)
-    packed.config._attn_implementation = PACKED  # noqa: SLF001 - as above
-    compiled = tuned(Encoder(packed, name="bert-large shape"), "full")
-    compiled.encoder.compile_layers()
-    learning = BertModel(BertConfig(**LARGE)).to(device).train()
-    drop_pooler(learning)
+
+def tuning_on_gpu(count: int, rounds: int, tokenizer: str) -> None:
+    """BERT-large's shape: steps of full tuning."""
+    windows = build_windows(TASKS["squad2"], spread(count), TextTokenizer.load(tokenizer))
+    device = torch.device("cuda")
+    model = tuned(packed_encoder(bert_large(device)), "full")
+    learning = bert_large(device).train()
     output = nn.Linear(1024, 2).to(device)
     timings = side_by_side(
         {
-            "ours": whole(lambda: training(compiled, windows, 256)),
+            "ours": whole(lambda: training(model, windows, 256)),
             PADDED_8: whole(lambda: plain_training(learning, output, windows, 8)),
             BUCKETED_32: whole(lambda: plain_training(learning, output, windows, 32, bucketed=True)),
         },
         rounds=rounds,
     )
     report("tuning", windows, timings)
-    save(
-        claim(
-            "speed-tuning-gpu", "tuning, full, BERT-large shape", windows, {PADDED_8: 6.0, BUCKETED_32: 2.4}, "one H200"
-        ),
-        timings,
-    )
+    what = "tuning, full, BERT-large shape"
+    save(claim("speed-tuning-gpu", what, windows, {PADDED_8: 6.0, BUCKETED_32: 2.4}, "one H200"), timings)
 
 
 def report(what: str, windows: Windows, timings: Mapping[str, Timing]) -> None:
@@ -227,16 +231,24 @@ def main() -> None:
     """Measure, and keep the records."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--only", choices=["frozen", "tuning", "layers"])
     parser.add_argument("--tokenizer", default="minilm")
     parser.add_argument("--windows", type=int, default=None)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    if options.gpu:
-        on_gpu(options.windows or 4096, options.rounds, options.tokenizer)
-    else:
-        frozen_on_cpu(options.windows or 256, options.rounds)
-        tuning_on_cpu((options.windows or 256) // 2, options.rounds)
-        layers_on_cpu(options.rounds)
+    many, rounds = options.windows or (2048 if options.gpu else 256), options.rounds
+    on_gpu: dict[str, Callable[[], None]] = {
+        "frozen": lambda: frozen_on_gpu(2 * many, rounds, options.tokenizer),
+        "tuning": lambda: tuning_on_gpu(many, rounds, options.tokenizer),
+    }
+    on_cpu: dict[str, Callable[[], None]] = {
+        "frozen": lambda: frozen_on_cpu(many, rounds),
+        "tuning": lambda: tuning_on_cpu(many // 2, rounds),
+        "layers": lambda: layers_on_cpu(rounds),
+    }
+    for name, measure in (on_gpu if options.gpu else on_cpu).items():
+        if options.only in (None, name):
+            measure()
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def provenance() -> dict[str, object]:
         "commit": os.environ.get(COMMIT) if commit is None else commit,
         "dirty": None if commit is None else bool(_git("status", "--porcelain", "--untracked-files=no", *_CODE)),
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": {name: package_version(name) for name in _PACKAGES},
         "processor": _processor(),
         "gpu": _gpu(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -45,7 +45,8 @@ def _git(*words: str) -> str | None:
     return done.stdout.strip()
 
 
-def _version(package: str) -> str | None:
+def package_version(package: str = "bertvision") -> str | None:
+    """The installed version of a package; None if it runs from its source alone."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -16,7 +16,7 @@ COMMANDS = {
     "ls": Command(
         "List what there is to choose from.",
         "bertvision.cli.ls",
-        ("bertvision ls tasks", "bertvision ls tasks --json"),
+        ("bertvision ls tasks", "bertvision ls heads --json"),
     ),
     "data check": Command(
         "Read every row of a task's data and tell what is there: rows, labels, token windows, bad rows.",
@@ -36,15 +36,20 @@ COMMANDS = {
         ),
     ),
     "params": Command(
-        "Count the parameters of an encoder and those that learn, without its weights.",
+        "Count the parameters of an encoder and those that learn, or those of a head, without any weights.",
         "bertvision.cli.params",
-        ("bertvision params --learn lora:16", "bertvision params --encoder config.json --learn houlsby:64 --json"),
+        (
+            "bertvision params --learn lora:16 --head layer_mix",
+            "bertvision params --encoder config.json --learn houlsby:64 --json",
+            "bertvision params --head adapter_pool --width 1024 --layers 25 --set size=64 --set skip=true",
+        ),
     ),
     "tune": Command(
         "Tune an encoder for a task as much or as little as you like, with snapshots at fractions of an epoch.",
         "bertvision.cli.tune",
         (
             "bertvision tune squad2 --learn lora:16 --epochs 2 --snapshots 0.3,1",
+            "bertvision tune squad2 --learn top:6 --head dot_attention",
             "bertvision tune own --data reviews/ --text review --label stars --learn top:2",
             "accelerate launch -m bertvision tune squad2 --learn full --out runs/full",
         ),

@@ -3,24 +3,33 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from bertvision.cli.output import print_json, print_table
+from bertvision.cli.output import print_json, print_note, print_table
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.own import OWN, OWN_SUMMARY
+
+BERT_LARGE = 335_141_888
+"""Parameters of BERT-large, uncased."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Options of `bertvision ls`."""
 
-    what: Literal["tasks"]
-    """What to list: tasks."""
+    what: Literal["tasks", "heads"]
+    """What to list: tasks or heads."""
 
     json: bool = False
     """Print JSON."""
 
 
 def run(options: Options) -> int:
-    """List the tasks."""
+    """List."""
+    if options.what == "heads":
+        return _heads(as_json=options.json)
+    return _tasks(as_json=options.json)
+
+
+def _tasks(*, as_json: bool) -> int:
     rows: list[dict[str, object]] = [
         {
             "name": task.name,
@@ -46,7 +55,7 @@ def run(options: Options) -> int:
             "summary": OWN_SUMMARY,
         }
     )
-    if options.json:
+    if as_json:
         print_json(rows)
         return 0
     print_table(
@@ -65,3 +74,54 @@ def run(options: Options) -> int:
         ],
     )
     return 0
+
+
+def _heads(*, as_json: bool) -> int:
+    from bertvision.heads import HEADS  # noqa: PLC0415 - imports torch, and help should open at once
+    from bertvision.heads.options import head_options, show  # noqa: PLC0415
+
+    rows: list[dict[str, object]] = []
+    for name, entry in HEADS.items():
+        parameters = reference_parameters(name)
+        options = {key: option.default for key, option in head_options(entry.head).items()} | dict(entry.options)
+        rows.append(
+            {
+                "name": name,
+                "summary": entry.summary,
+                "document": entry.document,
+                "kinds": list(entry.kinds),
+                "options": options,
+                "parameters": parameters,
+                "share": parameters / BERT_LARGE,
+            }
+        )
+    if as_json:
+        print_json(rows)
+        return 0
+    print_table(
+        f"heads, with their parameters for two outputs per token of BERT-large, and the share of its {BERT_LARGE:,}",
+        ["head", "from", "parameters", "share", "what it computes", "options"],
+        [
+            [
+                row["name"],
+                row["document"],
+                row["parameters"],
+                f"{row['share']:.4%}",
+                row["summary"],
+                " ".join(f"{key}={show(value)}" for key, value in row["options"].items()),  # type: ignore[attr-defined]
+            ]
+            for row in rows
+        ],
+    )
+    print_note("every head also takes layers=0..K: it then reads these layers alone, and the encoder stops there.")
+    return 0
+
+
+def reference_parameters(name: str) -> int:
+    """A head's parameters for two outputs per token of BERT-large, the embedding output among its 25 layers."""
+    import torch  # noqa: PLC0415
+
+    from bertvision.heads import HeadShape, build_head, count_parameters  # noqa: PLC0415
+
+    with torch.device("meta"):  # counted without weights
+        return count_parameters(build_head(name, HeadShape(layers=25, width=1024, outputs=2)))

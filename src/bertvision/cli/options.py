@@ -54,14 +54,14 @@ def parse_options(cls: type[T], argv: Sequence[str], *, prog: str, summary: str,
     _add_fields(parser, parser.add_argument_group("arguments"), group, cls)
     group.add_argument("-h", "--help", action="help", help="Show this help.")
     options = [action for action in parser._actions if action.option_strings and action.dest != "help"]  # noqa: SLF001 - no other way
-    absent = object()
-    found, unknown = parser.parse_known_args(argv, argparse.Namespace(**{action.dest: absent for action in options}))
+    # no option that stands on the command line has the value None
+    found, unknown = parser.parse_known_args(argv, argparse.Namespace(**{action.dest: None for action in options}))
     if unknown:
         known = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001 - no other way
         if unknown[0].startswith("-"):
             raise UnknownNameError("option", unknown[0].partition("=")[0], known)
         raise BertVisionError(f"'{unknown[0]}' is one word too many. See: {prog} --help")
-    given = Given(name for name, value in vars(found).items() if value is not absent)
+    given = Given(name for name, value in vars(found).items() if value is not None)
     defaults = {action.dest: action.default for action in options if action.dest not in given}
     return _build(cls, vars(found) | defaults, given)
 
@@ -83,7 +83,7 @@ def _add_fields(parser: _Parser, arguments: _Group, group: _Group, cls: type) ->
         if field.default is dataclasses.MISSING:
             arguments.add_argument(field.name, help=text, **(settings | {"metavar": field.name.upper()}))
             continue
-        if field.default not in (None, False) and "(default" not in text:
+        if field.default not in (None, False, ()) and "(default" not in text:
             text += f" (default: {field.default})"
         option = "--" + field.name.replace("_", "-")
         group.add_argument(option, dest=field.name, default=field.default, help=text, **settings)
@@ -95,6 +95,8 @@ def _settings(hint: Any) -> dict[str, Any]:  # noqa: ANN401 - type hints have no
         hint = next(part for part in get_args(hint) if part is not type(None))
     if hint is bool:
         return {"action": "store_true"}
+    if get_origin(hint) is tuple:
+        return {"action": "append", "type": str, "metavar": "NAME=VALUE"}
     if get_origin(hint) is Literal:
         choices = get_args(hint)
         return {"type": _choice(choices), "metavar": "|".join(choices)}
@@ -121,7 +123,8 @@ def _build(cls: type[T], values: dict[str, Any], given: Given) -> T:
         elif isinstance(hint, type) and dataclasses.is_dataclass(hint):
             arguments[field.name] = _build(hint, values, given)
         else:
-            arguments[field.name] = values[field.name]
+            value = values[field.name]
+            arguments[field.name] = tuple(value) if isinstance(value, list) else value
     return cls(**arguments)
 
 

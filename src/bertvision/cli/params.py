@@ -1,9 +1,11 @@
 """`bertvision params`: how many parameters there are and how many learn, without weights."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from bertvision.cli.options import Given
 from bertvision.cli.output import print_json, print_table
-from bertvision.errors import UnknownNameError
+from bertvision.cli.task_options import parse_settings
+from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.tasks.load import TASKS
 
@@ -21,15 +23,69 @@ class Options:
     task: str = "squad2"
     """Whose output is counted with it."""
 
+    head: str | None = None
+    """What reads the layers; 'bertvision ls heads' lists them (default: last_layer). With --width and --layers the head
+    is counted alone."""
+
+    set: tuple[str, ...] = ()
+    """An option of the head, such as size=64; repeat it for more."""
+
+    width: int | None = None
+    """Numbers per token and layer, to count a head without an encoder."""
+
+    layers: int | None = None
+    """Layers there are to read, the embedding output counted, to count a head without an encoder."""
+
+    outputs: int = 2
+    """Numbers the head gives per token, when it is counted without an encoder."""
+
     json: bool = False
     """Print JSON."""
+
+    given: Given = field(default_factory=Given)
 
 
 def run(options: Options) -> int:
     """Count."""
-    from bertvision.encoder.learn import apply_learn, parse_learn  # noqa: PLC0415 - imports torch
+    if options.width is not None or options.layers is not None:
+        return _count_head(options)
+    return _count_encoder(options)
+
+
+def _count_head(options: Options) -> int:
+    import torch  # noqa: PLC0415 - takes a second to import, and help should open at once
+
+    from bertvision.heads import HeadShape, build_head, count_parameters  # noqa: PLC0415
+
+    if options.head is None or options.width is None or options.layers is None:
+        raise BertVisionError("a head is counted alone with --head, --width and --layers, all three.")
+    odd = sorted({"encoder", "learn", "task"} & options.given)
+    if odd:
+        raise BertVisionError(f"--{odd[0]} says nothing when a head is counted alone; leave out --width and --layers.")
+    if min(options.width, options.layers, options.outputs) < 1:
+        raise BertVisionError(
+            f"--width is {options.width}, --layers {options.layers} and --outputs {options.outputs}, "
+            "at least 1 of each is expected."
+        )
+    shape = HeadShape(layers=options.layers, width=options.width, outputs=options.outputs)
+    with torch.device("meta"):
+        head = build_head(options.head, shape, parse_settings(options.set))
+    parameters = count_parameters(head)
+    if options.json:
+        print_json({"parameters": parameters})
+        return 0
+    trainable = sum(value.numel() for value in head.parameters())
+    rows = [["parameters", parameters], ["of these learnt by gradient", trainable]]
+    print_table(f"{options.head} for {shape}", ["what", "number"], rows)
+    return 0
+
+
+def _count_encoder(options: Options) -> int:
+    import torch  # noqa: PLC0415
+
+    from bertvision.encoder.learn import apply_learn, parse_learn  # noqa: PLC0415
     from bertvision.encoder.load import build_encoder  # noqa: PLC0415
-    from bertvision.heads import HeadShape, build_head  # noqa: PLC0415
+    from bertvision.heads import HeadShape, build_head, count_parameters  # noqa: PLC0415
 
     if options.task not in TASKS:
         raise UnknownNameError("task", options.task, TASKS)
@@ -37,7 +93,8 @@ def run(options: Options) -> int:
     encoder = build_encoder(options.encoder)
     apply_learn(encoder, learn)
     shape = HeadShape(layers=encoder.depth + 1, width=encoder.width, outputs=TASKS[options.task].outputs)
-    head = sum(value.numel() for value in build_head("last_layer", shape).parameters())
+    with torch.device("meta"):
+        head = count_parameters(build_head(options.head or "last_layer", shape, parse_settings(options.set)))
     values = list(encoder.model.parameters())
     total = head + sum(value.numel() for value in values)
     trainable = head + sum(value.numel() for value in values if value.requires_grad)
@@ -47,7 +104,7 @@ def run(options: Options) -> int:
     rows = [
         ["total", total, 1.0],
         ["trainable", trainable, trainable / total],
-        ["of these in the output", head, head / total],
+        ["of these in the head", head, head / total],
     ]
     print_table(f"{options.encoder}, --learn {options.learn}, {options.task}", ["parameters", "number", "share"], rows)
     return 0

@@ -1,8 +1,10 @@
 """Which data a command reads: the options that every command with a task shares."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bertvision.cli.output import print_note
+from bertvision.errors import BertVisionError
 from bertvision.tasks.load import TaskData, load_task
 from bertvision.tasks.own import OwnColumns
 
@@ -25,3 +27,16 @@ def load_with_notes(task: str, data: str | None, columns: OwnColumns, *, skip_ba
     for notice in loaded.notices:
         print_note(notice)
     return loaded
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, str]:
+    """Words such as `size=64`, by name.
+
+    Raises:
+        BertVisionError: one has no '='.
+    """
+    pairs = [setting.partition("=") for setting in settings]
+    for name, sign, value in pairs:
+        if not sign or not name:
+            raise BertVisionError(f"--set is '{name}{sign}{value}', a name and a value such as size=64 are expected.")
+    return {name: value for name, _, value in pairs}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from bertvision.cli.options import Given
 from bertvision.cli.output import ProgressBar, print_json, print_note, print_table
-from bertvision.cli.task_options import DataOptions
+from bertvision.cli.task_options import DataOptions, parse_settings
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.tasks.own import OwnColumns
@@ -34,6 +34,16 @@ class Options:
 
     learn: str = "full"
     """What learns: full, top:K, top:K:strict, houlsby:D, houlsby:D+full, lora:R, bitfit, layernorm or none."""
+
+    head: str | None = None
+    """What reads the layers and learns with them; 'bertvision ls heads' lists them (default: the checkpoint's own
+    output, or last_layer)."""
+
+    set: tuple[str, ...] = ()
+    """An option of the head, such as size=64; repeat it for more."""
+
+    pooled: bool = False
+    """Give the head the encoder's own pooled vector as one more layer, for labels and scores."""
 
     recipe: Recipe | None = None
     """Settings of one of the source documents; options given beside it win."""
@@ -89,6 +99,9 @@ def run(options: Options) -> int:
         encoder=options.encoder,
         learn=options.learn,
         options=with_recipe(options.tuning, options.recipe, options.given),
+        head=options.head,
+        head_options=parse_settings(options.set),
+        pooled=options.pooled,
         snapshots=parse_fractions(options.snapshots),
         fraction=options.fraction,
         held_out=options.held_out,

@@ -100,7 +100,8 @@ class Encoder(nn.Module):
                 collected[layer] = states
 
         vector = self.visit(batch, keep, depth=self.depth if pooled else max(wanted), pooled=pooled)
-        return HiddenStates(torch.stack([collected[layer] for layer in wanted], dim=1), batch.mask, vector)
+        states = torch.stack([collected[layer] for layer in wanted], dim=1)
+        return HiddenStates(states, batch.mask, vector, batch.types > 0)
 
     def visit(
         self, batch: TokenBatch, visitor: Visitor, *, depth: int | None = None, pooled: bool = False

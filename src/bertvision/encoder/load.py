@@ -49,8 +49,10 @@ def load_encoder(
     """
     snapshot = find_snapshot(name)
     if snapshot is not None:
-        encoder = load_encoder(snapshot.encoder, device=device, packed=packed, pooler=pooler)
+        encoder = load_encoder(snapshot.encoder, device=device, packed=packed, pooler=pooler or snapshot.pooled)
         _apply_snapshot(encoder, snapshot)
+        if not pooler:
+            drop_pooler(encoder.model)
         encoder.name = name
         return encoder.to(getattr(torch, precision))
     if name == BUILTIN_ENCODER:

@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,9 +12,9 @@ from torch import Tensor
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
 
-FORMAT = 1
+FORMAT = 2
 SNAPSHOTS = "snapshots"
-_CARD, _CHANGES, _HEAD = "snapshot.json", "encoder.safetensors", "head.safetensors"
+_CARD, _CHANGES = "snapshot.json", "encoder.safetensors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +29,8 @@ class Snapshot:
         fingerprint: of that encoder before tuning.
         learn: what learnt.
         task: what it was tuned for.
-        head: the head's name.
-        head_options: what it was built with.
-        outputs: numbers it gives per token.
+        head: the head's name; the folder holds it as `save_head` writes it.
+        pooled: whether the head reads the encoder's pooled vector as one more layer.
         pool: which token's row counts, or the mean; for labels and scores.
         labels: label words in class order.
         schedule: of the learning rate, since a snapshot amid a decaying one differs from the end of a shorter run.
@@ -46,8 +45,7 @@ class Snapshot:
     learn: str
     task: str
     head: str
-    head_options: dict[str, float | int | bool | str]
-    outputs: int
+    pooled: bool
     pool: str
     labels: tuple[str, ...]
     schedule: str
@@ -57,13 +55,14 @@ class Snapshot:
         """The encoder's parameters that learnt, by name."""
         return _load(self.folder / _CHANGES)
 
-    def load_head(self) -> dict[str, Tensor]:
-        """The head's parameters, by name."""
-        return _load(self.folder / _HEAD)
 
-
-def save_snapshot(snapshot: Snapshot, changes: Mapping[str, Tensor], head: Mapping[str, Tensor]) -> None:
+def save_snapshot(snapshot: Snapshot, changes: Mapping[str, Tensor], write_head: Callable[[Path], None]) -> None:
     """Write a snapshot; its folder appears only when it is whole.
+
+    Args:
+        snapshot: what its card says.
+        changes: the encoder's parameters that learnt.
+        write_head: puts the head's files into a folder.
 
     Raises:
         BertVisionError: it cannot be written; nothing half-written is left, and earlier snapshots stay.
@@ -76,7 +75,7 @@ def save_snapshot(snapshot: Snapshot, changes: Mapping[str, Tensor], head: Mappi
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         save_file(dict(changes), temporary / _CHANGES)
-        save_file(dict(head), temporary / _HEAD)
+        write_head(temporary)
         write_json(temporary / _CARD, card)
         shutil.rmtree(snapshot.folder, ignore_errors=True)
         temporary.rename(snapshot.folder)

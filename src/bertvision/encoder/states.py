@@ -1,6 +1,6 @@
 """HiddenStates: what comes out of an encoder and out of a store, checked once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -14,11 +14,13 @@ class HiddenStates:
         states: (batch, layers, tokens, width); layer 0 is the embedding output.
         mask: (batch, tokens) True where a token is real.
         pooled: (batch, width) the encoder's own pooled vector, where it has one and it was asked for.
+        context: (batch, tokens) True where a token belongs to the second text; None where nobody knows.
     """
 
     states: Tensor
     mask: Tensor
     pooled: Tensor | None = None
+    context: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.states.ndim != 4:
@@ -32,8 +34,21 @@ class HiddenStates:
             raise ValueError(f"the mask has shape {tuple(self.mask.shape)}, {(batch, tokens)} is expected")
         if self.pooled is not None and self.pooled.shape != (batch, width):
             raise ValueError(f"the pooled vector has shape {tuple(self.pooled.shape)}, {(batch, width)} is expected")
+        if self.context is not None and self.context.shape != (batch, tokens):
+            raise ValueError(f"the context has shape {tuple(self.context.shape)}, {(batch, tokens)} is expected")
 
     @property
     def layers(self) -> int:
         """How many layers there are, the embedding output counted."""
         return self.states.shape[1]
+
+    def with_pooled(self) -> "HiddenStates":
+        """The same with the pooled vector as one more layer, below all others, the same for every token.
+
+        Raises:
+            ValueError: there is no pooled vector.
+        """
+        if self.pooled is None:
+            raise ValueError("there is no pooled vector to add")
+        extra = self.pooled[:, None, None].expand(-1, 1, self.states.shape[2], -1)
+        return replace(self, states=torch.cat([extra, self.states], dim=1))

@@ -1,10 +1,20 @@
 """Head and HeadShape: the whole contract between hidden states and outputs."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, final
 
 from torch import Tensor, nn
 from typing_extensions import override
+
+from bertvision.heads.parts.output import OutputMap
+
+OptionValue = float | int | bool | str | tuple[int, ...] | None
+"""What an option of a head may be."""
+
+HeadOptions = Mapping[str, OptionValue]
+"""Options of a head, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,7 +22,7 @@ class HeadShape:
     """What a head may not choose.
 
     Attributes:
-        layers: layers it is given, the embedding output counted.
+        layers: layers there are to read, the embedding output counted.
         width: numbers per token and layer.
         outputs: numbers it gives per token.
     """
@@ -21,24 +31,66 @@ class HeadShape:
     width: int
     outputs: int
 
+    @override
+    def __str__(self) -> str:
+        return f"{self.layers} layers of width {self.width}, {self.outputs} outputs"
+
 
 class Head(nn.Module, ABC):
-    """Hidden states → one output row per token, whatever stands in padding or in other examples."""
+    """Hidden states → one output row per token, whatever stands in padding or in other examples.
 
+    A subclass takes a shape and keyword options with types and defaults, which are all there is to configure; it is
+    built through `build_head`, which fills in the attributes below.
+
+    Attributes:
+        name: under which it was built.
+        options: all of its options.
+        shape: of the states it reads.
+        full_shape: of the encoder's states, of which it may read a part.
+        project: its last map, whose bias is the first guess.
+        token_wise: whether a token's row depends on that token alone, so that windows may be packed end to end.
+    """
+
+    first_layer: ClassVar[int] = 0
+    """The lowest layer that this kind of head reads, unless the option `layers` says otherwise."""
+
+    name: str
+    options: dict[str, OptionValue]
+    project: OutputMap
+    full_shape: HeadShape
     token_wise: bool = True
-    """Whether a token's row depends on that token alone, so that windows may be packed end to end."""
+
+    def __init__(self, shape: HeadShape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.full_shape = shape
+        self.lowest = 0
 
     @property
-    def reads(self) -> tuple[int, ...] | None:
-        """The layers it needs, counted from the end (-1 is the last); None means all that there are."""
-        return None
+    def needs(self) -> Sequence[int]:
+        """The layers it needs, in ascending order, counted from the lowest that it may read."""
+        return range(self.shape.layers)
+
+    @property
+    @final
+    def reads(self) -> tuple[int, ...]:
+        """The layers it needs, in ascending order, as the encoder numbers them: 0 is the embedding output."""
+        return tuple(self.lowest + layer for layer in self.needs)
+
+    @property
+    @final
+    def depth(self) -> int:
+        """The last layer it needs: the encoder may stop there."""
+        return self.reads[-1]
 
     @override
     @abstractmethod
-    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
         """Outputs, (batch, tokens, outputs).
 
         Args:
             states: (batch, layers, tokens, width), the layers that `reads` names.
             mask: (batch, tokens) True where a token is real.
+            context: (batch, tokens) True where a token belongs to the second text, the context of a question; None
+                where nobody knows.
         """

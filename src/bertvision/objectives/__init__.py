@@ -11,14 +11,14 @@ Pool = Literal["cls", "mean"]
 """Which row stands for a text: the first token's, or the mean over its tokens."""
 
 
-def pool_rows(outputs: Tensor, mask: Tensor, pool: Pool) -> Tensor:
-    """One row per example: (batch, tokens, outputs) → (batch, outputs)."""
+def pool_rows(rows: Tensor, mask: Tensor, pool: Pool) -> Tensor:
+    """One row per example: (batch, …, tokens, numbers) → (batch, …, numbers); mask: (batch, tokens)."""
     match pool:
         case "cls":
-            return outputs[:, 0]
+            return rows[..., 0, :]
         case "mean":
-            weights = mask.to(outputs.dtype)
-            return torch.einsum("bto,bt->bo", outputs, weights) / weights.sum(dim=1, keepdim=True)
+            weights = mask.to(rows.dtype)
+            return torch.einsum("b...to,bt->b...o", rows, weights / weights.sum(dim=1, keepdim=True))
         case _:
             assert_never(pool)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bertvision.errors import BertVisionError
+from bertvision.heads.head import HeadOptions
 from bertvision.objectives import Pool
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.tasks.own import OwnColumns
@@ -24,6 +25,9 @@ class TuneRequest:
         encoder: see `load_encoder`.
         learn: what learns; see `parse_learn`.
         options: how to tune.
+        head: what reads the layers, by name; None takes the checkpoint's own output, or `last_layer`.
+        head_options: of that head; see `build_head`.
+        pooled: give the head the encoder's pooled vector as one more layer; for labels and scores.
         snapshots: epochs after which to keep a snapshot; the end is always kept.
         fraction: share of the training examples to use.
         held_out: share of the training examples that nobody learns from.
@@ -42,6 +46,9 @@ class TuneRequest:
     encoder: str = BUILTIN_ENCODER
     learn: str = "full"
     options: TuneOptions = field(default_factory=TuneOptions)
+    head: str | None = None
+    head_options: HeadOptions = field(default_factory=dict)
+    pooled: bool = False
     snapshots: tuple[float, ...] = ()
     fraction: float = 1.0
     held_out: float = 0.05

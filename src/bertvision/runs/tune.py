@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.learn import apply_learn, parse_learn
 from bertvision.encoder.load import fingerprint, load_encoder, mean_pooled
 from bertvision.encoder.own_output import OwnOutput, own_output
 from bertvision.encoder.snapshot import Snapshot, base_encoder, list_snapshots
 from bertvision.errors import BertVisionError
-from bertvision.heads import Head, HeadOptions, HeadShape, build_head
+from bertvision.heads import Head, HeadShape, build_head
 from bertvision.objectives import Pool
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.outputs import PassOptions
@@ -79,25 +80,24 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
         raise BertVisionError(f"{loaded.task.name} has no train split here, so there is nothing to learn from.")
 
     bf16 = request.dtype == "bfloat16" or (request.dtype == "auto" and accelerator.device.type == "cuda")
-    packed = accelerator.device.type == "cuda" and bf16  # the kernel for packed windows knows no float32
-    encoder = load_encoder(request.encoder, packed=packed)
+    # the kernel for packed windows knows no float32, and transformers pools the first of them alone
+    packed = accelerator.device.type == "cuda" and bf16 and not request.pooled
+    encoder = load_encoder(request.encoder, packed=packed, pooler=request.pooled)
     passes = PassOptions(packed=packed and encoder.can_pack, pad=int(encoder.config.pad_token_id or 0), bf16=bf16)
     before = fingerprint(encoder)
     torch.manual_seed(request.options.seed)
     apply_learn(encoder, learn)
     if request.options.dropout is not None:
         encoder.set_dropout(request.options.dropout)
-    own = own_output(request.encoder, loaded.task.kind, loaded.task.outputs)
-    plain: HeadOptions = {"dropout": 0.0 if loaded.task.kind == "spans" else 0.1}
-    head_name, head_options = (own.head, own.options) if own else ("last_layer", plain)
-    shape = HeadShape(layers=encoder.depth + 1, width=encoder.width, outputs=loaded.task.outputs)
-    head = build_head(head_name, shape, head_options)
+    own = own_output(request.encoder, loaded.task.kind, loaded.task.outputs) if request.head is None else None
+    head = _build_head(request, encoder, loaded.task, own)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
     learnt, held_out = _split(loaded.splits["train"], request)
     pool: Pool = request.pool or ("mean" if own is None and mean_pooled(request.encoder) else "cls")
     windows = build_windows(loaded.task, learnt, tokenizer, request.windows)
     _start_head(head, own, loaded.task, windows.targets)
-    model = TunedModel(encoder, head).to(accelerator.device)
+    rows = None if loaded.task.kind == "spans" else pool
+    model = TunedModel(encoder, head, pool=rows, pooled=request.pooled).to(accelerator.device)
     validation = Validation(
         task=loaded.task,
         held_out=_part(loaded, held_out, tokenizer, request.windows),
@@ -105,7 +105,7 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
         pool=pool,
         passes=passes,
     )
-    card = Card(request, before, pool, loaded.task, head_name, head_options)
+    card = Card(request, before, pool, loaded.task, head)
     progress = tune_encoder(
         model,
         TuneData(task=loaded.task, windows=windows, pool=pool, packed=passes.packed, pad=passes.pad, bf16=bf16),
@@ -183,11 +183,23 @@ def _part(loaded: TaskData, examples: Examples | None, tokenizer: TextTokenizer,
     return Part(examples=examples, windows=build_windows(loaded.task, examples, tokenizer, options))
 
 
+def _build_head(request: TuneRequest, encoder: Encoder, task: Task, own: OwnOutput | None) -> Head:
+    """The head that was asked for, the checkpoint's own, or the plain one."""
+    if request.pooled and task.kind == "spans":
+        raise BertVisionError(f"--pooled is for tasks with labels or scores, not for {task.name}.")
+    shape = HeadShape(layers=encoder.depth + 1 + request.pooled, width=encoder.width, outputs=task.outputs)
+    if own is not None:
+        return build_head(own.head, shape, own.options)
+    if request.head is None:
+        return build_head(
+            "last_layer", shape, {"dropout": 0.0 if task.kind == "spans" else 0.1, **request.head_options}
+        )
+    return build_head(request.head, shape, request.head_options)
+
+
 def _start_head(head: Head, own: OwnOutput | None, task: Task, targets: IntArray | FloatArray) -> None:
     """A better start than zero: the checkpoint's own output where it has one, the mean score for scores."""
     if own is not None:
         head.load_state_dict(own.weights)
     elif task.kind == "scores":
-        bias = head.get_submodule("project").bias
-        if isinstance(bias, torch.Tensor):
-            bias.data.fill_(float(np.mean(targets)))
+        head.project.bias.data.fill_(float(np.mean(targets)))

@@ -3,14 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-import torch
-
 from bertvision.encoder.delta import changed_weights
 from bertvision.encoder.snapshot import SNAPSHOTS, Snapshot, save_snapshot
-from bertvision.heads import Head, HeadOptions
+from bertvision.heads import Head, save_head
 from bertvision.objectives import Pool
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.request import TuneRequest
@@ -38,8 +37,7 @@ class Card:
     fingerprint: str
     pool: Pool
     task: Task
-    head: str
-    head_options: HeadOptions
+    head: Head
 
     def snapshot(self, folder: Path, fraction: float, step: int) -> Snapshot:
         """The snapshot at a fraction of an epoch."""
@@ -52,9 +50,8 @@ class Card:
             fingerprint=self.fingerprint,
             learn=request.learn,
             task=request.task,
-            head=self.head,
-            head_options=dict(self.head_options),
-            outputs=self.task.outputs,
+            head=self.head.name,
+            pooled=request.pooled,
             pool=self.pool,
             labels=self.task.labels,
             schedule=request.options.schedule,
@@ -94,7 +91,7 @@ class RunWatcher:
     def on_snapshot(self, fraction: float, step: int) -> float | None:
         """Keep and score a snapshot."""
         snapshot = self.card.snapshot(self.folder.path, fraction, step)
-        save_snapshot(snapshot, changed_weights(self.model.encoder), _cpu(self.model.head))
+        save_snapshot(snapshot, changed_weights(self.model.encoder), partial(save_head, self.model.head))
         self._show(step, {}, doing=f"scoring snapshot {fraction:g} …")
         values, score = self.validation.score(self.model)
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
@@ -114,7 +111,3 @@ def main_values(task: Task, values: Mapping[str, float]) -> dict[str, float]:
     on_dev = {name: values[name] for name in names if name in values}
     held_out = {f"held_out_{name}": values[f"held_out_{name}"] for name in names if f"held_out_{name}" in values}
     return on_dev or held_out
-
-
-def _cpu(head: Head) -> dict[str, torch.Tensor]:
-    return {name: value.detach().cpu().contiguous() for name, value in head.state_dict().items()}

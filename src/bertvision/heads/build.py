@@ -1,0 +1,46 @@
+"""build_head: the one place where words become a head."""
+
+from collections.abc import Mapping
+
+from bertvision.errors import UnknownNameError
+from bertvision.heads.head import Head, HeadOptions, HeadShape, OptionValue
+from bertvision.heads.options import LAYERS, check_options, parse_layers
+from bertvision.heads.parts.convolution import MaskedBatchNorm
+from bertvision.heads.table import HEADS
+
+
+def build_head(name: str, shape: HeadShape, options: HeadOptions | Mapping[str, object] | None = None) -> Head:
+    """A head by name.
+
+    Args:
+        name: one of `HEADS`.
+        shape: of the states there are, and how many outputs are needed.
+        options: those of the head that differ from its own; values may be words. `layers="0..6"` lets it read these
+            layers alone, as if the encoder had no others.
+
+    Raises:
+        BertVisionError: there is no such head, option or value; the nearest right one is named.
+
+    Example:
+        >>> from bertvision.heads import HeadShape, build_head
+        >>> shape = HeadShape(layers=13, width=768, outputs=2)
+        >>> build_head("adapter_pool", shape, {"size": 64, "layers": "0..6"}).depth
+        6
+    """
+    if name not in HEADS:
+        raise UnknownNameError("head", name, HEADS)
+    entry = HEADS[name]
+    given: dict[str, OptionValue] = {**entry.options, **(options or {})}  # type: ignore[dict-item]  # checked below
+    layers = parse_layers(given.pop(LAYERS, None), shape.layers, entry.head.first_layer)
+    checked = check_options(name, entry.head, given)
+    read = HeadShape(layers=len(layers), width=shape.width, outputs=shape.outputs)
+    head = entry.head(read, **checked)
+    head.name, head.full_shape, head.lowest = name, shape, layers[0]
+    head.options = {**checked, LAYERS: f"{layers[0]}..{layers[-1]}"}
+    return head
+
+
+def count_parameters(head: Head) -> int:
+    """How many numbers a head has learnt, the running statistics of batch normalisation among them, as Keras counts."""
+    running = sum(2 * len(part.weight) for part in head.modules() if isinstance(part, MaskedBatchNorm))
+    return running + sum(value.numel() for value in head.parameters())

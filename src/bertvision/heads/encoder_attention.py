@@ -1,0 +1,54 @@
+"""Document 002's encoder model: a transformer block whose query is the output vector, and whose keys are the layers."""
+
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from bertvision.heads.head import Head, HeadShape
+from bertvision.heads.options import Share, Whole
+from bertvision.heads.parts.output import OutputMap, layer_scores
+
+
+@final
+class EncoderAttention(Head):
+    """Every output vector attends to the layers of a token, goes through a feed-forward part, and meets the result."""
+
+    first_layer: ClassVar[int] = 1
+
+    def __init__(
+        self, shape: HeadShape, *, heads: Whole = 8, size: Whole = 64, expand: Whole = 4, dropout: Share = 0.1
+    ) -> None:
+        super().__init__(shape)
+        self.heads = heads
+        inner = heads * size
+        self.query = nn.Linear(shape.width, inner)
+        self.key = nn.Linear(shape.width, inner, bias=False)  # one bias for all layers would change no softmax
+        self.value = nn.Linear(shape.width, inner)
+        self.merge = nn.Linear(inner, shape.width)
+        self.attention_norm = nn.LayerNorm(shape.width)
+        self.feed_forward = nn.Sequential(
+            nn.Linear(shape.width, expand * shape.width), nn.GELU(), nn.Linear(expand * shape.width, shape.width)
+        )
+        self.output_norm = nn.LayerNorm(shape.width)
+        self.dropout = nn.Dropout(dropout)
+        self.project = OutputMap(shape.width, shape.outputs)
+
+    @override
+    def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
+        queries = self.project.weight  # (outputs, width)
+        weights = self._weights(states, queries)  # (batch, layers, tokens, outputs, heads)
+        values = self.value(states).reshape(*states.shape[:3], self.heads, -1)  # (batch, layers, tokens, heads, size)
+        read = torch.einsum("bltoh,blthd->btohd", weights.to(values.dtype), values).flatten(-2)
+        mixed = self.attention_norm(queries + self.dropout(self.merge(read)))  # (batch, tokens, outputs, width)
+        token = self.output_norm(mixed + self.dropout(self.feed_forward(mixed)))
+        return (queries * token.float()).sum(dim=-1) + self.project.bias
+
+    def _weights(self, states: Tensor, queries: Tensor) -> Tensor:
+        asked = self.query(queries).reshape(len(queries), self.heads, -1)  # (outputs, heads, size)
+        keys = self.key.weight.reshape(self.heads, -1, self.shape.width)  # (heads, size, width)
+        # the query through the key's map, so that keys are never made: one vector per output and head
+        vectors = torch.einsum("ohd,hdw->ohw", asked.to(keys.dtype), keys) * asked.shape[-1] ** -0.5
+        scores = layer_scores(states, vectors.flatten(0, 1))  # (batch, layers, tokens, outputs · heads)
+        return scores.softmax(dim=1).reshape(*states.shape[:3], *vectors.shape[:2])

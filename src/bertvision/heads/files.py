@@ -1,0 +1,68 @@
+"""A head in a folder: its weights as safetensors, and JSON that says what it is."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from bertvision.atomic import write_json
+from bertvision.errors import BertVisionError
+from bertvision.heads.build import build_head
+from bertvision.heads.head import Head, HeadShape
+from bertvision.provenance import package_version
+
+FORMAT = 1
+CARD, WEIGHTS = "head.json", "head.safetensors"
+
+
+def save_head(head: Head, folder: Path) -> None:
+    """Write a head into a folder that is there.
+
+    Raises:
+        OSError, SafetensorError: it cannot be written; the folder's owner cleans up.
+    """
+    weights = {name: value.detach().cpu().contiguous() for name, value in head.state_dict().items()}
+    save_file(weights, folder / WEIGHTS)
+    card = {
+        "format": FORMAT,
+        "version": package_version(),
+        "head": head.name,
+        "options": head.options,
+        "shape": asdict(head.full_shape),
+    }
+    write_json(folder / CARD, card)
+
+
+def load_head(folder: Path, *, shape: HeadShape | None = None) -> Head:
+    """The head that a folder holds, in evaluation mode.
+
+    Args:
+        folder: where `save_head` wrote it.
+        shape: what it is to be used with; None takes the head's own.
+
+    Raises:
+        BertVisionError: there is none, it is not whole, or it has another shape.
+    """
+    try:
+        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
+        weights = load_file(folder / WEIGHTS)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise BertVisionError(f"{folder} holds no head that can be read ({error}).") from None
+    if card["format"] != FORMAT:
+        raise BertVisionError(
+            f"{folder / CARD} has format {card['format']}, {FORMAT} is expected; it was made by version "
+            f"{card['version']}, this is {package_version()}."
+        )
+    saved = HeadShape(**card["shape"])
+    if shape is not None and shape != saved:
+        raise BertVisionError(
+            f"{folder} holds a head for {saved}; {shape} were asked for. Use its own encoder and task."
+        )
+    head = build_head(card["head"], saved, card["options"])
+    try:
+        head.load_state_dict(weights)
+    except RuntimeError as error:
+        raise BertVisionError(f"{folder / WEIGHTS} does not fit {folder / CARD} ({error}).") from None
+    return head.eval()

@@ -1,0 +1,33 @@
+"""Document 002's parameterised model: own layer weights and an own scale for every output."""
+
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from bertvision.heads.head import Head, HeadShape
+from bertvision.heads.parts.output import OutputMap, layer_scores
+
+
+@final
+class LayerWeights(Head):
+    """Output o is γₒ Σ wₒₗ (qₒ · hₗ) + bₒ, with the weights as they are, or their softmax."""
+
+    first_layer: ClassVar[int] = 1
+
+    def __init__(self, shape: HeadShape, *, softmax: bool = False) -> None:
+        super().__init__(shape)
+        self.softmax = softmax
+        self.mix = nn.Parameter(torch.zeros(shape.outputs, shape.layers))
+        self.scale = nn.Parameter(torch.ones(shape.outputs))
+        self.project = OutputMap(shape.width, shape.outputs)
+        if not softmax:
+            nn.init.normal_(self.mix, std=0.05)  # zeros would give no output, and the map no gradient
+
+    @override
+    def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
+        weights = self.mix.softmax(dim=1) if self.softmax else self.mix  # (outputs, layers)
+        scores = layer_scores(states, self.project.weight)  # (batch, layers, tokens, outputs)
+        factors = (self.scale[:, None] * weights).T[:, None]  # (layers, 1, outputs)
+        return (factors * scores).sum(dim=1) + self.project.bias

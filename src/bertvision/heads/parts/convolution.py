@@ -1,0 +1,92 @@
+"""Convolutions over (tokens, width) images with the layers as channels; the token axis is never shrunk."""
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+MOMENTUM, EPSILON = 0.01, 1e-3
+"""Of batch normalisation, as Keras has them."""
+
+
+def image_mask(mask: Tensor) -> Tensor:
+    """(batch, tokens) → (batch, 1, tokens, 1), to lay over an image."""
+    return mask[:, None, :, None]
+
+
+@final
+class MaskedBatchNorm(nn.Module):
+    """Batch normalisation whose statistics come from real tokens only."""
+
+    running_mean: Tensor
+    running_variance: Tensor
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
+        self.register_buffer("running_mean", torch.zeros(channels))
+        self.register_buffer("running_variance", torch.ones(channels))
+
+    @override
+    def forward(self, images: Tensor, mask: Tensor) -> Tensor:
+        """(batch, channels, tokens, width) → the same; mask: (batch, tokens)."""
+        mean, variance = self.running_mean, self.running_variance
+        if self.training:
+            mean, variance = self._statistics(images.float(), image_mask(mask))
+        scale = self.weight * torch.rsqrt(variance + EPSILON)
+        shift = self.bias - mean * scale
+        return images * scale[:, None, None].to(images.dtype) + shift[:, None, None].to(images.dtype)
+
+    def _statistics(self, images: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+        count = real.sum() * images.shape[-1]
+        mean = (images * real).sum(dim=(0, 2, 3)) / count
+        variance = ((images - mean[:, None, None]).square() * real).sum(dim=(0, 2, 3)) / count
+        with torch.no_grad():
+            self.running_mean.lerp_(mean, MOMENTUM)
+            self.running_variance.lerp_(variance, MOMENTUM)
+        return mean, variance
+
+
+@final
+class NormedConv(nn.Module):
+    """A convolution without bias, plain or depth-wise separable, then batch normalisation."""
+
+    def __init__(
+        self,
+        channels: int,
+        filters: int,
+        *,
+        kernel: tuple[int, int] = (1, 3),
+        stride: int = 1,
+        separable: bool = False,
+    ) -> None:
+        """Make one.
+
+        Args:
+            channels: of the image that comes in.
+            filters: channels that go out.
+            kernel: over tokens and width, both odd.
+            stride: along the width.
+            separable: one filter per channel, then a map of channels at each place.
+        """
+        super().__init__()
+        self.over_tokens = kernel[0] > 1
+        padding = (kernel[0] // 2, kernel[1] // 2)
+        if separable:
+            self.convolve: nn.Module = nn.Sequential(
+                nn.Conv2d(channels, channels, kernel, stride=(1, stride), padding=padding, groups=channels, bias=False),
+                nn.Conv2d(channels, filters, 1, bias=False),
+            )
+        else:
+            self.convolve = nn.Conv2d(channels, filters, kernel, stride=(1, stride), padding=padding, bias=False)
+        self.norm = MaskedBatchNorm(filters)
+
+    @override
+    def forward(self, images: Tensor, mask: Tensor) -> Tensor:
+        """(batch, channels, tokens, width) → (batch, filters, tokens, width / stride)."""
+        if self.over_tokens:  # normalising has put something into padding, and a neighbour would see it
+            images = images * image_mask(mask)
+        outputs: Tensor = self.norm(self.convolve(images), mask)
+        return outputs

@@ -1,0 +1,83 @@
+"""Many layers → one: by learned weights, or their mean."""
+
+from collections.abc import Sequence
+from typing import Literal, final
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+Gate = Literal["softmax", "sparsemax"]
+Pooling = Literal["mix", "mean"]
+
+
+@final
+class LayerPool(nn.Module):
+    """γ · Σ gate(w)ₗ hₗ, the same weights for every token. Starts as the mean, so that every layer is seen at once.
+
+    With sparsemax some weights become exactly 0; layers above the last that counts are then not needed any more.
+    """
+
+    def __init__(self, layers: int, *, gate: Gate = "softmax", norm: bool = False, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.gate = gate
+        self.norm = norm
+        self.dropout = dropout
+        self.mix = nn.Parameter(torch.zeros(layers))
+        self.scale = nn.Parameter(torch.ones(()))
+
+    @property
+    def needs(self) -> Sequence[int]:
+        """Layers up to the last that counts; all of them while learning, since a weight of 0 may grow again."""
+        if self.gate == "softmax" or self.training:
+            return range(len(self.mix))
+        return range(int(self.weights().nonzero().max()) + 1)
+
+    def weights(self) -> Tensor:
+        """How much each layer counts, (layers,); they sum to 1."""
+        kept: Tensor = self.mix
+        if self.training and self.dropout:
+            dropped = torch.rand(len(kept), device=kept.device) < self.dropout
+            kept = kept.masked_fill(dropped & ~dropped.all(), -torch.inf)  # never all of them
+        return kept.softmax(dim=0) if self.gate == "softmax" else sparsemax(kept)
+
+    @override
+    def forward(self, states: Tensor) -> Tensor:
+        """(batch, layers, tokens, width) → (batch, tokens, width)."""
+        if self.norm:
+            states = nn.functional.layer_norm(states, states.shape[-1:])
+        needed = len(self.needs)
+        weights = (self.scale * self.weights()[:needed]).to(states.dtype)
+        return torch.einsum("l,bltw->btw", weights, states[:, :needed])
+
+
+@final
+class MeanPool(nn.Module):
+    """The mean of all layers."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.needs = range(layers)
+
+    @override
+    def forward(self, states: Tensor) -> Tensor:
+        """(batch, layers, tokens, width) → (batch, tokens, width)."""
+        return states.mean(dim=1)
+
+
+def build_pool(pool: Pooling, layers: int) -> LayerPool | MeanPool:
+    """A pool by name."""
+    return LayerPool(layers) if pool == "mix" else MeanPool(layers)
+
+
+def sparsemax(scores: Tensor) -> Tensor:
+    """The point of the simplex nearest to `scores`, (n,): a softmax that gives exact zeros (Martins & Astudillo 2016).
+
+    Scores of -inf get 0.
+    """
+    ordered = scores.sort(descending=True).values
+    places = torch.arange(1, len(scores) + 1, device=scores.device, dtype=scores.dtype)
+    supported = 1 + places * ordered > ordered.cumsum(dim=0)
+    count = supported.sum()
+    threshold = (torch.where(supported, ordered, 0.0).sum() - 1) / count
+    return (scores - threshold).clamp(min=0.0)

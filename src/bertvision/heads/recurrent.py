@@ -1,0 +1,37 @@
+"""A small recurrent cell that climbs the layers of each token."""
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from bertvision.heads.head import Head, HeadShape
+from bertvision.heads.options import Share, Whole
+from bertvision.heads.parts.output import OutputMap
+
+
+@final
+class Recurrent(Head):
+    """Project the last state of a gated recurrent unit that reads the layers of a token from the lowest up."""
+
+    def __init__(self, shape: HeadShape, *, size: Whole = 128, dropout: Share = 0.0) -> None:
+        super().__init__(shape)
+        self.size = size
+        self.read = nn.Linear(shape.width, 3 * size)
+        self.recall = nn.Linear(size, 3 * size)
+        self.dropout = nn.Dropout(dropout)
+        self.project = OutputMap(size, shape.outputs)
+
+    @override
+    def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
+        inputs = self.read(states)  # (batch, layers, tokens, 3 · size): all layers in one map
+        memory = inputs.new_zeros(*mask.shape, self.size)
+        for layer in inputs.unbind(dim=1):
+            fresh, update, candidate = layer.chunk(3, dim=-1)
+            recalled = self.recall(memory).chunk(3, dim=-1)
+            gate = torch.sigmoid(update + recalled[1])
+            proposal = torch.tanh(candidate + torch.sigmoid(fresh + recalled[0]) * recalled[2])
+            memory = proposal + gate * (memory - proposal)
+        outputs: Tensor = self.project(self.dropout(memory))
+        return outputs
