@@ -1,0 +1,173 @@
+"""Forward and backward of every head against the encoder's own forward pass: seconds and memory.
+
+python bench/bench_heads.py            # on the CPU
+python bench/bench_heads.py --gpu      # on a GPU
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from transformers import BertConfig, BertModel
+
+from bertvision.atomic import write_json
+from bertvision.bench.measure import Timing
+from bertvision.encoder.batch import TokenBatch
+from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.load import drop_pooler
+from bertvision.encoder.packed import PACKED
+from bertvision.heads import HEADS, Head, HeadShape, build_head, count_parameters
+from bertvision.heads.table import ROWS
+from bertvision.provenance import provenance
+from data import RESULTS
+
+EXAMPLES, LAYERS, TOKENS, WIDTH = 16, 13, 192, 768
+LIMITS = {
+    **dict.fromkeys(("layer_mix", "layer_mean", "layer_weights", "dot_attention", "weighted_attention"), 0.10),
+    **dict.fromkeys(("adapter_pool_64", "adapter_pool_64_skip"), 0.10),
+    **dict.fromkeys(("adapter_pool", "adapter_pool_skip"), 0.20),
+}
+"""The largest share of the encoder's forward pass that we promise on a GPU."""
+
+
+def build_encoder(device: torch.device) -> tuple[Encoder, TokenBatch]:
+    """BERT-base's shape with random weights, as a frozen pass runs it, and windows for it."""
+    model = BertModel(BertConfig()).eval().requires_grad_(requires_grad=False).to(device)
+    drop_pooler(model)
+    ids = torch.randint(1000, 30000, (EXAMPLES, TOKENS), device=device)
+    mask = torch.ones_like(ids, dtype=torch.bool)
+    batch = TokenBatch(ids, torch.zeros_like(ids), mask, None, TOKENS, full=True)
+    if device.type == "cuda":
+        model.to(torch.bfloat16)
+        model.config._attn_implementation = PACKED  # noqa: SLF001 - transformers has no public name for it
+        bounds = torch.arange(0, EXAMPLES * TOKENS + 1, TOKENS, device=device, dtype=torch.int32)
+        batch = TokenBatch(
+            ids.reshape(1, -1), batch.types.reshape(1, -1), mask.reshape(1, -1), bounds, TOKENS, full=True
+        )
+    encoder = Encoder(model, name="bert-base shape")
+    if device.type == "cuda":
+        encoder.compile_layers()
+    return encoder, batch
+
+
+def step(head: Head, states: Tensor, mask: Tensor) -> None:
+    """What training a head costs beside the encoder: forward and backward, no gradient for the states."""
+    with torch.autocast(states.device.type, torch.bfloat16, enabled=states.device.type == "cuda"):
+        outputs = head(states, mask)
+    outputs.square().mean().backward()
+    head.zero_grad(set_to_none=True)
+
+
+def measure(run: Callable[[], None], device: torch.device, *, repeats: int, inner: int) -> Timing:
+    """Seconds of one run, several times, each the mean of some in a row."""
+    seconds = []
+    for _ in range(repeats + 1):
+        wait(device)
+        begin = time.perf_counter()
+        for _ in range(inner):
+            run()
+        wait(device)
+        seconds.append((time.perf_counter() - begin) / inner)
+    return Timing(tuple(seconds[1:]))
+
+
+def wait(device: torch.device) -> None:
+    """Until the GPU has nothing left to do."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def kept_bytes(run: Callable[[], None]) -> int:
+    """Bytes that the forward pass keeps for the backward pass, each storage once."""
+    storages: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        storages[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        run()
+    return sum(storages.values())
+
+
+def measure_head(name: str, device: torch.device, *, repeats: int, inner: int) -> dict[str, object]:
+    """A row of the table."""
+    rows = HEADS[name].kinds == ROWS  # meant for one row per example
+    tokens = 1 if rows else TOKENS
+    head = build_head(name, HeadShape(layers=LAYERS, width=WIDTH, outputs=2)).to(device).train()
+    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+    states = torch.randn(EXAMPLES, len(head.reads), tokens, WIDTH, device=device, dtype=dtype)
+    mask = torch.ones(EXAMPLES, tokens, device=device, dtype=torch.bool)
+
+    def run() -> None:
+        step(head, states, mask)
+
+    run()
+    wait(device)
+    before = 0
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+    kept = kept_bytes(run) - states.nbytes
+    peak = torch.cuda.max_memory_allocated() - before if device.type == "cuda" else None
+    timing = measure(run, device, repeats=repeats, inner=inner)
+    return {
+        "head": name,
+        "tokens": tokens,
+        "parameters": count_parameters(head),
+        "seconds": timing.median,
+        "range": [min(timing.seconds), max(timing.seconds)],
+        "kept_bytes": max(kept, 0),
+        "peak_bytes": peak,
+    }
+
+
+def main() -> None:
+    """Measure every head beside the encoder, and keep the record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--heads", default=",".join(HEADS))
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    device = torch.device("cuda" if options.gpu else "cpu")
+    inner = 20 if options.gpu else 1
+    torch.manual_seed(0)
+    encoder, batch = build_encoder(device)
+
+    def forward() -> None:
+        with torch.inference_mode():
+            encoder.visit(batch, lambda _layer, _states: None)
+
+    rows = []
+    encoder_seconds = []
+    for name in options.heads.split(","):
+        # beside every head, so that a busy machine slows both
+        timing = measure(forward, device, repeats=options.repeats, inner=inner)
+        encoder_seconds.append(timing.median)
+        row = measure_head(name, device, repeats=options.repeats, inner=inner)
+        row["share"] = float(str(row["seconds"])) / timing.median
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    place = "one H200, bfloat16" if options.gpu else "2 cores, float32"
+    record = {
+        "format": 1,
+        "kind": "heads",
+        "name": f"heads-{'gpu' if options.gpu else 'cpu'}",
+        "what": f"forward and backward of each head, {EXAMPLES} × {LAYERS} × {TOKENS} × {WIDTH} states, {place}, "
+        "against the forward pass of BERT-base's shape",
+        "command": "python bench/bench_heads.py" + (" --gpu" if options.gpu else ""),
+        "encoder_seconds": statistics.median(encoder_seconds),
+        "limits": LIMITS if options.gpu else {},
+        "heads": rows,
+        "provenance": provenance(),
+    }
+    write_json(RESULTS / f"{record['name']}.json", record)
+
+
+if __name__ == "__main__":
+    main()
