@@ -133,9 +133,10 @@ def main() -> None:
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--heads", default=",".join(HEADS))
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--inner", type=int, default=None)
     options = parser.parse_args()
     device = torch.device("cuda" if options.gpu else "cpu")
-    inner = 20 if options.gpu else 1
+    inner = options.inner or (20 if options.gpu else 1)
     torch.manual_seed(0)
     encoder, batch = build_encoder(device)
 
