@@ -1,13 +1,13 @@
-"""Write the tables of records into the README, between their marks."""
+"""Write the tables of records and heads into the README and docs/heads.md, between their marks."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
+from bertvision.cli.ls import BERT_LARGE, reference_parameters
+from bertvision.heads import HEADS
+
 ROOT = Path(__file__).parents[1]
-MARKS = {
-    name: (f"<!-- {name} table: written by bench/table.py -->", f"<!-- end of {name} table -->")
-    for name in ("speed", "quality")
-}
 
 
 def speed_table() -> str:
@@ -38,20 +38,52 @@ def quality_table() -> str:
     return "\n".join(rows)
 
 
-def with_tables(readme: str) -> str:
-    """The README with the tables as the records have them now."""
-    for name, table in (("speed", speed_table()), ("quality", quality_table())):
-        begin, end = MARKS[name]
-        before, _, rest = readme.partition(begin)
-        _, _, after = rest.partition(end)
-        readme = f"{before}{begin}\n\n{table}\n\n{end}{after}"
-    return readme
+def heads_table() -> str:
+    """Every head, its parameters, and what a step costs beside the encoder's forward pass, where it was measured."""
+    measured = {}
+    for device in ("cpu", "gpu"):
+        path = ROOT / "results" / f"heads-{device}.json"
+        record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"heads": []}
+        measured[device] = {row["head"]: row for row in record["heads"]}
+    rows = [
+        "| head | from | parameters | share | what it computes | step, CPU | step, GPU |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, entry in HEADS.items():
+        parameters = reference_parameters(name)
+        only = "" if len(entry.kinds) == 3 else f" ({' and '.join(entry.kinds)} only)"
+        costs = [f"{found[name]['share']:.1%}" if name in found else "" for found in measured.values()]
+        rows.append(
+            f"| `{name}` | {entry.document} | {parameters:,} | {parameters / BERT_LARGE:.4%} | {entry.summary}{only} "
+            f"| {' | '.join(costs)} |"
+        )
+    return "\n".join(rows)
+
+
+TABLES: dict[str, tuple[str, Callable[[], str]]] = {
+    "speed": ("README.md", speed_table),
+    "quality": ("README.md", quality_table),
+    "heads": ("docs/heads.md", heads_table),
+}
+"""By name: where a table stands, and who makes it."""
+
+
+def with_tables(document: str, text: str) -> str:
+    """A document's text with its tables as the records have them now."""
+    for name, (place, make) in TABLES.items():
+        if place == document:
+            begin, end = f"<!-- {name} table: written by bench/table.py -->", f"<!-- end of {name} table -->"
+            before, _, rest = text.partition(begin)
+            _, _, after = rest.partition(end)
+            text = f"{before}{begin}\n\n{make()}\n\n{end}{after}"
+    return text
 
 
 def main() -> None:
-    """Rewrite the README."""
-    readme = ROOT / "README.md"
-    readme.write_text(with_tables(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    """Rewrite the documents."""
+    for document in sorted({place for place, _ in TABLES.values()}):
+        path = ROOT / document
+        path.write_text(with_tables(document, path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":
