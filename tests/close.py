@@ -9,8 +9,14 @@ FLOAT64 = 1e-12
 FLOAT32 = 1e-5
 """The same sum in another order, in single precision."""
 
+DEEP = 1e-3
+"""Some sixty convolutions in single precision, each normalised by the batch itself, which enlarges small errors."""
+
 NEAR_IDENTITY = 1e-3
 """States before and after fresh adapters, whose weights have a standard deviation of this size."""
 
 HALF = 0.15
 """States of small random encoders in bfloat16, which keeps 8 bits: several layers of rounding errors of 1/256."""
+
+HALF_HEAD = 0.05
+"""Outputs of heads in bfloat16, as a share of the largest: about a dozen roundings of 1/256, one per step of a head."""

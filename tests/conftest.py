@@ -5,11 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from bertvision.tasks.examples import Answer, Questions
 from bertvision.tasks.tokenizer import TextTokenizer
 
 ROOT = Path(__file__).parents[1]
+
+torch.set_num_threads(1)  # tests compute with small numbers, and threads would wait for each other
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ WALLS = {
     "scipy": {"evaluation/metrics.py"},
     "argparse": {"cli/options.py"},
     "rich": {"cli/output.py"},
+    "safetensors": {"encoder/snapshot.py", "encoder/own_output.py", "heads/files.py", "training/checkpoint.py"},
 }
 """Libraries that may be imported in these files and parts only."""
 
@@ -63,6 +64,22 @@ def test_libraries_stay_behind_their_walls(file: str) -> None:
     for name in imported(file):
         allowed = WALLS.get(name.split(".")[0])
         assert allowed is None or allowed & {file, part_of(file)}, f"{file} imports {name}"
+
+
+TABLE = {name for name in imported("heads/table.py") if name.startswith("bertvision.heads.")}
+TABLE -= {"bertvision.heads.head"}
+"""The module of every head."""
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.startswith("heads/parts/")])
+def test_a_part_of_heads_knows_no_head(file: str) -> None:
+    ours = {name for name in imported(file) if name.startswith("bertvision.heads")}
+    assert all(name == "bertvision.heads.head" or name.startswith("bertvision.heads.parts.") for name in ours)
+
+
+@pytest.mark.parametrize("module", sorted(TABLE))
+def test_a_head_is_made_of_parts_and_not_of_other_heads(module: str) -> None:
+    assert not TABLE & set(imported(f"{module.removeprefix('bertvision.').replace('.', '/')}.py"))
 
 
 @pytest.mark.parametrize("file", FILES)

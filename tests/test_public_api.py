@@ -40,9 +40,10 @@ def test_help_and_version_import_nothing_heavy() -> None:
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
 
 
-def test_loading_and_scoring_questions_imports_no_torch() -> None:
+@pytest.mark.parametrize("words", ["data check squad2 --json", "ls tasks --json"])
+def test_looking_at_tasks_and_questions_imports_no_torch(words: str) -> None:
     script = (
-        "import sys; from bertvision.cli.main import main; main(['data', 'check', 'squad2', '--json']);"
+        f"import sys; from bertvision.cli.main import main; main({words.split()});"
         "heavy = {'torch', 'transformers', 'sklearn', 'scipy', 'datasets', 'pyarrow'} & set(sys.modules);"
         "sys.exit(str(heavy) if heavy else 0)"
     )

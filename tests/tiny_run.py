@@ -14,7 +14,7 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import drop_pooler
-from bertvision.heads import HeadShape, LastLayer
+from bertvision.heads import HeadShape, build_head
 from bertvision.runs.request import TuneRequest
 from bertvision.tasks.windows import WindowOptions
 from bertvision.training.model import TunedModel
@@ -44,13 +44,19 @@ def tiny_config(dropout: float = 0.0) -> BertConfig:
     )
 
 
-def tiny_model(*, outputs: int = 2, dropout: float = 0.0, seed: int = 0) -> TunedModel:
+def tiny_encoder(*, dropout: float = 0.0, pooler: bool = False) -> Encoder:
+    """An encoder with random weights."""
+    model = BertModel(tiny_config(dropout))
+    if not pooler:
+        drop_pooler(model)
+    return Encoder(model, name="tiny")
+
+
+def tiny_model(*, outputs: int = 2, dropout: float = 0.0, seed: int = 0, head: str = "last_layer") -> TunedModel:
     """An encoder with random weights and a head on top."""
     torch.manual_seed(seed)
-    model = BertModel(tiny_config(dropout))
-    drop_pooler(model)
-    encoder = Encoder(model, name="tiny")
-    return TunedModel(encoder, LastLayer(HeadShape(layers=3, width=WIDTH, outputs=outputs)))
+    encoder = tiny_encoder(dropout=dropout)
+    return TunedModel(encoder, build_head(head, HeadShape(layers=3, width=WIDTH, outputs=outputs)))
 
 
 def save_tiny_encoder(folder: Path, *, dropout: float = 0.0, seed: int = 0) -> str:
@@ -150,6 +156,7 @@ def words(request: TuneRequest, out: Path, *more: str) -> list[str]:
         "data": request.data,
         "encoder": request.encoder,
         "learn": request.learn,
+        "head": request.head,
         "length": request.windows.length,
         "stride": request.windows.stride,
         "question": request.windows.question,
@@ -164,6 +171,8 @@ def words(request: TuneRequest, out: Path, *more: str) -> list[str]:
     names = ("epochs", "batch", "accumulate", "lr", "head_lr", "schedule", "warmup", "dropout", "patience", "seed")
     given |= {name.replace("_", "-"): getattr(options, name) for name in names}
     listed = [[f"--{name}", str(value)] for name, value in given.items() if value not in (None, "")]
+    listed += [["--set", f"{name}={value}"] for name, value in request.head_options.items()]
+    listed += [["--pooled"]] * request.pooled
     return ["tune", request.task, *(word for pair in listed for word in pair), *more]
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bertvision.encoder import Encoder, HiddenStates, load_encoder
     from bertvision.evaluation import Scoring, decode_spans, fit_threshold, score_squad1, score_squad2, score_targets
+    from bertvision.heads import HEADS, Head, HeadEntry, HeadShape, OutputMap, build_head, load_head, save_head
     from bertvision.runs.request import TuneRequest
     from bertvision.runs.tune import TuneResult, tune
     from bertvision.tasks import TASKS, OwnColumns, Task, TaskData, load_task
@@ -16,9 +17,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "HEADS",
     "TASKS",
     "Encoder",
+    "Head",
+    "HeadEntry",
+    "HeadShape",
     "HiddenStates",
+    "OutputMap",
     "OwnColumns",
     "Scoring",
     "Task",
@@ -29,11 +35,14 @@ __all__ = [
     "TuneResult",
     "WindowOptions",
     "Windows",
+    "build_head",
     "build_windows",
     "decode_spans",
     "fit_threshold",
     "load_encoder",
+    "load_head",
     "load_task",
+    "save_head",
     "score_squad1",
     "score_squad2",
     "score_targets",
@@ -49,6 +58,16 @@ _MODULES = {
         "score_squad1",
         "score_squad2",
         "score_targets",
+    ),
+    "bertvision.heads": (
+        "HEADS",
+        "Head",
+        "HeadEntry",
+        "HeadShape",
+        "OutputMap",
+        "build_head",
+        "load_head",
+        "save_head",
     ),
     "bertvision.runs.request": ("TuneRequest",),
     "bertvision.runs.tune": ("TuneResult", "tune"),

@@ -12,15 +12,16 @@ _PACKAGES = ("accelerate", "bertvision", "numpy", "peft", "scikit-learn", "scipy
 _CODE = ("--", ":/", ":(exclude,top)results")  # a record that was just written changes no other
 
 COMMIT = "BERTVISION_COMMIT"
-"""Environment variable that names the commit where there is no git, as in a container."""
+"""Environment variable that names the commit where git cannot, as in a container or in a copied tree."""
 
 
 def provenance() -> dict[str, object]:
     """Everything needed to say under which conditions a number was measured."""
-    commit = _git("rev-parse", "HEAD")
+    named = os.environ.get(COMMIT)
+    commit = _git("rev-parse", "HEAD") if named is None else None
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": os.environ.get(COMMIT) if commit is None else commit,
+        "commit": commit if named is None else named,
         "dirty": None if commit is None else bool(_git("status", "--porcelain", "--untracked-files=no", *_CODE)),
         "python": platform.python_version(),
         "packages": {name: package_version(name) for name in _PACKAGES},

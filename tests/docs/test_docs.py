@@ -22,8 +22,11 @@ DOCUMENTS = [
 ]
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+HEADS = (ROOT / "docs" / "heads.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("block", [block for block in blocks("sh") if "make " not in block])
@@ -41,8 +44,8 @@ def test_the_two_commands_of_the_readme_are_in_the_makefile() -> None:
         assert f"\n{command}: install" in makefile
 
 
-@pytest.mark.parametrize("block", blocks("python"))
-def test_python_of_the_readme_runs(block: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", blocks("python") + blocks("python", HEADS))
+def test_python_of_the_readme_and_of_the_heads_page_runs(block: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -53,7 +56,9 @@ def test_the_tables_are_those_of_the_records() -> None:
     assert spec.loader is not None
     table = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(table)
-    assert table.with_tables(README) == README, "run: python bench/table.py"
+    for document in ("README.md", "docs/heads.md"):
+        text = (ROOT / document).read_text(encoding="utf-8")
+        assert table.with_tables(document, text) == text, "run: python bench/table.py"
 
 
 def test_every_speed_claim_was_met_when_it_was_measured() -> None:

@@ -11,6 +11,7 @@ import pytest
 from bertvision import __version__
 from bertvision.cli.commands import COMMANDS
 from bertvision.cli.main import main
+from bertvision.heads import HEADS
 from bertvision.tasks.load import TASKS
 from conftest import ROOT
 
@@ -102,6 +103,31 @@ def test_tasks_are_listed(capsys: Capture) -> None:
     assert main(["ls", "tasks"]) == 0
     table = capsys.readouterr().out
     assert all(name in table for name in TASKS)
+
+
+def test_heads_are_listed_with_what_they_cost(capsys: Capture) -> None:
+    listed = {row["name"]: row for row in run_json(capsys, "ls", "heads")}
+    assert list(listed) == list(HEADS)
+    for name, row in listed.items():
+        assert row.keys() == {"name", "summary", "document", "kinds", "options", "parameters", "share"}
+        assert row["parameters"] > 0
+        assert row["share"] == pytest.approx(row["parameters"] / 335_141_888)
+        assert row["options"].items() >= json.loads(json.dumps(dict(HEADS[name].options))).items()
+    # two outputs of width 1024 with their biases; 25 weights and a scale; an adapter to 64 and 25 times that
+    assert listed["last_layer"]["parameters"] == listed["dot_attention"]["parameters"] == 2 * 1024 + 2
+    assert listed["layer_mix"]["parameters"] == 25 + 1 + 2 * 1024 + 2
+    assert listed["adapter_pool_64"]["parameters"] == 1024 * 64 + 64 + 2 * 25 * 64 + 2
+    assert (listed["xception"]["kinds"], listed["ladder"]["document"]) == (["labels", "scores"], "ours")
+    assert listed["adapter_pool_64_skip"]["options"] == {"size": 64, "shared": True, "skip": True, "mix": False}
+
+
+def test_heads_are_listed_as_a_table_too(capsys: Capture) -> None:
+    assert main(["ls", "heads"]) == 0
+    output = capsys.readouterr()
+    assert all(f" {name} " in output.out for name in HEADS)
+    assert "2,050" in output.out
+    assert "0.0006%" in output.out  # 2,050 of 335,141,888
+    assert output.err.startswith("note: every head also takes layers=0..K")
 
 
 def test_the_demo_scores_a_baseline_on_every_built_in_set(capsys: Capture) -> None:
@@ -238,7 +264,7 @@ def test_intervals_and_a_paired_test_are_added(capsys: Capture, tmp_path: Path) 
         (["data", "chek"], "Did you mean 'data check'?"),
         (["ls", "tasks", "--jsn"], "unknown option '--jsn'. Did you mean '--json'?"),
         (["ls", "tasks", "more"], "'more' is one word too many"),
-        (["ls", "trees"], "'trees' is not one of tasks"),
+        (["ls", "trees"], "'trees' is not one of tasks, heads"),
         (["ls"], "the following arguments are required: WHAT"),
         (["data", "check", "squd2"], "unknown task 'squd2'. Did you mean 'squad2'?"),
         (["data", "check", "mnli"], "no built-in set for mnli. Name a folder: --data DIR with MNLI/train.tsv"),

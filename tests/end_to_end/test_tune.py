@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from bertvision.cli.main import main
+from bertvision.heads import load_head
 from bertvision.runs.request import TuneRequest
 from bertvision.training.options import RECIPES
 from tiny_run import everything, read_lines, save_tiny_encoder, tiny_request, words, write_labels, write_questions
@@ -99,6 +100,36 @@ def test_what_was_asked_for_on_the_command_line_is_what_is_asked_for(
     assert (asked["held_out"], asked["device"], asked["task"]) == (0.1, "cpu", "squad2")
 
 
+def test_a_head_and_its_options_are_asked_for_on_the_command_line(
+    capsys: Capture, encoder: str, squad: str, tmp_path: Path
+) -> None:
+    command = words(tiny_request("squad2", squad, encoder, learn="none"), tmp_path / "run")
+    command += ["--head", "adapter_pool", "--set", "size=4", "--set", "skip=true", "--set", "layers=0..1"]
+    assert main([*command, "--json"]) == 0
+    # an adapter from 16 to 4, and two outputs of two adapted layers and the last of them
+    assert json.loads(capsys.readouterr().out)["trainable"] == 16 * 4 + 4 + 2 * (2 * 4 + 16) + 2
+    asked = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))["request"]
+    options = {"size": "4", "skip": "true", "layers": "0..1"}
+    assert (asked["head"], asked["head_options"], asked["pooled"]) == ("adapter_pool", options, False)
+    head = load_head(tmp_path / "run" / "snapshots" / "1")
+    assert (head.name, head.reads) == ("adapter_pool", (0, 1))
+    assert head.options.items() >= {"size": 4, "skip": True, "shared": True}.items()
+    changed = [*command, "--resume", "--set", "size=8"]
+    assert "something else: head_options.size was 4, is 8. Ask for the same" in fails(capsys, *changed)
+    assert "head_options.mix was None, is true" in fails(capsys, *command, "--resume", "--set", "mix=true")
+    assert main([*command, "--resume"]) == 0
+
+
+def test_the_pooled_vector_is_asked_for_on_the_command_line(capsys: Capture, encoder: str, tmp_path: Path) -> None:
+    request = tiny_request("sst2", write_labels(tmp_path / "data"), encoder, head="layer_mix", pooled=True)
+    assert main(words(request, tmp_path / "run", "--json")) == 0
+    # 2-layer BERT with its pooler; a weight for each of four layers and a scale, and two outputs
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["trainable"] == printed["total"] == 5_856 + (16 * 16 + 16) + (4 + 1) + (2 * 16 + 2)
+    snapshot = json.loads((tmp_path / "run" / "snapshots" / "1" / "snapshot.json").read_text(encoding="utf-8"))
+    assert (snapshot["format"], snapshot["head"], snapshot["pooled"]) == (2, "layer_mix", True)
+
+
 def test_the_run_has_a_name_if_none_is_given(
     capsys: Capture, encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +183,15 @@ def test_a_loss_that_is_not_a_number_ends_with_code_2_and_keeps_snapshots(
         (["--fraction", "0.01"], "training examples are too few to hold some out. Use --held-out 0."),
         (["--class-weights"], "--class-weights is for tasks with labels, not for squad2."),
         (["--save-every", "0"], "--save-every is 0, at least 1 is expected."),
+        (["--head", "dot_atention"], "unknown head 'dot_atention'. Did you mean 'dot_attention'?"),
+        (["--head", "adapter_pool", "--set", "sise=4"], "of head 'adapter_pool' 'sise'. Did you mean 'size'?"),
+        (
+            ["--head", "adapter_pool", "--set", "size=many"],
+            "head 'adapter_pool': option size is 'many', a whole number at least 1 is expected (default: 386).",
+        ),
+        (["--set", "dropout=1"], "option dropout is '1', a number at least 0 and less than 1 is expected"),
+        (["--set", "size"], "--set is 'size', a name and a value such as size=64 are expected."),
+        (["--head", "layer_mix", "--pooled"], "--pooled is for tasks with labels or scores, not for squad2."),
         (["--length", "65"], "window length 65 exceeds the 64 tokens this encoder takes. Use --length 64 or less."),
     ],
 )
@@ -185,7 +225,7 @@ def test_tensorboard_is_told(capsys: Capture, encoder: str, squad: str, tmp_path
     assert list((tmp_path / "run").rglob("events.out.tfevents.*"))
 
 
-@pytest.mark.parametrize("command", ["tune", "params"])
+@pytest.mark.parametrize("command", ["tune", "params", "ls"])
 def test_help_opens_without_importing_torch(command: str) -> None:
     words = f"main(['{command}', '--help']); sys.exit('torch' in sys.modules)"
     code = f"import sys; from bertvision.cli.main import main; {words}"

@@ -1,9 +1,11 @@
+import importlib.metadata
 import subprocess
 
 import pytest
 
+from bertvision import __version__
 from bertvision import provenance as module
-from bertvision.provenance import provenance
+from bertvision.provenance import package_version, provenance
 
 
 def no_git(*_words: object, **_settings: object) -> None:
@@ -11,11 +13,16 @@ def no_git(*_words: object, **_settings: object) -> None:
 
 
 def test_a_checkout_tells_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(module.COMMIT, raising=False)
     answers = {"rev-parse": "abc\n", "status": ""}
     monkeypatch.setattr(
         subprocess, "run", lambda words, **_: subprocess.CompletedProcess(words, 0, answers[words[1]], "")
     )
     assert (provenance()["commit"], provenance()["dirty"]) == ("abc", False)
+    answers["status"] = " M src/bertvision/errors.py\n"
+    assert provenance()["dirty"] is True
+    monkeypatch.setenv(module.COMMIT, "named")  # a copied tree may lie in a checkout of something else
+    assert (provenance()["commit"], provenance()["dirty"]) == ("named", None)
 
 
 def test_without_git_the_environment_may_name_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,3 +31,22 @@ def test_without_git_the_environment_may_name_the_commit(monkeypatch: pytest.Mon
     assert provenance()["commit"] is None
     monkeypatch.setenv(module.COMMIT, "abc")
     assert (provenance()["commit"], provenance()["dirty"]) == ("abc", None)
+
+
+def test_a_version_is_the_installed_one_and_none_without_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = {"bertvision": "9.9", "numpy": "8.8"}
+
+    def version(name: str) -> str:
+        if name not in installed:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return installed[name]
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert (package_version(), package_version("numpy"), package_version("torch")) == ("9.9", "8.8", None)
+    packages = provenance()["packages"]
+    assert isinstance(packages, dict)
+    assert (packages["bertvision"], packages["numpy"], packages["torch"]) == ("9.9", "8.8", None)
+
+
+def test_an_installation_has_the_version_of_its_source() -> None:
+    assert package_version() in (__version__, None)  # None: it runs from its source alone

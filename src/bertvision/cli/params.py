@@ -53,9 +53,7 @@ def run(options: Options) -> int:
 
 
 def _count_head(options: Options) -> int:
-    import torch  # noqa: PLC0415 - takes a second to import, and help should open at once
-
-    from bertvision.heads import HeadShape, build_head, count_parameters  # noqa: PLC0415
+    from bertvision.heads import HeadShape, blank_head, count_parameters  # noqa: PLC0415 - imports torch
 
     if options.head is None or options.width is None or options.layers is None:
         raise BertVisionError("a head is counted alone with --head, --width and --layers, all three.")
@@ -68,8 +66,7 @@ def _count_head(options: Options) -> int:
             "at least 1 of each is expected."
         )
     shape = HeadShape(layers=options.layers, width=options.width, outputs=options.outputs)
-    with torch.device("meta"):
-        head = build_head(options.head, shape, parse_settings(options.set))
+    head = blank_head(options.head, shape, parse_settings(options.set))
     parameters = count_parameters(head)
     if options.json:
         print_json({"parameters": parameters})
@@ -81,20 +78,19 @@ def _count_head(options: Options) -> int:
 
 
 def _count_encoder(options: Options) -> int:
-    import torch  # noqa: PLC0415
-
     from bertvision.encoder.learn import apply_learn, parse_learn  # noqa: PLC0415
     from bertvision.encoder.load import build_encoder  # noqa: PLC0415
-    from bertvision.heads import HeadShape, build_head, count_parameters  # noqa: PLC0415
+    from bertvision.heads import HeadShape, blank_head, count_parameters  # noqa: PLC0415
 
+    if "outputs" in options.given:
+        raise BertVisionError("--outputs is for a head that is counted alone; here --task says how many there are.")
     if options.task not in TASKS:
         raise UnknownNameError("task", options.task, TASKS)
     learn = parse_learn(options.learn)
     encoder = build_encoder(options.encoder)
     apply_learn(encoder, learn)
     shape = HeadShape(layers=encoder.depth + 1, width=encoder.width, outputs=TASKS[options.task].outputs)
-    with torch.device("meta"):
-        head = count_parameters(build_head(options.head or "last_layer", shape, parse_settings(options.set)))
+    head = count_parameters(blank_head(options.head or "last_layer", shape, parse_settings(options.set)))
     values = list(encoder.model.parameters())
     total = head + sum(value.numel() for value in values)
     trainable = head + sum(value.numel() for value in values if value.requires_grad)

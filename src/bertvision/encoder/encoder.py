@@ -71,6 +71,11 @@ class Encoder(nn.Module):
         """Whether windows can be packed end to end; models with an attention of their own are padded instead."""
         return bool(getattr(self.model, "_supports_attention_backend", False))
 
+    @property
+    def can_pool(self) -> bool:
+        """Whether there is a pooled vector to be had."""
+        return getattr(self.model, "pooler", None) is not None
+
     def set_dropout(self, share: float) -> None:
         """Set every dropout inside the encoder but that of attention weights, which is always left out."""
         for module in self.modules():
@@ -119,7 +124,7 @@ class Encoder(nn.Module):
         last = self.depth if depth is None else depth
         if not 0 <= last <= self.depth:
             raise BertVisionError(f"depth {last} was asked for; {self.name} has the layers 0 to {self.depth}.")
-        if pooled and getattr(self.model, "pooler", None) is None:
+        if pooled and not self.can_pool:
             raise BertVisionError(f"{self.name} has no pooled vector ({self.config.model_type} has none).")
         if pooled and batch.packed:  # transformers would pool the first window alone
             raise BertVisionError(f"{self.name} gives no pooled vector of packed windows; pad them.")

@@ -1,8 +1,9 @@
 """Hidden states → outputs: every head by name."""
 
-from bertvision.heads.build import build_head, count_parameters
+from bertvision.heads.build import blank_head, build_head, count_parameters
 from bertvision.heads.files import load_head, save_head
 from bertvision.heads.head import Head, HeadOptions, HeadShape, OptionValue
+from bertvision.heads.parts.output import OutputMap
 from bertvision.heads.table import HEADS, HeadEntry
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "HeadOptions",
     "HeadShape",
     "OptionValue",
+    "OutputMap",
+    "blank_head",
     "build_head",
     "count_parameters",
     "load_head",

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import torch
+
 from bertvision.errors import UnknownNameError
 from bertvision.heads.head import Head, HeadOptions, HeadShape, OptionValue
 from bertvision.heads.options import LAYERS, check_options, parse_layers
@@ -38,6 +40,12 @@ def build_head(name: str, shape: HeadShape, options: HeadOptions | Mapping[str, 
     head.name, head.full_shape, head.lowest = name, shape, layers[0]
     head.options = {**checked, LAYERS: f"{layers[0]}..{layers[-1]}"}
     return head
+
+
+def blank_head(name: str, shape: HeadShape, options: HeadOptions | Mapping[str, object] | None = None) -> Head:
+    """A head by name as `build_head` makes it, without weights (on the meta device, so of any size): to be counted."""
+    with torch.device("meta"):
+        return build_head(name, shape, options)
 
 
 def count_parameters(head: Head) -> int:

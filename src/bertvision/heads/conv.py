@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from bertvision.errors import BertVisionError
 from bertvision.heads.head import Head, HeadShape
-from bertvision.heads.options import Share, Whole
+from bertvision.heads.options import Share, Sizes, Whole
 from bertvision.heads.parts.convolution import image_mask
 from bertvision.heads.parts.image import LayerImage, Source
 from bertvision.heads.parts.output import OutputMap, tokens_first
@@ -25,7 +25,7 @@ class Conv(Head):
         *,
         source: Source = "layers",
         adapter: Whole | None = None,
-        filters: tuple[int, ...] = (64, 128, 128),
+        filters: Sizes = (64, 128, 128),
         kernel: Whole = 13,
         stride: Whole = 4,
         dilation: Whole = 1,

@@ -42,7 +42,7 @@ class EncoderAttention(Head):
         values = self.value(states).reshape(*states.shape[:3], self.heads, -1)  # (batch, layers, tokens, heads, size)
         read = torch.einsum("bltoh,blthd->btohd", weights.to(values.dtype), values).flatten(-2)
         mixed = self.attention_norm(queries + self.dropout(self.merge(read)))  # (batch, tokens, outputs, width)
-        token = self.output_norm(mixed + self.dropout(self.feed_forward(mixed)))
+        token: Tensor = self.output_norm(mixed + self.dropout(self.feed_forward(mixed)))
         return (queries * token.float()).sum(dim=-1) + self.project.bias
 
     def _weights(self, states: Tensor, queries: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -48,21 +49,25 @@ def load_head(folder: Path, *, shape: HeadShape | None = None) -> Head:
     try:
         card = json.loads((folder / CARD).read_text(encoding="utf-8"))
         weights = load_file(folder / WEIGHTS)
-    except (OSError, ValueError, SafetensorError) as error:
+        _check_format(card, folder / CARD)
+        name, options, saved = card["head"], card["options"], HeadShape(**card["shape"])
+    except (OSError, ValueError, LookupError, TypeError, SafetensorError) as error:
         raise BertVisionError(f"{folder} holds no head that can be read ({error}).") from None
-    if card["format"] != FORMAT:
-        raise BertVisionError(
-            f"{folder / CARD} has format {card['format']}, {FORMAT} is expected; it was made by version "
-            f"{card['version']}, this is {package_version()}."
-        )
-    saved = HeadShape(**card["shape"])
     if shape is not None and shape != saved:
         raise BertVisionError(
             f"{folder} holds a head for {saved}; {shape} were asked for. Use its own encoder and task."
         )
-    head = build_head(card["head"], saved, card["options"])
+    head = build_head(name, saved, options)
     try:
         head.load_state_dict(weights)
     except RuntimeError as error:
         raise BertVisionError(f"{folder / WEIGHTS} does not fit {folder / CARD} ({error}).") from None
     return head.eval()
+
+
+def _check_format(card: dict[str, Any], path: Path) -> None:
+    if card["format"] != FORMAT:
+        raise BertVisionError(
+            f"{path} has format {card['format']}, {FORMAT} is expected; it was made by version {card['version']}, "
+            f"this is {package_version()}."
+        )

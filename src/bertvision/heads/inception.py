@@ -92,7 +92,7 @@ class _Block(nn.Module):
     def forward(self, images: Tensor, mask: Tensor) -> Tensor:
         """(batch, channels, tokens, width) → (batch, self.channels, tokens, width)."""
         # nothing is below 0 after ReLU, so that 0 in padding never is the largest of a real token's neighbours
-        largest = nn.functional.max_pool2d(images * image_mask(mask), 3, stride=1, padding=1)
+        largest = nn.functional.max_pool2d(torch.where(image_mask(mask), images, 0.0), 3, stride=1, padding=1)
         ways = [
             self.one(images, mask),
             self.three(self.before_three(images, mask).relu(), mask),

@@ -35,7 +35,8 @@ class Ladder(Head):
     def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
         below: Tensor | None = None
         for rung, layer in zip(self.rungs, states.detach().unbind(dim=1), strict=True):
-            below = rung(below, layer, mask)  # (batch, tokens, size)
+            real = torch.where(mask[..., None], layer, 0.0)  # attention's 0 times what overflows would be NaN
+            below = rung(below, real, mask)  # (batch, tokens, size)
         outputs: Tensor = self.project(self.norm(below))
         return outputs
 

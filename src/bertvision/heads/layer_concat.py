@@ -35,6 +35,7 @@ class LayerConcat(Head):
     def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
         weight = self.project.weight.reshape(-1, *self.mean.shape) / self.deviation  # (outputs, layers, width)
         bias = self.project.bias - torch.einsum("olw,lw->o", weight, self.mean)
-        # standardised weights instead of standardised states, and layer by layer: the states are not copied
-        layers = states @ weight.permute(1, 2, 0).to(states.dtype)  # (batch, layers, tokens, outputs)
-        return layers.float().sum(dim=1) + bias
+        # standardised weights instead of standardised states, and layer by layer: nothing is put side by side
+        with torch.autocast(states.device.type, enabled=False):
+            layers = states.float() @ weight.permute(1, 2, 0).float()  # (batch, layers, tokens, outputs)
+        return layers.sum(dim=1) + bias

@@ -1,6 +1,7 @@
 """Options of heads: read off a constructor, parsed from words, checked by type and limit."""
 
 import inspect
+import math
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,10 +27,16 @@ class Limits:
 Whole = Annotated[int, Limits("at least 1", lambda value: value >= 1)]
 """A whole number from 1 on."""
 
+Count = Annotated[int, Limits("at least 0", lambda value: value >= 0)]
+"""A whole number from 0 on."""
+
+Sizes = Annotated[tuple[int, ...], Limits("of at least 1", lambda sizes: min(sizes, default=1) >= 1)]
+"""Whole numbers from 1 on, as many as one likes."""
+
 Share = Annotated[float, Limits("at least 0 and less than 1", lambda value: 0 <= value < 1)]
 """A share of a whole."""
 
-Positive = Annotated[float, Limits("more than 0", lambda value: value > 0)]
+Positive = Annotated[float, Limits("more than 0", lambda value: 0 < value < math.inf)]
 """A number above 0."""
 
 LAYERS = "layers"
@@ -157,11 +164,13 @@ def _number(kind: type[int] | type[float], value: object) -> int | float:
 
 
 def _numbers(value: object) -> tuple[int, ...]:
-    """Whole numbers between commas, or a list of them."""
-    parts = value.replace("none", "").split(",") if isinstance(value, str) else value
+    """Whole numbers between commas, or a list of them; `none` is no number at all."""
+    if value in ("", "none"):
+        return ()
+    parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple):
         _refuse()
-    return tuple(int(_number(int, part)) for part in parts if part != "")
+    return tuple(int(_number(int, part)) for part in parts)
 
 
 def _truth(value: object) -> bool:

@@ -28,7 +28,7 @@ class RandomStream:
         self._theirs = self._mine
 
     def _fresh(self, seed: int) -> list[Tensor]:
-        devices = ["cpu"] if self._device is None else ["cpu", self._device]
+        devices = [torch.device("cpu"), *([] if self._device is None else [self._device])]
         return [torch.Generator(device).manual_seed(seed).get_state() for device in devices]
 
     @property

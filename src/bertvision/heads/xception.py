@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from bertvision.errors import BertVisionError
 from bertvision.heads.head import Head, HeadShape
-from bertvision.heads.options import Whole
+from bertvision.heads.options import Count, Sizes, Whole
 from bertvision.heads.parts.convolution import NormedConv
 from bertvision.heads.parts.image import LayerImage, Source
 from bertvision.heads.parts.output import OutputMap
@@ -29,11 +29,11 @@ class Xception(Head):
         *,
         source: Source = "layers",
         adapter: Whole | None = None,
-        stem: tuple[int, ...] = (64, 128),
-        entry: tuple[int, ...] = (256, 512),
-        middle: int = 0,
-        exit: tuple[int, ...] = (),  # noqa: A002 - what the network's authors call it
-        tail: tuple[int, ...] = (),
+        stem: Sizes = (64, 128),
+        entry: Sizes = (256, 512),
+        middle: Count = 0,
+        exit: Sizes = (),  # noqa: A002 - what the network's authors call it
+        tail: Sizes = (),
         skip: bool = False,
     ) -> None:
         super().__init__(shape)
@@ -41,15 +41,15 @@ class Xception(Head):
             raise BertVisionError(f"head 'xception': entry is {entry} and exit {exit}, pairs of sizes are expected.")
         self.skip = skip
         self.image = LayerImage(shape, source=source, adapter=adapter)
+        first = [self.image.channels, *stem]
         self.stem = nn.ModuleList(
-            NormedConv(before, after, stride=1 if place else 3)
-            for place, (before, after) in enumerate(pairwise([self.image.channels, *stem]))
+            NormedConv(before, after, stride=1 if place else 3) for place, (before, after) in enumerate(pairwise(first))
         )
         halving = [entry[place : place + 2] for place in range(0, len(entry), 2)]
         keeping = [(entry[-1],) * 3] * middle
         leaving = [exit[place : place + 2] for place in range(0, len(exit), 2)]
         sizes = [*halving, *keeping, *leaving]
-        channels = [stem[-1], *(size[-1] for size in sizes)]
+        channels = [first[-1], *(size[-1] for size in sizes)]
         self.blocks = nn.ModuleList(
             _Block(before, size, halve=size not in keeping) for before, size in zip(channels, sizes, strict=False)
         )

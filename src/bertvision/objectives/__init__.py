@@ -17,8 +17,9 @@ def pool_rows(rows: Tensor, mask: Tensor, pool: Pool) -> Tensor:
         case "cls":
             return rows[..., 0, :]
         case "mean":
-            weights = mask.to(rows.dtype)
-            return torch.einsum("b...to,bt->b...o", rows, weights / weights.sum(dim=1, keepdim=True))
+            # summed before it is divided: the rounding of 1 / tokens would lean one way for all numbers of a text
+            sums = torch.einsum("b...to,bt->b...o", rows, mask.to(rows.dtype))
+            return sums / mask.sum(dim=1).view(-1, *[1] * (rows.ndim - 2))
         case _:
             assert_never(pool)
 

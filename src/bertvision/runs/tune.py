@@ -13,7 +13,7 @@ from bertvision.encoder.load import fingerprint, load_encoder, mean_pooled
 from bertvision.encoder.own_output import OwnOutput, own_output
 from bertvision.encoder.snapshot import Snapshot, base_encoder, list_snapshots
 from bertvision.errors import BertVisionError
-from bertvision.heads import Head, HeadShape, build_head
+from bertvision.heads import Head, HeadOptions, HeadShape, build_head
 from bertvision.objectives import Pool
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.outputs import PassOptions
@@ -187,14 +187,22 @@ def _build_head(request: TuneRequest, encoder: Encoder, task: Task, own: OwnOutp
     """The head that was asked for, the checkpoint's own, or the plain one."""
     if request.pooled and task.kind == "spans":
         raise BertVisionError(f"--pooled is for tasks with labels or scores, not for {task.name}.")
+    if request.pooled and not encoder.can_pool:
+        raise BertVisionError(f"--pooled: {encoder.name} has no pooled vector. Leave it out, or use another --encoder.")
     shape = HeadShape(layers=encoder.depth + 1 + request.pooled, width=encoder.width, outputs=task.outputs)
+    name: str = request.head or "last_layer"
+    usual: HeadOptions = {}
     if own is not None:
-        return build_head(own.head, shape, own.options)
-    if request.head is None:
-        return build_head(
-            "last_layer", shape, {"dropout": 0.0 if task.kind == "spans" else 0.1, **request.head_options}
+        name, usual = own.head, own.options
+    elif request.head is None:
+        usual = {"dropout": 0.0 if task.kind == "spans" else 0.1}
+    head = build_head(name, shape, {**usual, **request.head_options})
+    if request.pooled and 0 not in head.reads:
+        raise BertVisionError(
+            f"--pooled adds the pooled vector as layer 0, which head '{name}' does not read. "
+            "Use a head that reads every layer, such as --head layer_mix."
         )
-    return build_head(request.head, shape, request.head_options)
+    return head
 
 
 def _start_head(head: Head, own: OwnOutput | None, task: Task, targets: IntArray | FloatArray) -> None:

@@ -60,7 +60,7 @@ def save_checkpoint(
     Args:
         run: the run's folder.
         progress: how far it is.
-        model: whose learning parameters are kept.
+        model: whose learning parameters and running statistics are kept.
         optimizer: whose moments are kept.
         owns: what every process has for itself, in the order of the processes.
 
@@ -69,7 +69,7 @@ def save_checkpoint(
     """
     folder = run / f"{_PREFIX}{progress.step}"
     temporary = run / f".{folder.name}.part"
-    tensors = {f"model.{name}": value.detach() for name, value in learning_parameters(model).items()}
+    tensors = {f"model.{name}": value.detach() for name, value in _changing(model).items()}
     for name, value in learning_parameters(model).items():
         for key, moment in optimizer.state.get(value, {}).items():
             tensors[f"optimizer.{key}.{name}"] = torch.as_tensor(moment)
@@ -116,13 +116,13 @@ def load_checkpoint(
             f"the checkpoint {folder} is of format {state['format']} and of {len(state['losses'])} processes; "
             f"{FORMAT} and {processes} are expected."
         )
-    learning = learning_parameters(model)
+    changing = _changing(model)
     saved = {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
-    if {name: value.shape for name, value in learning.items()} != {name: value.shape for name, value in saved.items()}:
+    if {name: value.shape for name, value in changing.items()} != {name: value.shape for name, value in saved.items()}:
         raise BertVisionError(f"the checkpoint {folder} is of another model. Start anew with another --out.")
-    for name, value in learning.items():
+    for name, value in changing.items():
         value.data.copy_(saved[name])
-    _put_moments(learning, optimizer, tensors)
+    _put_moments(learning_parameters(model), optimizer, tensors)
     prefix = f"random.{process}."
     _set_random_states({key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)})
     loss = state["losses"][process]
@@ -152,6 +152,12 @@ def remove_checkpoints(run: Path, *, keep: Path | None = None) -> None:
 def learning_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     """The parameters that learn, by name."""
     return {name: value for name, value in model.named_parameters() if value.requires_grad}
+
+
+def _changing(model: nn.Module) -> dict[str, Tensor]:
+    """The parameters that learn, and what changes without a gradient: a head's running statistics."""
+    kept = model.state_dict().keys()
+    return {**learning_parameters(model), **{name: value for name, value in model.named_buffers() if name in kept}}
 
 
 def random_states() -> dict[str, Tensor]:

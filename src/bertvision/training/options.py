@@ -23,7 +23,7 @@ class TuneOptions:
     """Parts that a batch is computed in, to save memory."""
 
     lr: float | None = None
-    """Learning rate of the encoder (default: 1e-3 for lora, houlsby, bitfit and layernorm, 1e-4 for top:K, 5e-5 for
+    """Learning rate of the encoder (default: 1e-3 for lora, houlsby, bitfit and layernorm, 2e-4 for top:K, 1e-4 for
     full)."""
 
     head_lr: float = 1e-3
@@ -97,11 +97,11 @@ class TuneOptions:
 def default_rate(learn: str) -> float:
     """The encoder's learning rate where none is given: few parameters take larger steps.
 
-    Those of full, top, lora and houlsby were the best of two on held-out questions; see results/.
+    Those of full, top and lora were the best of two to four on held-out questions; see results/.
     """
     if learn == "full" or learn.endswith("+full"):
-        return 5e-5
-    return 1e-4 if learn.startswith("top:") and learn != "top:0" else 1e-3
+        return 1e-4
+    return 2e-4 if learn.startswith("top:") and learn != "top:0" else 1e-3
 
 
 Recipe = Literal["bertvision", "hulburd", "silva", "minbert"]

@@ -163,7 +163,13 @@ class _Tuning:
             group["lr"] = rate * factor
         for part in np.array_split(rows, min(self.options.accumulate, len(rows))):
             mine = part[self.accelerator.process_index :: self.accelerator.num_processes]
-            self.losses.add(self._backward(mine, len(rows)), len(mine))
+            try:
+                self.losses.add(self._backward(mine, len(rows)), len(mine))
+            except torch.OutOfMemoryError:
+                raise BertVisionError(
+                    f"the GPU has no room for {len(part)} windows at once. Snapshots made before are kept; "
+                    f"use --accumulate {2 * self.options.accumulate} or a smaller --batch, and another --out."
+                ) from None
         if self.options.clip:
             values = [value for group in self.optimizer.param_groups for value in group["params"]]
             nn.utils.clip_grad_norm_(values, self.options.clip)

@@ -28,6 +28,9 @@ class Sample:
     flag: bool = False
     """Whether."""
 
+    each: tuple[str, ...] = ()
+    """One of several."""
+
     given: Given = field(default_factory=Given)
 
 
@@ -39,6 +42,10 @@ def test_an_option_is_given_even_with_its_default() -> None:
     options = parse("w", "--deep", "0.5", "--flag")
     assert options.given == Given({"word", "deep", "flag"})
     assert (options.inner.deep, options.many, options.flag) == (0.5, 3, True)
+
+
+def test_a_repeated_option_is_given_once() -> None:
+    assert parse("w", "--each", "a=1", "--each", "b=2").given == Given({"word", "each"})
 
 
 def test_nothing_is_given_by_default() -> None:

@@ -35,6 +35,9 @@ class Sample:
     flag: bool = False
     """Whether."""
 
+    each: tuple[str, ...] = ()
+    """One of several."""
+
 
 def parse(*words: str) -> Sample:
     return parse_options(Sample, words, prog="prog", summary="Does it.", examples=("prog w",))
@@ -47,6 +50,21 @@ def test_a_field_without_a_default_is_an_argument_and_the_others_are_options() -
 
 def test_defaults_are_those_of_the_dataclass() -> None:
     assert parse("w") == Sample(word="w")
+
+
+def test_an_option_that_may_be_repeated_keeps_every_word_in_order() -> None:
+    assert parse("w").each == ()
+    assert parse("w", "--each", "a=1").each == ("a=1",)
+    assert parse("w", "--each", "b=2", "--flag", "--each=a=1", "--each", "b=2").each == ("b=2", "a=1", "b=2")
+
+
+def test_other_options_keep_their_last_word() -> None:
+    assert parse("w", "--choice", "two", "--choice", "one").choice == "one"
+
+
+def test_words_of_one_command_line_are_not_those_of_the_next() -> None:
+    parse("w", "--each", "a=1")
+    assert parse("w", "--each", "b=2").each == ("b=2",)
 
 
 def test_help_is_the_text_under_the_fields(capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,6 +81,8 @@ def test_help_is_the_text_under_the_fields(capsys: pytest.CaptureFixture[str]) -
     ):
         assert part in text
     assert "Which of them. (default: one)" in text
+    assert "--each NAME=VALUE One of several." in text
+    assert "One of several. (default" not in text
 
 
 def test_every_field_of_a_dataclass_is_documented() -> None:
@@ -71,6 +91,7 @@ def test_every_field_of_a_dataclass_is_documented() -> None:
         "path": "Where; 100 % of it (default: nowhere).",
         "choice": "Which of them.",
         "flag": "Whether.",
+        "each": "One of several.",
     }
 
 

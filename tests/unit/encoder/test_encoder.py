@@ -1,4 +1,5 @@
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ from transformers import AutoModel
 
 from bertvision.encoder import Encoder, load_encoder
 from bertvision.encoder.batch import packed_batch, padded_batch
+from bertvision.encoder.load import drop_pooler
 from bertvision.errors import BertVisionError, UnknownNameError
 from close import EXACT
-from tiny_models import KINDS, save_tiny, tiny_config, tiny_model, tiny_windows
+from tiny_models import KINDS, POOLED, save_tiny, tiny_config, tiny_model, tiny_windows
 
 WINDOWS = tiny_windows(5, 3)
 BATCH = padded_batch(WINDOWS, np.arange(2))
@@ -101,6 +103,31 @@ def test_the_pooled_vector_comes_from_the_whole_depth_whatever_layers_are_asked_
     weight, bias = (encoder.model.get_parameter(f"pooler.dense.{name}") for name in ("weight", "bias"))
     torch.testing.assert_close(hidden.pooled, torch.tanh(first @ weight.T + bias))
     assert encoder(BATCH, layers=[1]).pooled is None
+
+
+@torch.no_grad()
+def test_the_second_text_is_the_context_and_padding_is_none(encoder: Encoder) -> None:
+    for layers in (None, [1]):
+        context = encoder(BATCH, layers=layers).context
+        # the second half of every window is in segment 1
+        assert context.tolist() == [[False] * 3 + [True] * 2, [False] * 2 + [True] + [False] * 2]
+    assert encoder(BATCH, pooled=True).with_pooled().context.tolist() == context.tolist()
+
+
+@torch.no_grad()
+def test_packed_windows_have_their_context_too(tmp_path: Path) -> None:
+    # RoBERTa reads no segment numbers, but its heads may ask where the context is
+    encoder = load_encoder(save_tiny(tmp_path, "roberta"), packed=True)
+    context = encoder(packed_batch(WINDOWS, np.arange(2))).context
+    assert context.tolist() == [[False] * 3 + [True] * 2 + [False] * 2 + [True]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_encoder_knows_whether_it_has_a_pooled_vector(kind: str) -> None:
+    encoder = Encoder(tiny_model(kind), name="tiny")
+    assert encoder.can_pool == (kind in POOLED)
+    drop_pooler(encoder.model)
+    assert not encoder.can_pool
 
 
 @torch.no_grad()

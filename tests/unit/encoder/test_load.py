@@ -41,9 +41,9 @@ def tune(encoder: Encoder, learn: str) -> None:
             value.data += 0.1 * torch.randn(value.shape, generator=random)
 
 
-def save_run(run: Path, name: str, learn: str, fraction: float = 0.3) -> Encoder:
-    """Tune an encoder and keep a snapshot of it; returns the tuned encoder."""
-    encoder = load_encoder(name)
+def save_run(run: Path, name: str, learn: str, fraction: float = 0.3, *, pooled: bool = False) -> Encoder:
+    """Tune an encoder, with its pooler or without, and keep a snapshot of it; returns the tuned encoder."""
+    encoder = load_encoder(name, pooler=pooled)
     before = fingerprint(encoder)
     tune(encoder, learn)
     snapshot = Snapshot(
@@ -55,14 +55,13 @@ def save_run(run: Path, name: str, learn: str, fraction: float = 0.3) -> Encoder
         learn=learn,
         task="sst2",
         head="last_layer",
-        head_options={},
-        outputs=2,
+        pooled=pooled,
         pool="cls",
         labels=(),
         schedule="constant",
         total_epochs=1.0,
     )
-    save_snapshot(snapshot, changed_weights(encoder), {})
+    save_snapshot(snapshot, changed_weights(encoder), lambda _folder: None)
     return encoder
 
 
@@ -262,6 +261,40 @@ def test_a_tuned_encoder_takes_every_setting_of_an_untuned_one(folder: Path, tmp
     half = load_encoder(f"{tmp_path}/run", precision="bfloat16")
     assert {value.dtype for value in half.parameters()} == {torch.bfloat16}
     torch.testing.assert_close(states(half).float(), states(tuned), rtol=HALF, atol=HALF)
+
+
+@torch.no_grad()
+def test_a_pooler_that_was_tuned_comes_back_when_it_is_asked_for(folder: Path, tmp_path: Path) -> None:
+    tuned = save_run(tmp_path / "run", str(folder), "full", pooled=True)
+    whole = load_encoder(f"{tmp_path}/run", pooler=True)
+    expected = tuned(BATCH, pooled=True)
+    got = whole(BATCH, pooled=True)
+    torch.testing.assert_close(got.states, expected.states, rtol=EXACT, atol=EXACT)
+    torch.testing.assert_close(got.pooled, expected.pooled, rtol=EXACT, atol=EXACT)
+    untuned = load_encoder(str(folder), pooler=True).model.get_parameter("pooler.dense.weight")
+    assert not torch.equal(whole.model.get_parameter("pooler.dense.weight"), untuned)
+    assert not any(value.requires_grad for value in whole.parameters())
+
+
+@pytest.mark.parametrize("learn", ["full", "top:1", "lora:2", "bitfit", "houlsby:4"])
+def test_a_run_with_a_pooler_gives_the_encoder_without_it_too(folder: Path, tmp_path: Path, learn: str) -> None:
+    tuned = save_run(tmp_path / "run", str(folder), learn, pooled=True)
+    encoder = load_encoder(f"{tmp_path}/run")
+    freeze(tuned)
+    torch.testing.assert_close(states(encoder), states(tuned), rtol=EXACT, atol=EXACT)
+    assert not [name for name in encoder.model.state_dict() if name.startswith("pooler")]
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_a_run_with_a_pooler_can_be_tuned_further_with_and_without_it(
+    *, folder: Path, tmp_path: Path, pooled: bool
+) -> None:
+    save_run(tmp_path / "first", str(folder), "full", pooled=True)
+    tuned = save_run(tmp_path / "second", f"{tmp_path}/first@0.3", "full", pooled=pooled)
+    torch.testing.assert_close(states(load_encoder(f"{tmp_path}/second")), states(tuned), rtol=EXACT, atol=EXACT)
+    weight = load_encoder(f"{tmp_path}/second", pooler=True).model.get_parameter("pooler.dense.weight")
+    last = tuned if pooled else load_encoder(f"{tmp_path}/first", pooler=True)
+    assert torch.equal(weight, last.model.get_parameter("pooler.dense.weight"))
 
 
 @pytest.mark.parametrize("learn", ["lora:2", "top:1", "full"])

@@ -21,7 +21,11 @@ from bertvision.encoder.snapshot import (
 from bertvision.errors import BertVisionError
 
 CHANGES = {"layer.weight": torch.arange(6.0).reshape(2, 3)}
-HEAD = {"project.bias": torch.tensor([0.5, -0.5])}
+
+
+def write_head(folder: Path) -> None:
+    """What stands for `save_head`."""
+    (folder / "head.json").write_text("a head", encoding="utf-8")
 
 
 def card(run: Path, fraction: float, *, encoder: str = "minilm") -> Snapshot:
@@ -34,8 +38,7 @@ def card(run: Path, fraction: float, *, encoder: str = "minilm") -> Snapshot:
         learn="top:3",
         task="sst2",
         head="last_layer",
-        head_options={"dropout": 0.1},
-        outputs=2,
+        pooled=True,
         pool="mean",
         labels=("negative", "positive"),
         schedule="constant",
@@ -47,7 +50,7 @@ def card(run: Path, fraction: float, *, encoder: str = "minilm") -> Snapshot:
 def run(tmp_path: Path) -> Path:
     """A run with four snapshots, which are not in the order of their names as text."""
     for fraction in (0.3, 10.0, 2.0, 1.0):
-        save_snapshot(card(tmp_path / "run", fraction), CHANGES, HEAD)
+        save_snapshot(card(tmp_path / "run", fraction), CHANGES, write_head)
     return tmp_path / "run"
 
 
@@ -59,8 +62,13 @@ def test_a_snapshot_comes_back_as_it_was_saved(run: Path) -> None:
     snapshot = read_snapshot(run / SNAPSHOTS / "0.3")
     assert snapshot == card(run, 0.3)
     assert torch.equal(snapshot.load_changes()["layer.weight"], CHANGES["layer.weight"])
-    assert torch.equal(snapshot.load_head()["project.bias"], HEAD["project.bias"])
-    assert (list(snapshot.load_changes()), list(snapshot.load_head())) == (list(CHANGES), list(HEAD))
+    assert list(snapshot.load_changes()) == list(CHANGES)
+
+
+def test_a_snapshot_s_folder_holds_its_card_its_changes_and_what_the_head_wrote(run: Path) -> None:
+    folder = run / SNAPSHOTS / "0.3"
+    assert sorted(path.name for path in folder.iterdir()) == ["encoder.safetensors", "head.json", "snapshot.json"]
+    assert (folder / "head.json").read_text(encoding="utf-8") == "a head"
 
 
 def test_snapshots_are_listed_in_the_order_of_their_fractions(run: Path) -> None:
@@ -94,13 +102,13 @@ def test_a_run_without_a_snapshot_says_so(tmp_path: Path) -> None:
 
 
 def test_the_base_of_a_run_is_the_encoder_at_the_root(run: Path, tmp_path: Path) -> None:
-    save_snapshot(card(tmp_path / "second", 1.0, encoder=f"{run}@0.3"), CHANGES, HEAD)
+    save_snapshot(card(tmp_path / "second", 1.0, encoder=f"{run}@0.3"), CHANGES, write_head)
     assert base_encoder(str(tmp_path / "second")) == "minilm"
     assert base_encoder("some/encoder") == "some/encoder"
 
 
 def test_a_snapshot_saved_again_replaces_the_old_one_whole(run: Path) -> None:
-    save_snapshot(card(run, 1.0), {"other.weight": torch.ones(1)}, HEAD)
+    save_snapshot(card(run, 1.0), {"other.weight": torch.ones(1)}, write_head)
     assert list(read_snapshot(run / SNAPSHOTS / "1").load_changes()) == ["other.weight"]
     assert names(run) == ["0.3", "1", "10", "2"]
 
@@ -114,7 +122,19 @@ def test_a_full_disk_leaves_nothing_half_written_and_keeps_earlier_snapshots(
     monkeypatch.setattr(os, "fsync", full)  # the card comes last, when all tensors are written
     for fraction in (1.0, 3.0):
         with pytest.raises(BertVisionError, match=r"cannot be written: .*No space left.* Earlier snapshots are kept"):
-            save_snapshot(card(run, fraction), {"other.weight": torch.ones(1)}, HEAD)
+            save_snapshot(card(run, fraction), {"other.weight": torch.ones(1)}, write_head)
+    assert names(run) == ["0.3", "1", "10", "2"]
+    assert list(read_snapshot(run / SNAPSHOTS / "1").load_changes()) == ["layer.weight"]
+
+
+def test_a_head_that_cannot_be_written_leaves_nothing_half_written(run: Path) -> None:
+    def fail(folder: Path) -> None:
+        write_head(folder)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for fraction in (1.0, 3.0):
+        with pytest.raises(BertVisionError, match=r"cannot be written: No space left on device\. Earlier snapshots"):
+            save_snapshot(card(run, fraction), {"other.weight": torch.ones(1)}, fail)
     assert names(run) == ["0.3", "1", "10", "2"]
     assert list(read_snapshot(run / SNAPSHOTS / "1").load_changes()) == ["layer.weight"]
 
@@ -129,9 +149,9 @@ def test_a_kill_while_tensors_are_written_leaves_earlier_snapshots_and_is_cleare
     with monkeypatch.context() as patched:
         patched.setattr(safetensors.torch, "save_file", killed)
         with pytest.raises(KeyboardInterrupt):
-            save_snapshot(card(run, 3.0), CHANGES, HEAD)
+            save_snapshot(card(run, 3.0), CHANGES, write_head)
     assert [snapshot.fraction for snapshot in list_snapshots(run)] == [0.3, 1.0, 2.0, 10.0]
-    save_snapshot(card(run, 3.0), CHANGES, HEAD)
+    save_snapshot(card(run, 3.0), CHANGES, write_head)
     assert names(run) == ["0.3", "1", "10", "2", "3"]
 
 
@@ -143,13 +163,14 @@ def test_a_whole_snapshot_that_was_not_put_in_its_place_is_not_listed(run: Path)
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("I am a file", encoding="utf-8")
     with pytest.raises(BertVisionError, match=r"the snapshot .*run/snapshots/1 cannot be written: Not a directory"):
-        save_snapshot(card(tmp_path / "run", 1.0), CHANGES, HEAD)
+        save_snapshot(card(tmp_path / "run", 1.0), CHANGES, write_head)
 
 
-def test_a_snapshot_of_another_format_is_refused(run: Path) -> None:
+@pytest.mark.parametrize("other", [1, 99, None])
+def test_a_snapshot_of_another_format_is_refused(run: Path, other: int | None) -> None:
     path = run / SNAPSHOTS / "1" / "snapshot.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"format": 99}), encoding="utf-8")
-    with pytest.raises(BertVisionError, match="1 has another format than 1; it was made by another version"):
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"format": other}), encoding="utf-8")
+    with pytest.raises(BertVisionError, match="1 has another format than 2; it was made by another version"):
         find_snapshot(f"{run}@1")
 
 
@@ -167,6 +188,6 @@ def test_damaged_tensors_are_named(run: Path, damage: bytes) -> None:
 
 
 def test_missing_tensors_are_named(run: Path) -> None:
-    (run / SNAPSHOTS / "1" / "head.safetensors").unlink()
-    with pytest.raises(BertVisionError, match=r"1/head\.safetensors cannot be read"):
-        read_snapshot(run / SNAPSHOTS / "1").load_head()
+    (run / SNAPSHOTS / "1" / "encoder.safetensors").unlink()
+    with pytest.raises(BertVisionError, match=r"1/encoder\.safetensors cannot be read"):
+        read_snapshot(run / SNAPSHOTS / "1").load_changes()

@@ -1,37 +1,42 @@
-import pytest
 import torch
 
-from bertvision.heads import HeadShape, LastLayer
-from close import FLOAT32
+from bertvision.heads import HeadShape, build_head, count_parameters
+from bertvision.heads.last_layer import LastLayer
+from close import EXACT, FLOAT32
 
+SHAPE = HeadShape(layers=3, width=2, outputs=2)
+STATES = torch.tensor(
+    [[[[1.0, 2.0], [3.0, -1.0]], [[0.0, 1.0], [2.0, 2.0]], [[4.0, -2.0], [-1.0, 5.0]]]]
+)  # three layers of two tokens
 MASK = torch.ones(1, 2, dtype=torch.bool)
 
 
+def make_head(dropout: float = 0.0) -> LastLayer:
+    head = LastLayer(SHAPE, dropout=dropout)
+    head.load_state_dict(
+        {"project.weight": torch.tensor([[1.0, 2.0], [3.0, -1.0]]), "project.bias": torch.tensor([0.5, -2.0])}
+    )
+    return head
+
+
 def test_the_last_layer_is_projected_and_no_other() -> None:
-    head = LastLayer(HeadShape(layers=3, width=2, outputs=1))
-    head.project.weight.data = torch.tensor([[2.0, -1.0]])
-    head.project.bias.data = torch.tensor([0.5])
-    states = torch.tensor([[[[9.0, 9.0], [9.0, 9.0]], [[7.0, 7.0], [7.0, 7.0]], [[1.0, 2.0], [3.0, -4.0]]]])
-    assert head(states, MASK).tolist() == [[[0.5], [10.5]]]
+    # (4, -2): 4 - 4 + 0.5 and 12 + 2 - 2; (-1, 5): -1 + 10 + 0.5 and -3 - 5 - 2
+    assert make_head()(STATES, MASK).tolist() == [[[0.5, 12.0], [9.5, -10.0]]]
 
 
 def test_only_the_last_layer_is_asked_for() -> None:
-    head = LastLayer(HeadShape(layers=25, width=4, outputs=2))
-    states = torch.randn(1, 25, 2, 4, generator=torch.Generator().manual_seed(0))
-    assert head.reads == (-1,)
-    torch.testing.assert_close(head(states[:, [-1]], MASK), head(states, MASK), rtol=FLOAT32, atol=FLOAT32)
+    head = make_head()
+    assert (head.reads, head.depth) == ((2,), 2)
+    torch.testing.assert_close(head(STATES[:, [2]], MASK), head(STATES, MASK), rtol=EXACT, atol=EXACT)
+
+
+def test_of_some_layers_the_last_is_asked_for_as_the_encoder_counts() -> None:
+    head = build_head("last_layer", HeadShape(layers=25, width=2, outputs=2), {"layers": "4..9"})
+    assert head.reads == (9,)
 
 
 def test_bert_large_has_2050_parameters_for_spans() -> None:
-    head = LastLayer(HeadShape(layers=25, width=1024, outputs=2))
-    assert sum(value.numel() for value in head.parameters()) == 2050
-
-
-def test_it_starts_small_and_without_bias() -> None:
-    torch.manual_seed(0)
-    head = LastLayer(HeadShape(layers=2, width=1000, outputs=10))
-    assert head.project.weight.std().item() == pytest.approx(0.02, rel=0.05)
-    assert head.project.bias.abs().max() == 0
+    assert count_parameters(LastLayer(HeadShape(layers=25, width=1024, outputs=2))) == 2050
 
 
 def test_dropout_acts_on_the_states_while_learning_only() -> None:
@@ -42,5 +47,10 @@ def test_dropout_acts_on_the_states_while_learning_only() -> None:
     kept = head.train()(states, MASK) * 0.75  # what is kept is scaled up, so that the mean stays
     assert kept[0, 0] != kept[0, 1]
     assert torch.all((kept > 250) & (kept < 350))
-    assert torch.allclose(kept, kept.round(), atol=FLOAT32)
+    assert torch.allclose(kept, kept.round(), rtol=FLOAT32, atol=FLOAT32)
     assert head.eval()(states, MASK).tolist() == [[[400.0], [400.0]]]
+
+
+def test_as_built_it_drops_nothing() -> None:
+    head = build_head("last_layer", SHAPE).train()
+    assert torch.equal(head(STATES, MASK), head(STATES, MASK))

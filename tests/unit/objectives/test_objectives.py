@@ -26,6 +26,22 @@ def test_the_first_row_or_the_mean_over_real_tokens_stands_for_a_text() -> None:
     assert pool_rows(OUTPUTS, MASK, "mean").tolist() == [[3.0, 3.0], [1.0, 6.0]]
 
 
+def test_other_axes_before_the_tokens_are_kept() -> None:
+    layers = torch.stack([OUTPUTS, 10 * OUTPUTS], dim=1)  # (batch, layers, tokens, width)
+    assert pool_rows(layers, MASK, "cls").tolist() == [[[1.0, 2.0], [10.0, 20.0]], [[0.5, 4.0], [5.0, 40.0]]]
+    mean = pool_rows(layers, MASK, "mean")
+    expected = torch.tensor([[[3.0, 3.0], [30.0, 30.0]], [[1.0, 6.0], [10.0, 60.0]]])
+    torch.testing.assert_close(mean, expected, rtol=FLOAT32, atol=FLOAT32)
+    more = pool_rows(layers[:, :, None], MASK, "mean")  # (batch, layers, 1, tokens, width)
+    torch.testing.assert_close(more, expected[:, :, None], rtol=FLOAT32, atol=FLOAT32)
+
+
+@pytest.mark.parametrize("tokens", [3, 301, 511])
+def test_the_mean_of_ones_is_one_however_many_there_are(tokens: int) -> None:
+    ones, mask = torch.ones(1, 2, tokens, 3), torch.ones(1, tokens, dtype=torch.bool)
+    assert pool_rows(ones, mask, "mean").tolist() == [[[1.0] * 3] * 2]
+
+
 def test_a_span_s_loss_is_the_mean_of_those_of_its_two_ends() -> None:
     first = log(exp(1) + exp(3) + exp(5)) - 5  # starts at token 2: three scores of the first column
     last = log(exp(2) + exp(5) + exp(2)) - 5  # ends at token 1

@@ -6,11 +6,13 @@ import torch
 
 from bertvision.encoder.batch import padded_batch
 from bertvision.encoder.packed import PACKED
+from bertvision.objectives import Pool
 from bertvision.runs import outputs as outputs_module
 from bertvision.runs.outputs import PassOptions, merge_rows, row_scores, span_scores
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, Windows, build_windows
+from bertvision.training.model import TunedModel
 from close import FLOAT32
 from conftest import make_questions
 from tiny_run import save_tiny_encoder, tiny_model
@@ -59,8 +61,19 @@ def test_every_window_gets_its_pooled_row(windows: Windows) -> None:
         assert mean[row] == pytest.approx(alone[0].mean(dim=0).numpy(), abs=FLOAT32)
 
 
-def test_packed_windows_score_the_same(windows: Windows) -> None:
-    model = tiny_model()
+@pytest.mark.parametrize("pool", ["cls", "mean"])
+def test_a_model_that_pools_before_its_head_gives_the_same_rows(windows: Windows, pool: Pool) -> None:
+    late = tiny_model(outputs=3, head="layer_mix")
+    early = TunedModel(late.encoder, late.head, pool=pool)
+    expected = row_scores(late, windows, PADDED, pool=pool)
+    assert row_scores(early, windows, PADDED, pool=pool) == pytest.approx(expected, abs=FLOAT32)
+    late.encoder.config._attn_implementation = PACKED  # noqa: SLF001 - as load_encoder sets it
+    assert row_scores(early, windows, PACKED_PASS, pool=pool) == pytest.approx(expected, abs=FLOAT32)
+
+
+@pytest.mark.parametrize("head", ["last_layer", "dot_attention", "context_conv", "ladder"])
+def test_packed_windows_score_the_same(windows: Windows, head: str) -> None:
+    model = tiny_model(head=head)
     padded = span_scores(model, windows, PADDED), row_scores(model, windows, PADDED, pool="mean")
     model.encoder.config._attn_implementation = PACKED  # noqa: SLF001 - as load_encoder sets it
     packed = span_scores(model, windows, PACKED_PASS), row_scores(model, windows, PACKED_PASS, pool="mean")

@@ -19,6 +19,7 @@ from transformers import BertForQuestionAnswering
 from bertvision.encoder.load import load_encoder
 from bertvision.encoder.snapshot import find_snapshot, list_snapshots
 from bertvision.errors import BertVisionError
+from bertvision.heads import load_head
 from bertvision.runs import tune as tune_module
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.request import TuneRequest
@@ -254,16 +255,17 @@ def test_a_checkpoint_with_an_output_of_its_own_starts_with_it(data: dict[str, s
     asking = BertForQuestionAnswering(tiny_config())
     asking.save_pretrained(encoder)
     request = tiny_request("squad2", data["squad2"], encoder, epochs=0.01, lr=1e-9, head_lr=1e-9)
-    head = tune(request, tmp_path / "run").snapshots[0].load_head()
-    torch.testing.assert_close(head["project.weight"], asking.qa_outputs.weight.detach(), atol=FLOAT32, rtol=0)
+    head = load_head(tune(request, tmp_path / "run").snapshots[0].folder)
+    assert head.name == "last_layer"
+    torch.testing.assert_close(head.project.weight, asking.qa_outputs.weight, atol=FLOAT32, rtol=0)
 
 
 def test_scores_start_at_their_mean(data: dict[str, str], encoder: str, tmp_path: Path) -> None:
     request = tiny_request("own", data["own"], encoder, held_out=0.0, epochs=0.01, head_lr=1e-9)
-    head = tune(request, tmp_path / "run").snapshots[0].load_head()
+    head = load_head(tune(request, tmp_path / "run").snapshots[0].folder)
     rows = (Path(data["own"]) / "train.csv").read_text(encoding="utf-8").splitlines()[1:]
     mean = sum(float(row.split(",")[1]) for row in rows) / len(rows)
-    assert head["project.bias"].tolist() == pytest.approx([mean], abs=FLOAT32)
+    assert head.project.bias.tolist() == pytest.approx([mean], abs=FLOAT32)
 
 
 def test_bfloat16_can_be_asked_for_after_float32_in_one_process(
@@ -494,6 +496,7 @@ def fill_the_disk(patch: pytest.MonkeyPatch, file: str, after: int) -> None:
         save_file(tensors, path)
 
     patch.setattr("safetensors.torch.save_file", save)
+    patch.setattr("bertvision.heads.files.save_file", save)
     patch.setattr("bertvision.training.checkpoint.save_file", save)
 
 

@@ -62,6 +62,29 @@ def test_a_run_goes_on_from_a_checkpoint_as_if_nothing_had_happened(tmp_path: Pa
     assert all(torch.equal(a, b) for a, b in zip(values(model), values(other), strict=True))
 
 
+def test_running_statistics_come_back_too(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    learn(model, optimizer)
+    save_checkpoint(tmp_path, PROGRESS, model, optimizer, [own()])
+    expected = {name: value.clone() for name, value in model.state_dict().items()}
+
+    other = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    assert not torch.equal(other.state_dict()["1.running_mean"], expected["1.running_mean"])
+    load_checkpoint(tmp_path, other, torch.optim.AdamW(other.parameters(), lr=0.1))
+    assert all(torch.equal(value, expected[name]) for name, value in other.state_dict().items())
+
+
+def test_running_statistics_of_another_size_are_of_another_model(tmp_path: Path) -> None:
+    model = nn.BatchNorm1d(4, affine=False)
+    weight = nn.Linear(1, 1)
+    optimizer = torch.optim.AdamW(weight.parameters())
+    save_checkpoint(tmp_path, PROGRESS, model, optimizer, [own()])
+    with pytest.raises(BertVisionError, match="checkpoint-3 is of another model"):
+        load_checkpoint(tmp_path, nn.BatchNorm1d(5, affine=False), optimizer)
+
+
 def test_nothing_is_loaded_where_there_is_nothing(tmp_path: Path) -> None:
     assert load_checkpoint(tmp_path / "nowhere", *make()) is None
 

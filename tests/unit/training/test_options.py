@@ -52,10 +52,10 @@ def test_zero_means_off_where_it_makes_sense() -> None:
 @pytest.mark.parametrize(
     ("learn", "rate"),
     [
-        ("full", 5e-5),
-        ("top:3", 1e-4),
+        ("full", 1e-4),
+        ("top:3", 2e-4),
         ("none", 1e-3),
-        ("houlsby:64+full", 5e-5),
+        ("houlsby:64+full", 1e-4),
         ("lora:16", 1e-3),
         ("houlsby:64", 1e-3),
         ("bitfit", 1e-3),

@@ -229,6 +229,20 @@ def test_checkpoints_are_made_by_the_clock_unless_asked_otherwise(
     assert made == [3, 6, 9, 12]
 
 
+def test_a_batch_that_the_gpu_has_no_room_for_is_told_with_what_to_do(tmp_path: Path) -> None:
+    model, notes = tiny_model(), Notes()
+
+    def full(*_: object) -> None:
+        if notes.kept:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    model.register_forward_pre_hook(full)
+    expected = r"no room for 4 windows at once\. Snapshots made before are kept; use --accumulate 4 or a smaller --batch"
+    with pytest.raises(BertVisionError, match=expected):
+        tune(tmp_path, notes, model, options=TuneOptions(batch=8, accumulate=2), fractions=[1 / 3, 1])
+    assert notes.kept == [(1 / 3, 1)]
+
+
 def model_about_to_overflow() -> TunedModel:
     """A huge weight that no window reads: a step with a large rate makes it infinite, by decay alone."""
     model = tiny_model()

@@ -41,8 +41,8 @@ class MaskedBatchNorm(nn.Module):
 
     def _statistics(self, images: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
         count = real.sum() * images.shape[-1]
-        mean = (images * real).sum(dim=(0, 2, 3)) / count
-        variance = ((images - mean[:, None, None]).square() * real).sum(dim=(0, 2, 3)) / count
+        mean = torch.where(real, images, 0.0).sum(dim=(0, 2, 3)) / count
+        variance = torch.where(real, images - mean[:, None, None], 0.0).square().sum(dim=(0, 2, 3)) / count
         with torch.no_grad():
             self.running_mean.lerp_(mean, MOMENTUM)
             self.running_variance.lerp_(variance, MOMENTUM)
@@ -87,6 +87,6 @@ class NormedConv(nn.Module):
     def forward(self, images: Tensor, mask: Tensor) -> Tensor:
         """(batch, channels, tokens, width) → (batch, filters, tokens, width / stride)."""
         if self.over_tokens:  # normalising has put something into padding, and a neighbour would see it
-            images = images * image_mask(mask)
+            images = torch.where(image_mask(mask), images, 0.0)
         outputs: Tensor = self.norm(self.convolve(images), mask)
         return outputs

@@ -1,6 +1,5 @@
 """Layers → the image that convolutions read: all layers as channels, or one channel, pooled and made small."""
 
-from collections.abc import Sequence
 from typing import Literal, final
 
 from torch import Tensor, nn
@@ -29,7 +28,6 @@ class LayerImage(nn.Module):
         self.adapter = None if adapter is None else Adapter(shape.width, adapter)
         self.channels = shape.layers if source == "layers" else 1
         self.width = shape.width if adapter is None else adapter
-        self.needs: Sequence[int] = range(shape.layers)
 
     @override
     def forward(self, states: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ class OutputMap(nn.Linear):
 
 
 def layer_scores(states: Tensor, queries: Tensor) -> Tensor:
-    """How well every layer of every token agrees with some vectors, in float32.
+    """How well every layer of every token agrees with some vectors, in float32, for the same reason.
 
     Args:
         states: (batch, layers, tokens, width).
@@ -32,7 +32,8 @@ def layer_scores(states: Tensor, queries: Tensor) -> Tensor:
     Returns:
         (batch, layers, tokens, queries).
     """
-    return nn.functional.linear(states, queries.to(states.dtype)).float()
+    with torch.autocast(states.device.type, enabled=False):
+        return nn.functional.linear(states.float(), queries.float())
 
 
 def tokens_first(maps: Tensor) -> Tensor:

@@ -80,4 +80,4 @@ def sparsemax(scores: Tensor) -> Tensor:
     supported = 1 + places * ordered > ordered.cumsum(dim=0)
     count = supported.sum()
     threshold = (torch.where(supported, ordered, 0.0).sum() - 1) / count
-    return (scores - threshold).clamp(min=0.0)
+    return (scores - threshold).relu()  # unlike clamp it has no gradient at 0, where a score just does not count

@@ -1,0 +1,34 @@
+import pytest
+
+from bertvision.cli.task_options import load_with_notes, parse_settings
+from bertvision.errors import BertVisionError
+from bertvision.tasks.own import OwnColumns
+
+
+def test_settings_are_names_and_words() -> None:
+    assert parse_settings(["size=64", "gate=sparsemax", "filters=64,128", "empty=", "odd=a=b"]) == {
+        "size": "64",
+        "gate": "sparsemax",
+        "filters": "64,128",
+        "empty": "",
+        "odd": "a=b",
+    }
+    assert parse_settings([]) == {}
+
+
+def test_of_two_settings_of_a_name_the_last_counts() -> None:
+    assert parse_settings(["size=64", "skip=true", "size=32"]) == {"size": "32", "skip": "true"}
+
+
+@pytest.mark.parametrize("word", ["size", "", "=64", "="])
+def test_a_setting_without_a_name_or_a_value_is_refused(word: str) -> None:
+    with pytest.raises(BertVisionError, match=rf"--set is '{word}', a name and a value such as size=64 are expected"):
+        parse_settings(["skip=true", word])
+
+
+def test_what_a_task_has_to_tell_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    loaded = load_with_notes("sst2", None, OwnColumns(), skip_bad=False)
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == "".join(f"note: {notice}\n" for notice in loaded.notices)
+    assert loaded.notices

@@ -1,0 +1,133 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from bertvision.errors import BertVisionError
+from bertvision.heads import HeadShape, build_head
+from bertvision.heads.ladder import Ladder
+from close import EXACT, FLOAT32
+from known_weights import random_states, randomise, real_tokens
+
+SHAPE = HeadShape(layers=3, width=5, outputs=2)
+
+
+def plain_ladder(head: Ladder, states: Tensor, mask: Tensor) -> Tensor:
+    """The same network out of torch's own modules, from its definition."""
+    own = head.state_dict()
+    below: Tensor | None = None
+    for layer in range(3):
+        part = {key.removeprefix(f"rungs.{layer}."): value for key, value in own.items()}
+
+        def norm(tokens: Tensor, name: str, part: dict[str, Tensor] = part) -> Tensor:
+            return nn.functional.layer_norm(tokens, (4,), part[f"{name}.weight"], part[f"{name}.bias"])
+
+        def dense(tokens: Tensor, name: str, part: dict[str, Tensor] = part) -> Tensor:
+            return tokens @ part[f"{name}.weight"].T + part[f"{name}.bias"]
+
+        inner = norm(dense(states[:, layer], "enter"), "enter_norm")
+        if below is not None:
+            share = 1 / (1 + math.exp(-part["gate"].item()))
+            inner = share * below + (1 - share) * inner
+        attention = nn.MultiheadAttention(4, 2, batch_first=True)
+        names = ["attention.weight", "attention.bias", "merge.weight", "merge.bias"]
+        for its, name in zip(attention.parameters(), names, strict=True):
+            its.data.copy_(part[name])
+        normed = norm(inner, "attention_norm")
+        read, _ = attention(normed, normed, normed, key_padding_mask=~mask)
+        inner = inner + read
+        wide = dense(norm(inner, "feed_forward.0"), "feed_forward.1")
+        below = inner + dense(0.5 * wide * (1 + torch.erf(wide / math.sqrt(2))), "feed_forward.3")
+    assert below is not None
+    last = nn.functional.layer_norm(below, (4,), own["norm.weight"], own["norm.bias"])
+    return nn.functional.linear(last, own["project.weight"], own["project.bias"])
+
+
+def test_a_rung_mixes_what_comes_from_below_with_its_own_layer() -> None:
+    head = Ladder(HeadShape(layers=3, width=3, outputs=3), size=3, heads=1).eval()
+    for name, value in head.named_parameters():
+        if "merge" in name or "feed_forward.3" in name:
+            value.data.fill_(0.0)  # without attention and feed-forward
+        if name.endswith(("enter.weight", "project.weight")):
+            value.data.copy_(torch.eye(3))
+        if name.endswith("enter.bias"):
+            value.data.fill_(8.0)  # which normalising takes away again
+    head.get_parameter("rungs.1.gate").data.fill_(math.log(3))  # three quarters from below
+    head.project.bias.data.copy_(torch.tensor([0.0, 0.0, 10.0]))
+    states = torch.tensor([[1.0, 2.0, 3.0], [2.0, 3.0, 1.0], [3.0, 1.0, 2.0]]).reshape(1, 3, 1, 3)
+    # normed and in units of √1.5: (-1, 0, 1), (0, 1, -1), (1, -1, 0); the first two: (-3, 1, 2) / 4;
+    # half of that and half of the third: (1, -3, 2) / 8, whose variance is 14 / 64 / 3 · 1.5; then normed again
+    unit = math.sqrt(1.5) / 8 / math.sqrt(14 / 64 / 3 * 1.5 + 1e-5)
+    got = head(states, real_tokens(1))[0, 0].tolist()
+    assert got == pytest.approx([unit, -3 * unit, 2 * unit + 10], abs=FLOAT32)
+
+
+def test_a_rung_is_a_small_transformer_block_with_padding_masked_out() -> None:
+    head = Ladder(SHAPE, size=4, heads=2).eval()
+    randomise(head)
+    states, mask = random_states(2, 3, 6, 5), real_tokens(6, 4)
+    expected = plain_ladder(head, states, mask)
+    torch.testing.assert_close(head(states, mask)[mask], expected[mask], rtol=FLOAT32, atol=FLOAT32)
+
+
+def test_a_gate_starts_half_way_and_the_lowest_rung_has_none() -> None:
+    gates = {name: value for name, value in Ladder(SHAPE, size=4).named_parameters() if name.endswith("gate")}
+    assert sorted(gates) == ["rungs.1.gate", "rungs.2.gate"]
+    assert [torch.sigmoid(gate).item() for gate in gates.values()] == [0.5, 0.5]
+
+
+def test_no_gradient_enters_the_states_though_every_parameter_learns() -> None:
+    head = Ladder(SHAPE, size=4)
+    randomise(head)
+    states = random_states(1, 3, 6, 5).requires_grad_()
+    torch.autograd.backward(head(states, real_tokens(6)).square().sum())
+    assert states.grad is None
+    assert all(value.grad is not None and value.grad.any() for value in head.parameters())
+
+
+def test_dropout_acts_after_attention_and_after_feed_forward_while_learning_only() -> None:
+    torch.manual_seed(0)
+    states, mask = random_states(1, 3, 6, 5), real_tokens(6)
+    head = Ladder(SHAPE, size=4, dropout=0.5)
+    randomise(head)
+    plain = Ladder(SHAPE, size=4, dropout=0.0)
+    plain.load_state_dict(head.state_dict())
+    settled = head.eval()(states, mask)
+    torch.testing.assert_close(plain.train()(states, mask), settled, rtol=FLOAT32, atol=FLOAT32)
+    for silent in ("merge", "feed_forward.3"):
+        head.load_state_dict(plain.state_dict())
+        for name, value in head.named_parameters():
+            if silent in name:
+                value.data.fill_(0.0)  # nothing is left for this dropout to act on, only for the other one
+        head.train()
+        assert not torch.equal(head(states, mask), head(states, mask))
+
+
+def test_a_size_that_the_heads_cannot_share_is_refused() -> None:
+    with pytest.raises(BertVisionError, match=r"head 'ladder': size is 10, a multiple of heads \(4\) is expected\."):
+        build_head("ladder", SHAPE, {"size": "10"})
+    assert build_head("ladder", SHAPE, {"size": "10", "heads": "5"}).project.in_features == 10
+
+
+def test_feed_forward_is_as_many_times_as_wide_as_expand_says() -> None:
+    head = build_head("ladder", SHAPE, {"size": 8, "expand": 3})
+    assert head.get_parameter("rungs.0.feed_forward.1.weight").shape == (24, 8)
+    assert head.reads == (0, 1, 2)
+    whole, first = (head.eval()(random_states(1, 3, tokens, 5), real_tokens(tokens)) for tokens in (6, 1))
+    assert (whole.shape, first.shape) == ((1, 6, 2), (1, 1, 2))
+
+
+def test_tokens_see_each_other_but_not_padding() -> None:
+    head = Ladder(SHAPE, size=4, heads=2).eval()
+    randomise(head)
+    states, mask = random_states(1, 3, 6, 5), real_tokens(6).clone()
+    mask[0, 5] = False
+    rows = head(states, mask)[0]
+    for token, seen in ((4, True), (5, False)):
+        moved = states.clone()
+        moved[:, :, token] += 1.0
+        changed = (head(moved, mask)[0, :4] != rows[:4]).any(dim=-1)
+        assert changed.tolist() == [seen] * 4
+    other = torch.where(mask[:, None, :, None], states, torch.inf)
+    torch.testing.assert_close(head(other, mask)[0, :5], rows[:5], rtol=EXACT, atol=EXACT)

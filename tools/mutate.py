@@ -1,0 +1,238 @@
+"""Plant faults, one at a time, and see whether the tests catch each; prints the survivors.
+
+python tools/mutate.py                     # every fault in heads/
+python tools/mutate.py --sample 100        # so many of them, drawn at random
+python tools/mutate.py --files conv.py parts/pool.py
+"""
+
+import argparse
+import ast
+import copy
+import importlib
+import importlib.abc
+import importlib.machinery
+import json
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
+
+ROOT = Path(__file__).parents[1]
+HEADS = ROOT / "src" / "bertvision" / "heads"
+SECONDS = 90
+"""A fault that makes the tests run longer than this has been noticed."""
+
+_OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Mult,
+    ast.Pow: ast.Mult,
+    ast.MatMult: ast.Sub,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+}
+_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.GtE,
+    ast.LtE: ast.Gt,
+    ast.Gt: ast.LtE,
+    ast.GtE: ast.Lt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A change to one file.
+
+    Attributes:
+        file: relative to heads/.
+        line: where.
+        what: before → after.
+        source: the file with the fault.
+    """
+
+    file: str
+    line: int
+    what: str
+    source: str
+
+
+def faults_of(path: Path) -> Iterator[Fault]:
+    """Every fault that can be planted in a file, by the rules below."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    skipped = {id(node) for root in _not_code(tree) for node in ast.walk(root)}
+    for number, node in enumerate(ast.walk(tree)):
+        if id(node) in skipped or not isinstance(node, ast.expr | ast.If):
+            continue
+        for changed in _changes(node):
+            other = copy.deepcopy(tree)
+            place = next(found for count, found in enumerate(ast.walk(other)) if count == number)
+            _Replace(place, changed).visit(other)
+            source = ast.unparse(ast.fix_missing_locations(other))
+            before = ast.unparse(node).splitlines()[0]
+            after = ast.unparse(ast.fix_missing_locations(changed)).splitlines()[0]
+            yield Fault(str(path.relative_to(HEADS)), node.lineno, f"{before} → {after}", source)
+
+
+def _not_code(tree: ast.Module) -> Iterator[ast.AST]:
+    """Docstrings, annotations, messages and imports: nothing there can be wrong for a user's numbers."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant()) | ast.Import() | ast.ImportFrom() | ast.Raise():
+                yield node
+            case ast.AnnAssign(annotation=annotation):
+                yield annotation
+            case ast.FunctionDef(decorator_list=decorators, returns=returns, args=arguments):
+                yield from decorators
+                yield from [returns] if returns is not None else []
+                yield from [a.annotation for a in (*arguments.args, *arguments.kwonlyargs) if a.annotation is not None]
+
+
+def _changes(node: ast.AST) -> Iterator[Any]:  # noqa: C901 - one case per rule
+    match node:
+        case ast.BinOp(op=op) if type(op) in _OPERATORS:
+            yield ast.BinOp(left=node.left, op=_OPERATORS[type(op)](), right=node.right)
+        case ast.Compare(ops=[op]) if type(op) in _COMPARISONS:
+            yield ast.Compare(left=node.left, ops=[_COMPARISONS[type(op)]()], comparators=node.comparators)
+        case ast.Constant(value=bool(value)):
+            yield ast.Constant(value=not value)
+        case ast.Constant(value=int(value)):
+            yield ast.Constant(value=value + 1)
+        case ast.Constant(value=float(value)):
+            yield ast.Constant(value=2 * value if value else 0.5)
+        case ast.UnaryOp(op=ast.Not() | ast.USub() | ast.Invert(), operand=operand):
+            yield operand
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            yield ast.IfExp(test=test, body=orelse, orelse=body)
+        case ast.If(test=test, body=body, orelse=orelse):
+            yield ast.If(test=ast.UnaryOp(op=ast.Not(), operand=test), body=body, orelse=orelse)
+        case ast.Call(func=ast.Attribute(value=value, attr="relu" | "detach" | "float" | "square" | "cumsum"), args=[]):
+            yield value
+        case ast.Call(func=ast.Attribute(attr="gelu" | "relu" | "tanh" | "sigmoid" | "layer_norm"), args=[first, *_]):
+            yield first
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="where"), args=[_, first, _]):
+            yield first
+        case ast.Call(func=ast.Attribute(attr="softmax" as name, value=value), args=[], keywords=keywords):
+            yield ast.Call(func=ast.Attribute(value=value, attr="log_" + name), args=[], keywords=keywords)
+
+
+class _Replace(ast.NodeTransformer):
+    def __init__(self, place: ast.AST, changed: ast.AST) -> None:
+        self.place, self.changed = place, changed
+
+    @override
+    def visit(self, node: ast.AST) -> Any:
+        return self.changed if node is self.place else self.generic_visit(node)
+
+
+class _Planted(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Gives one module the source with the fault."""
+
+    def __init__(self, name: str, source: str) -> None:
+        self.name, self.source = name, source
+
+    @override
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        return importlib.machinery.ModuleSpec(fullname, self) if fullname == self.name else None
+
+    @override
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__file__ = str(HEADS)
+        exec(compile(self.source, self.name, "exec"), module.__dict__)  # noqa: S102 - our own source with a fault
+
+
+def tests_for(file: str) -> list[list[str]]:
+    """Which tests look at a file: its own first, then all of the heads' and the contract's."""
+    own = ROOT / "tests" / "unit" / "heads" / Path(file).parent / f"test_{Path(file).name}"
+    rest = [str(ROOT / "tests" / "unit" / "heads"), str(ROOT / "tests" / "contract" / "test_heads.py")]
+    return ([[str(own)]] if own.exists() else []) + [[part] for part in rest]
+
+
+def caught(fault: Fault) -> bool:
+    """Whether some test fails; in a process of its own, which has loaded everything but the heads."""
+    name = "bertvision.heads." + fault.file.removesuffix(".py").replace("/", ".")
+    return any(_fails(name, fault.source, tests) for tests in tests_for(fault.file))
+
+
+def _fails(name: str, source: str, tests: list[str]) -> bool:
+    child = os.fork()
+    if child == 0:
+        signal.alarm(SECONDS)
+        with open(os.devnull, "w") as silence:  # noqa: PTH123 - a descriptor is needed
+            os.dup2(silence.fileno(), 1)
+            os.dup2(silence.fileno(), 2)
+        sys.meta_path.insert(0, _Planted(name, source))
+        import pytest  # noqa: PLC0415
+
+        os._exit(int(pytest.main(["-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", *tests])) != 0)
+    _, status = os.waitpid(child, 0)
+    return status != 0
+
+
+def _prepare() -> None:
+    """Import once what every fault's tests need, but nothing that imports the heads."""
+    os.chdir(ROOT)
+    sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+    for module in ("torch", "hypothesis", "pytest", "safetensors.torch", "numpy", "bertvision.tasks.load"):
+        importlib.import_module(module)
+    import torch  # noqa: PLC0415
+
+    torch.set_num_threads(1)
+
+
+def judge(faults: Sequence[Fault], jobs: int, show: Callable[[int, int, int], None]) -> list[Fault]:
+    """The faults that no test catches."""
+    survivors = []
+    with multiprocessing.get_context("fork").Pool(jobs, initializer=_prepare) as pool:
+        for number, (fault, found) in enumerate(zip(faults, pool.imap(caught, faults), strict=True), start=1):
+            if not found:
+                survivors.append(fault)
+            show(number, len(faults), len(survivors))
+    return survivors
+
+
+def main() -> None:
+    """Plant, judge, and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", nargs="*", help="files under heads/ (default: all)")
+    parser.add_argument("--sample", type=int, help="so many faults, drawn at random")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    paths = [HEADS / name for name in options.files] if options.files else sorted(HEADS.rglob("*.py"))
+    if not _fails("bertvision.no.such.module", "", [str(ROOT / "tests" / "unit" / "heads" / "no_such_test.py")]):
+        raise SystemExit("tests that are not there should fail")
+    faults = [fault for path in paths for fault in faults_of(path)]
+    if options.sample is not None and options.sample < len(faults):
+        faults = random.Random(options.seed).sample(faults, options.sample)  # noqa: S311 - no secret
+
+    def show(done: int, total: int, survivors: int) -> None:
+        print(f"\r{done} of {total} faults, {survivors} survive", end="", file=sys.stderr, flush=True)
+
+    survivors = judge(faults, options.jobs, show)
+    print(file=sys.stderr)
+    for fault in survivors:
+        print(f"{fault.file}:{fault.line}: {fault.what}")
+    print(json.dumps({"faults": len(faults), "caught": len(faults) - len(survivors)}))
+
+
+if __name__ == "__main__":
+    main()
