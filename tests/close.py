@@ -20,3 +20,9 @@ HALF = 0.15
 
 HALF_HEAD = 0.05
 """Outputs of heads in bfloat16, as a share of the largest: about a dozen roundings of 1/256, one per step of a head."""
+
+SOLVED = 2e-3
+"""Linear maps that two solvers found, in single and in double precision, of inputs whose sizes differ a hundredfold."""
+
+KEPT = 1e-3
+"""States that were kept in float16, which has 11 bits: one rounding of at most 1/2048."""

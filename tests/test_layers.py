@@ -9,12 +9,12 @@ PACKAGE = Path(__file__).parents[1] / "src" / "bertvision"
 
 ORDER = [
     *("errors", "atomic", "provenance", "pretrained"),
-    *("tasks", "encoder", "heads", "objectives", "training", "evaluation", "runs", "bench", "cli"),
+    *("tasks", "encoder", "store", "heads", "objectives", "training", "evaluation", "runs", "bench", "cli"),
 ]
 """The parts in the order in which they may build on each other, which is also the order to read them in."""
 
 WALLS = {
-    "torch": {"encoder", "heads", "objectives", "training", "runs"},
+    "torch": {"encoder", "store", "heads", "objectives", "training", "runs"},
     "transformers": {"tasks/tokenizer.py", "encoder/load.py", "encoder/packed.py"},
     "peft": {"encoder/lora.py"},
     "accelerate": {"training/processes.py"},
@@ -24,7 +24,10 @@ WALLS = {
     "scipy": {"evaluation/metrics.py"},
     "argparse": {"cli/options.py"},
     "rich": {"cli/output.py"},
-    "safetensors": {"encoder/snapshot.py", "encoder/own_output.py", "heads/files.py", "training/checkpoint.py"},
+    "safetensors": {
+        *("encoder/snapshot.py", "encoder/own_output.py", "store/writer.py", "store/reader.py", "heads/files.py"),
+        "training/checkpoint.py",
+    },
 }
 """Libraries that may be imported in these files and parts only."""
 

@@ -15,10 +15,12 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import drop_pooler
 from bertvision.heads import HeadShape, build_head
+from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.request import TuneRequest
 from bertvision.tasks.windows import WindowOptions
 from bertvision.training.model import TunedModel
 from bertvision.training.options import TuneOptions
+from bertvision.training.trainee import HeadSpec
 
 torch.set_num_threads(1)  # threads gain nothing on models this small, and wait for each other on a busy machine
 
@@ -129,6 +131,19 @@ def write_scores(folder: Path, *, train: int = 40, dev: int = 12) -> str:
     return str(folder)
 
 
+def write_pairs(folder: Path, *, train: int = 40, dev: int = 12) -> str:
+    """CSV files of pairs for the task `own`: class 1 where both texts have the same first word; the folder's path."""
+    for split, count in (("train", train), ("dev", dev)):
+        random = np.random.default_rng(count)
+        lines = ["text,text_pair,label"]
+        for _ in range(count):
+            first, second = random.choice(["good", "bad"], size=2)
+            more = random.choice(FILLERS, size=3)
+            lines.append(f"{first} {more[0]},{second} {more[1]} {more[2]},{'same' if first == second else 'other'}")
+        _write(folder / f"{split}.csv", "\n".join(lines) + "\n")
+    return str(folder)
+
+
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -148,6 +163,29 @@ def tiny_request(task: str, data: str, encoder: str, **changes: Any) -> TuneRequ
         options=replace(options, **{name: value for name, value in changes.items() if name not in fields}),
     )
     return replace(request, **{name: value for name, value in changes.items() if name in fields})
+
+
+def tiny_fit(task: str, data: str, encoder: str, *heads: HeadSpec, **changes: Any) -> FitRequest:  # noqa: ANN401 - any field
+    """A request for a short fit of heads."""
+    request = FitRequest(
+        task=task, data=data, encoder=encoder, heads=heads, windows=WINDOWS, batch=8, held_out=0.2, device="cpu"
+    )
+    return replace(request, **changes)
+
+
+def head_tensors(run: Path) -> dict[str, Tensor]:
+    """Every tensor of every head that a fit kept."""
+    return {
+        f"{path.parent.name}:{name}": value
+        for path in sorted(run.glob("heads/*/*.safetensors"))
+        for name, value in load_file(path).items()
+    }
+
+
+def same_heads(first: Path, second: Path) -> bool:
+    """Whether two fits kept the same heads, to the last bit."""
+    left, right = head_tensors(first), head_tensors(second)
+    return bool(left) and left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
 def words(request: TuneRequest, out: Path, *more: str) -> list[str]:

@@ -7,12 +7,15 @@ if TYPE_CHECKING:
     from bertvision.encoder import Encoder, HiddenStates, load_encoder
     from bertvision.evaluation import Scoring, decode_spans, fit_threshold, score_squad1, score_squad2, score_targets
     from bertvision.heads import HEADS, Head, HeadEntry, HeadShape, OutputMap, build_head, load_head, save_head
+    from bertvision.runs.fit import FitResult, fit_heads
+    from bertvision.runs.fit_request import FitRequest
     from bertvision.runs.request import TuneRequest
     from bertvision.runs.tune import TuneResult, tune
     from bertvision.tasks import TASKS, OwnColumns, Task, TaskData, load_task
     from bertvision.tasks.tokenizer import TextTokenizer
     from bertvision.tasks.windows import WindowOptions, Windows, build_windows
     from bertvision.training.options import TuneOptions
+    from bertvision.training.trainee import HeadSpec
 
 __version__ = "0.1.0"
 
@@ -20,9 +23,12 @@ __all__ = [
     "HEADS",
     "TASKS",
     "Encoder",
+    "FitRequest",
+    "FitResult",
     "Head",
     "HeadEntry",
     "HeadShape",
+    "HeadSpec",
     "HiddenStates",
     "OutputMap",
     "OwnColumns",
@@ -38,6 +44,7 @@ __all__ = [
     "build_head",
     "build_windows",
     "decode_spans",
+    "fit_heads",
     "fit_threshold",
     "load_encoder",
     "load_head",
@@ -69,12 +76,15 @@ _MODULES = {
         "load_head",
         "save_head",
     ),
+    "bertvision.runs.fit": ("FitResult", "fit_heads"),
+    "bertvision.runs.fit_request": ("FitRequest",),
     "bertvision.runs.request": ("TuneRequest",),
     "bertvision.runs.tune": ("TuneResult", "tune"),
     "bertvision.tasks": ("TASKS", "OwnColumns", "Task", "TaskData", "load_task"),
     "bertvision.tasks.tokenizer": ("TextTokenizer",),
     "bertvision.tasks.windows": ("WindowOptions", "Windows", "build_windows"),
     "bertvision.training.options": ("TuneOptions",),
+    "bertvision.training.trainee": ("HeadSpec",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -54,6 +54,31 @@ COMMANDS = {
             "accelerate launch -m bertvision tune squad2 --learn full --out runs/full",
         ),
     ),
+    "fit": Command(
+        "Train many heads in one pass over a frozen encoder, each as if it were alone; convex ones are solved.",
+        "bertvision.cli.fit",
+        (
+            "bertvision fit sst5 --heads last_layer,layer_concat",
+            "bertvision fit squad2 --encoder runs/squad2-lora16@0.3 --heads all --out runs/heads",
+            "bertvision fit squad2 --heads adapter_pool --grid lr=3e-4,1e-3 --grid size=64,128 --seeds 3",
+        ),
+    ),
+    "extract": Command(
+        "Write the hidden states of a task's windows to disk: no padding, 16 or 8 bits, checksummed, resumable.",
+        "bertvision.cli.extract",
+        (
+            "bertvision extract squad2 --data DIR --store stores/squad2 --max-disk 20GB",
+            "bertvision extract squad2 --data DIR --keep int8 --layers 0..6",
+        ),
+    ),
+    "store info": Command(
+        "Tell what a store holds.", "bertvision.cli.store_info", ("bertvision store info stores/squad2",)
+    ),
+    "store verify": Command(
+        "See whether every file of a store is as it was written.",
+        "bertvision.cli.store_verify",
+        ("bertvision store verify stores/squad2",),
+    ),
     "demo": Command(
         "Load the built-in sets, cut them into token windows and score a trivial baseline on each.",
         "bertvision.cli.demo",

@@ -40,3 +40,15 @@ def parse_settings(settings: Sequence[str]) -> dict[str, str]:
         if not sign or not name:
             raise BertVisionError(f"--set is '{name}{sign}{value}', a name and a value such as size=64 are expected.")
     return {name: value for name, _, value in pairs}
+
+
+def parse_numbers(option: str, text: str) -> tuple[float, ...]:
+    """Numbers between commas.
+
+    Raises:
+        BertVisionError: one of them is no number.
+    """
+    try:
+        return tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise BertVisionError(f"{option} is '{text}', numbers such as 0.1,0.3,1 are expected.") from None

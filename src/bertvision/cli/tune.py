@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from bertvision.cli.options import Given
 from bertvision.cli.output import ProgressBar, print_json, print_note, print_table
-from bertvision.cli.task_options import DataOptions, parse_settings
-from bertvision.errors import BertVisionError
+from bertvision.cli.task_options import DataOptions, parse_numbers, parse_settings
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.tasks.own import OwnColumns
 from bertvision.tasks.windows import WindowOptions
@@ -102,7 +101,7 @@ def run(options: Options) -> int:
         head=options.head,
         head_options=parse_settings(options.set),
         pooled=options.pooled,
-        snapshots=parse_fractions(options.snapshots),
+        snapshots=parse_numbers("--snapshots", options.snapshots),
         fraction=options.fraction,
         held_out=options.held_out,
         pool=options.pool,
@@ -120,18 +119,6 @@ def run(options: Options) -> int:
             print_note(notice)
         _print(result, as_json=options.json)
     return 0
-
-
-def parse_fractions(text: str) -> tuple[float, ...]:
-    """Numbers between commas.
-
-    Raises:
-        BertVisionError: one of them is no number.
-    """
-    try:
-        return tuple(float(part) for part in text.split(",") if part.strip())
-    except ValueError:
-        raise BertVisionError(f"--snapshots is '{text}', numbers such as 0.1,0.3,1 are expected.") from None
 
 
 def _print(result: "TuneResult", *, as_json: bool) -> None:

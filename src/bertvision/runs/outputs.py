@@ -12,6 +12,7 @@ from bertvision.encoder.batch import packed_batch, padded_batch
 from bertvision.evaluation.decode import Scores
 from bertvision.objectives import Pool, pool_rows
 from bertvision.tasks.batches import length_batches
+from bertvision.tasks.examples import IntArray
 from bertvision.tasks.task import Task
 from bertvision.tasks.windows import Windows
 from bertvision.training.model import TunedModel
@@ -26,6 +27,10 @@ class SpanScores:
 
     start: Scores
     end: Scores
+
+
+Outputs = SpanScores | NDArray[np.float32]
+"""Of a whole split: scores of every token, or one row per window, (windows, outputs)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +53,8 @@ def span_scores(model: TunedModel, windows: Windows, options: PassOptions) -> Sp
     """Start and end scores of every token of a split."""
     scores = np.empty((len(windows.ids), 2), dtype=np.float32)
     for rows, outputs, mask in _passes(model, windows, options):
-        lengths = windows.lengths[rows]
-        ends = np.cumsum(lengths)
-        places = np.repeat(windows.bounds[rows] - ends + lengths, lengths) + np.arange(ends[-1])
-        scores[places] = outputs[mask].float().cpu().numpy()
-    return SpanScores(np.ascontiguousarray(scores[:, 0]), np.ascontiguousarray(scores[:, 1]))
+        scores[token_places(windows, rows)] = outputs[mask].float().cpu().numpy()
+    return split_scores(scores)
 
 
 @torch.inference_mode()
@@ -63,6 +65,25 @@ def row_scores(model: TunedModel, windows: Windows, options: PassOptions, *, poo
         values = pool_rows(outputs.float(), mask, pool).cpu().numpy()
         collected |= dict(zip(rows.tolist(), values, strict=True))
     return np.stack([collected[row] for row in range(len(windows))])
+
+
+def token_places(windows: Windows, rows: IntArray) -> IntArray:
+    """Where the tokens of some windows stand among all tokens of a split."""
+    lengths = windows.lengths[rows]
+    ends = np.cumsum(lengths)
+    places: IntArray = np.repeat(windows.bounds[rows] - ends + lengths, lengths) + np.arange(ends[-1])
+    return places
+
+
+def split_scores(scores: NDArray[np.float32]) -> SpanScores:
+    """(tokens, 2) → scores as first and as last token, apart."""
+    return SpanScores(np.ascontiguousarray(scores[:, 0]), np.ascontiguousarray(scores[:, 1]))
+
+
+def frozen_batches(windows: Windows, device: torch.device) -> list[IntArray]:
+    """Batches for a pass that learns nothing, longest windows first."""
+    tokens = BATCH_TOKENS["cpu" if device.type == "cpu" else "cuda"]
+    return length_batches(windows.lengths, size=tokens, tokens=tokens)
 
 
 def merge_rows(task: Task, windows: Windows, rows: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -83,8 +104,7 @@ def _passes(
     device = model.encoder.device
     was_training = model.training
     model.eval()
-    tokens = BATCH_TOKENS["cpu" if device.type == "cpu" else "cuda"]
-    for rows in length_batches(windows.lengths, size=tokens, tokens=tokens):
+    for rows in frozen_batches(windows, device):
         batch = packed_batch(windows, rows) if options.packed else padded_batch(windows, rows, pad=options.pad)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=options.bf16):
             outputs, mask = model(batch.to(device))

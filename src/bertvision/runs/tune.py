@@ -17,10 +17,10 @@ from bertvision.heads import Head, HeadOptions, HeadShape, build_head
 from bertvision.objectives import Pool
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.outputs import PassOptions
+from bertvision.runs.parts import choose_device, split_train
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.validate import Part, Validation
 from bertvision.runs.watch import Card, RunWatcher, Show
-from bertvision.tasks.batches import held_out_rows, subset_rows
 from bertvision.tasks.examples import Examples, FloatArray, IntArray
 from bertvision.tasks.load import TaskData, load_task
 from bertvision.tasks.task import Task
@@ -71,7 +71,9 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
     request.check()
     learn = parse_learn(request.learn)
     folder = RunFolder(Path(out))
-    accelerator = join_processes(cpu=_on_cpu(request), tracker=request.tracker, run=folder.path)
+    accelerator = join_processes(
+        cpu=choose_device(request.device).type == "cpu", tracker=request.tracker, run=folder.path
+    )
     on_main(accelerator, lambda: folder.check(asdict(request), resume=resume))
     if on_main(accelerator, folder.result) is not None:
         return _result(folder, accelerator, (f"{folder.path} is finished; there was nothing left to do.",))
@@ -92,7 +94,9 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
     own = own_output(request.encoder, loaded.task.kind, loaded.task.outputs) if request.head is None else None
     head = _build_head(request, encoder, loaded.task, own)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
-    learnt, held_out = _split(loaded.splits["train"], request)
+    learnt, held_out = split_train(
+        loaded.splits["train"], fraction=request.fraction, held_out=request.held_out, seed=request.options.seed
+    )
     pool: Pool = request.pool or ("mean" if own is None and mean_pooled(request.encoder) else "cls")
     windows = build_windows(loaded.task, learnt, tokenizer, request.windows)
     _start_head(head, own, loaded.task, windows.targets)
@@ -154,27 +158,6 @@ def _result(folder: RunFolder, accelerator: Processes, notices: tuple[str, ...])
         )
 
     return replace(on_main(accelerator, read), main=accelerator.is_main_process)
-
-
-def _on_cpu(request: TuneRequest) -> bool:
-    has_gpu = torch.cuda.is_available()
-    if request.device == "cuda" and not has_gpu:
-        raise BertVisionError("--device cuda was asked for, but there is no GPU here. Use --device cpu.")
-    return request.device == "cpu" or not has_gpu
-
-
-def _split(train: Examples, request: TuneRequest) -> tuple[Examples, Examples | None]:
-    """What is learnt from, and what is held out: by article or context for questions, so that none is in both."""
-    seed = request.options.seed
-    if request.fraction < 1.0:
-        train = train.select(subset_rows(len(train), request.fraction, seed))
-    if request.held_out == 0.0:
-        return train, None
-    held_out = held_out_rows(train, request.held_out, seed)
-    rest = np.setdiff1d(np.arange(len(train)), held_out)
-    if not len(rest) or not len(held_out):
-        raise BertVisionError(f"{len(train)} training examples are too few to hold some out. Use --held-out 0.")
-    return train.select(rest), train.select(held_out)
 
 
 def _part(loaded: TaskData, examples: Examples | None, tokenizer: TextTokenizer, options: WindowOptions) -> Part | None:

@@ -9,7 +9,7 @@ from bertvision.evaluation.decode import SpanPredictions, decode_spans
 from bertvision.evaluation.score import score_squad1, score_squad2, score_targets
 from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
 from bertvision.objectives import Pool
-from bertvision.runs.outputs import PassOptions, merge_rows, row_scores, span_scores
+from bertvision.runs.outputs import Outputs, PassOptions, SpanScores, merge_rows, row_scores, span_scores
 from bertvision.tasks.examples import Examples, Questions, gold_targets, target_array
 from bertvision.tasks.task import SquadLayout, Task
 from bertvision.tasks.windows import Windows
@@ -54,48 +54,60 @@ class Validation:
         return self.task.kind == "spans" and not answerable_only(self.task)
 
     def score(self, model: TunedModel) -> tuple[dict[str, float], float | None]:
+        """Metrics of a model; see `score_outputs`."""
+        return self.score_outputs(self._outputs(model, self.held_out), self._outputs(model, self.dev))
+
+    def score_outputs(self, held_out: Outputs | None, dev: Outputs | None) -> tuple[dict[str, float], float | None]:
         """Metrics, flat, and the main one on the held-out examples (None without any).
 
         Held-out metrics are called `held_out_…`; those of questions state three thresholds apart: `f1` at 0,
         `f1_fitted` at the one fitted on held-out questions, `best_f1` at the best on dev.
         """
         if self.task.kind == "spans":
-            return self._score_spans(model)
+            return self._score_spans(held_out, dev)
         values: dict[str, float] = {}
         main = None
-        for prefix, part in (("held_out_", self.held_out), ("", self.dev)):
-            if part is not None:
-                found = self._score_rows(model, part)
+        for prefix, part, outputs in (("held_out_", self.held_out, held_out), ("", self.dev, dev)):
+            if part is not None and outputs is not None:
+                found = self._score_rows(part, outputs)
                 values |= {prefix + name: value for name, value in found.items()}
                 main = found[self.task.metrics[0]] if prefix else main
         return values, main
 
-    def _score_rows(self, model: TunedModel, part: Part) -> dict[str, float]:
-        rows = row_scores(model, part.windows, self.passes, pool=self.pool)
-        merged = merge_rows(self.task, part.windows, rows)
+    def _outputs(self, model: TunedModel, part: Part | None) -> Outputs | None:
+        if part is None:
+            return None
+        if self.task.kind == "spans":
+            return span_scores(model, part.windows, self.passes)
+        return row_scores(model, part.windows, self.passes, pool=self.pool)
+
+    def _score_rows(self, part: Part, outputs: Outputs) -> dict[str, float]:
+        if isinstance(outputs, SpanScores):
+            raise TypeError("labels and scores come from rows")
+        merged = merge_rows(self.task, part.windows, outputs)
         return score_targets(self.task, gold_targets(part.examples), _predicted(self.task, merged)).values
 
-    def _score_spans(self, model: TunedModel) -> tuple[dict[str, float], float | None]:
+    def _score_spans(self, held_out: Outputs | None, dev: Outputs | None) -> tuple[dict[str, float], float | None]:
         values: dict[str, float] = {}
         threshold, main = None, None
-        if self.held_out is not None:
-            predictions, questions = self._decode(model, self.held_out)
+        if self.held_out is not None and held_out is not None:
+            predictions, questions = _decode(self.held_out, held_out)
             found = span_metrics(self.task, questions, predictions, None)
             values |= {f"held_out_{name}": value for name, value in found.items()}
             main = found.get("best_f1", found["f1"])
             if self.fits_threshold:
                 threshold = fit_threshold(predictions, questions)
                 values["threshold"] = threshold.value
-        if self.dev is not None:
-            predictions, questions = self._decode(model, self.dev)
+        if self.dev is not None and dev is not None:
+            predictions, questions = _decode(self.dev, dev)
             values |= span_metrics(self.task, questions, predictions, threshold)
         return values, main
 
-    def _decode(self, model: TunedModel, part: Part) -> tuple[SpanPredictions, Questions]:
-        if not isinstance(part.examples, Questions):
-            raise TypeError("spans come from questions")
-        scores = span_scores(model, part.windows, self.passes)
-        return decode_spans(part.windows, scores.start, scores.end), part.examples
+
+def _decode(part: Part, outputs: Outputs) -> tuple[SpanPredictions, Questions]:
+    if not isinstance(part.examples, Questions) or not isinstance(outputs, SpanScores):
+        raise TypeError("spans come from questions")
+    return decode_spans(part.windows, outputs.start, outputs.end), part.examples
 
 
 def span_metrics(

@@ -3,9 +3,10 @@
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
+from bertvision.heads.random_stream import RandomStream
 
 FORMAT = 1
 _PREFIX, _STATE, _TENSORS = "checkpoint-", "state.json", "tensors.safetensors"
@@ -52,17 +54,23 @@ class OwnState:
     random: dict[str, Tensor]
 
 
-def save_checkpoint(
-    run: Path, progress: Progress, model: nn.Module, optimizer: torch.optim.Optimizer, owns: Sequence[OwnState]
+def save_checkpoint(  # noqa: PLR0913, PLR0917 - what a checkpoint holds
+    run: Path,
+    progress: Progress,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    owns: Sequence[OwnState],
+    streams: Mapping[str, RandomStream] = MappingProxyType({}),
 ) -> None:
     """Write a checkpoint; it appears only when it is whole, and only then the one before is removed.
 
     Args:
         run: the run's folder.
         progress: how far it is.
-        model: whose learning parameters and running statistics are kept.
+        model: whose learning parameters, gradients gathered so far and running statistics are kept.
         optimizer: whose moments are kept.
         owns: what every process has for itself, in the order of the processes.
+        streams: random numbers of parts of the model, by name.
 
     Raises:
         BertVisionError: it cannot be written; the one before stays.
@@ -73,8 +81,12 @@ def save_checkpoint(
     for name, value in learning_parameters(model).items():
         for key, moment in optimizer.state.get(value, {}).items():
             tensors[f"optimizer.{key}.{name}"] = torch.as_tensor(moment)
+        if value.grad is not None:
+            tensors[f"gradient.{name}"] = value.grad
     for process, own in enumerate(owns):
         tensors |= {f"random.{process}.{device}": state for device, state in own.random.items()}
+    for name, stream in streams.items():
+        tensors |= {f"stream.{name}.{place}": state for place, state in enumerate(stream.state)}
     state = {"format": FORMAT, **asdict(progress), "losses": [own.loss for own in owns]}
     try:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -89,8 +101,14 @@ def save_checkpoint(
     remove_checkpoints(run, keep=folder)
 
 
-def load_checkpoint(
-    run: Path, model: nn.Module, optimizer: torch.optim.Optimizer, *, process: int = 0, processes: int = 1
+def load_checkpoint(  # noqa: PLR0913 - as it was saved
+    run: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    *,
+    process: int = 0,
+    processes: int = 1,
+    streams: Mapping[str, RandomStream] = MappingProxyType({}),
 ) -> tuple[Progress, Loss] | None:
     """Put the newest checkpoint back into model, optimiser and random generators; None if there is none.
 
@@ -123,6 +141,11 @@ def load_checkpoint(
     for name, value in changing.items():
         value.data.copy_(saved[name])
     _put_moments(learning_parameters(model), optimizer, tensors)
+    for name, value in learning_parameters(model).items():
+        gradient = tensors.get(f"gradient.{name}")
+        value.grad = None if gradient is None else gradient.to(value.device)
+    for name, stream in streams.items():
+        stream.state = [tensors[f"stream.{name}.{place}"] for place in range(len(stream.state))]
     prefix = f"random.{process}."
     _set_random_states({key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)})
     loss = state["losses"][process]

@@ -5,11 +5,12 @@ from typing import final
 from torch import Tensor, nn
 from typing_extensions import override
 
-from bertvision.encoder.batch import TokenBatch, unpack
+from bertvision.encoder.batch import TokenBatch
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.states import HiddenStates
 from bertvision.heads import Head
-from bertvision.objectives import Pool, pool_rows
+from bertvision.objectives import Pool
+from bertvision.training.states import StateBatch
 
 
 @final
@@ -34,17 +35,8 @@ class TunedModel(nn.Module):
     @override
     def forward(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         """Outputs, (windows, tokens, outputs), and their mask; packed windows come out apart from each other."""
-        hidden = self._states(batch)
-        whole_tokens = self.pool is None and self.head.token_wise
-        if batch.packed and whole_tokens:
-            return unpack(self.head(hidden.states, hidden.mask)[0], batch)
-        if batch.packed:
-            hidden = _unpacked(hidden, batch)
-        if self.pool is not None and self.head.token_wise:
-            states = pool_rows(hidden.states, hidden.mask, self.pool).unsqueeze(2)
-            mask = hidden.mask.new_ones(len(states), 1)
-            return self.head(states, mask), mask
-        return self.head(hidden.states, hidden.mask, hidden.context), hidden.mask
+        states = StateBatch(self._states(batch), lowest=self.head.reads[0], packed=batch if batch.packed else None)
+        return states.read(self.head, self.pool)
 
     def _states(self, batch: TokenBatch) -> HiddenStates:
         """The layers that the head reads."""
@@ -53,11 +45,5 @@ class TunedModel(nn.Module):
             return hidden
         # the pooled vector is made from the last layer, so there is nothing to save by reading fewer
         everything = self.encoder(batch, pooled=True).with_pooled()
-        return HiddenStates(everything.states[:, list(self.head.reads)], batch.mask, context=everything.context)
-
-
-def _unpacked(hidden: HiddenStates, batch: TokenBatch) -> HiddenStates:
-    """The states of packed windows, padded."""
-    states, mask = unpack(hidden.states[0].transpose(0, 1), batch)  # (windows, tokens, layers, width)
-    context = None if hidden.context is None else unpack(hidden.context[0], batch)[0]
-    return HiddenStates(states.transpose(1, 2), mask, context=context)
+        states = everything.states[:, self.head.reads[0] : self.head.depth + 1]
+        return HiddenStates(states, batch.mask, context=everything.context)

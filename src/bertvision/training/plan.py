@@ -33,8 +33,8 @@ class Plan:
                 batches = length_batches(self._lengths, self._options.batch, seed=seed)
             yield step, batches[step % self.per_epoch]
 
-    def snapshot_steps(self, fractions: Sequence[float]) -> dict[int, float]:
-        """The step after which each snapshot is taken.
+    def snapshot_steps(self, fractions: Sequence[float], *, option: str = "--snapshots") -> dict[int, float]:
+        """The step after which each snapshot is taken; `option` is what the user calls the fractions.
 
         Raises:
             BertVisionError: a fraction is not within the run, or two of them fall on one step.
@@ -44,12 +44,12 @@ class Plan:
             step = max(1, round(fraction * self.per_epoch)) if math.isfinite(fraction) else 0
             if not fraction > 0 or not 1 <= step <= self.total:
                 raise BertVisionError(
-                    f"--snapshots has {fraction:g}; more than 0 and at most the {self._options.epochs:g} epochs of the "
+                    f"{option} has {fraction:g}; more than 0 and at most the {self._options.epochs:g} epochs of the "
                     "run is expected."
                 )
             if step in stops:
                 raise BertVisionError(
-                    f"--snapshots {stops[step]:g} and {fraction:g} fall on the same step {step} of {self.per_epoch} "
+                    f"{option} {stops[step]:g} and {fraction:g} fall on the same step {step} of {self.per_epoch} "
                     "per epoch. Leave one out, or use a smaller --batch."
                 )
             stops[step] = fraction

@@ -224,13 +224,14 @@ class _Saving:
 
 
 def build_optimizer(model: TunedModel, options: TuneOptions, rate: float) -> torch.optim.Optimizer:
-    """AdamW with an own learning rate for the head, and no decay of biases and LayerNorms."""
+    """AdamW with an own learning rate for the head; biases, norms and a head's mixing weights do not decay."""
     norms = {id(p) for m in model.modules() if isinstance(m, nn.LayerNorm) for p in m.parameters()}
     groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
     for name, value in model.named_parameters():
         if value.requires_grad:
-            decays = not name.endswith("bias") and id(value) not in norms
-            groups.setdefault((name.startswith("head."), decays), []).append(value)
+            of_head = name.startswith("head.")
+            decays = not name.endswith("bias") and id(value) not in norms and not (of_head and value.ndim < 2)
+            groups.setdefault((of_head, decays), []).append(value)
     listed = [
         {
             "params": values,

@@ -1,6 +1,6 @@
 import pytest
 
-from bertvision.cli.task_options import load_with_notes, parse_settings
+from bertvision.cli.task_options import load_with_notes, parse_numbers, parse_settings
 from bertvision.errors import BertVisionError
 from bertvision.tasks.own import OwnColumns
 
@@ -32,3 +32,13 @@ def test_what_a_task_has_to_tell_goes_to_standard_error(capsys: pytest.CaptureFi
     assert output.out == ""
     assert output.err == "".join(f"note: {notice}\n" for notice in loaded.notices)
     assert loaded.notices
+
+
+def test_numbers_stand_between_commas() -> None:
+    assert parse_numbers("--fraction", "0.1, 3e-1,1,") == (0.1, 0.3, 1.0)
+    assert parse_numbers("--fraction", "") == ()
+
+
+def test_a_word_that_is_no_number_is_refused_with_the_option_it_was_given_to() -> None:
+    with pytest.raises(BertVisionError, match=r"--validate is '0.5,half', numbers such as 0.1,0.3,1 are expected"):
+        parse_numbers("--validate", "0.5,half")

@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from bertvision.errors import BertVisionError
+from bertvision.heads.random_stream import RandomStream
 from bertvision.training.checkpoint import (
     OwnState,
     Progress,
@@ -243,3 +244,39 @@ def test_the_count_of_steps_of_a_fused_optimiser_stands_beside_its_parameter(tmp
         states = list(other.state.values())
         assert {state["step"].device.type for state in states} == {device}
         assert {state["exp_avg"].device.type for state in states} == {"meta"}
+
+
+def test_gradients_that_are_being_gathered_are_kept(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, optimizer = make()
+    model(torch.randn(5, 3)).square().sum().backward()
+    save_checkpoint(tmp_path, PROGRESS, model, optimizer, [own()])
+    other, other_optimizer = make()
+    load_checkpoint(tmp_path, other, other_optimizer)
+    for value, expected in zip(other.parameters(), model.parameters(), strict=True):
+        assert (value.grad is None) == (expected.grad is None)
+        assert value.grad is None or (expected.grad is not None and torch.equal(value.grad, expected.grad))
+    assert sum(value.grad is not None for value in other.parameters()) == 2
+    learn(model, optimizer)
+    save_checkpoint(tmp_path, Progress(step=4), model, optimizer, [own()])
+    load_checkpoint(tmp_path, other, other_optimizer)
+    assert all(value.grad is None for value in other.parameters())
+
+
+def test_random_streams_go_on_where_they_were(tmp_path: Path) -> None:
+    model, optimizer = make()
+    streams = {"a": RandomStream(1), "b": RandomStream(2)}
+    for stream in streams.values():
+        with stream:
+            torch.rand(3)
+    save_checkpoint(tmp_path, PROGRESS, model, optimizer, [own()], streams)
+    expected = {name: draw(stream) for name, stream in streams.items()}
+    others = {"b": RandomStream(0), "a": RandomStream(0)}
+    load_checkpoint(tmp_path, model, optimizer, streams=others)
+    assert {name: draw(stream) for name, stream in others.items()} == expected
+    assert expected["a"] != expected["b"]
+
+
+def draw(stream: RandomStream) -> list[float]:
+    with stream:
+        return [float(value) for value in torch.rand(3)]

@@ -67,3 +67,11 @@ def test_two_snapshots_on_one_step_are_refused() -> None:
     expected = r"--snapshots 0\.3 and 0\.31 fall on the same step 3 of 10 per epoch\. Leave one out"
     with pytest.raises(BertVisionError, match=expected):
         plan.snapshot_steps([0.3, 0.31, 1])
+
+
+def test_the_user_is_told_which_option_was_wrong() -> None:
+    plan = Plan(np.full(40, 5), TuneOptions(epochs=1, batch=4))
+    with pytest.raises(BertVisionError, match=r"^--validate has 2; "):
+        plan.snapshot_steps([2], option="--validate")
+    with pytest.raises(BertVisionError, match=r"^--validate 0\.3 and 0\.31 fall on the same step 3 of 10"):
+        plan.snapshot_steps([0.3, 0.31], option="--validate")

@@ -237,7 +237,9 @@ def test_a_batch_that_the_gpu_has_no_room_for_is_told_with_what_to_do(tmp_path: 
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
     model.register_forward_pre_hook(full)
-    expected = r"no room for 4 windows at once\. Snapshots made before are kept; use --accumulate 4 or a smaller --batch"
+    expected = (
+        r"no room for 4 windows at once\. Snapshots made before are kept; use --accumulate 4 or a smaller --batch"
+    )
     with pytest.raises(BertVisionError, match=expected):
         tune(tmp_path, notes, model, options=TuneOptions(batch=8, accumulate=2), fractions=[1 / 3, 1])
     assert notes.kept == [(1 / 3, 1)]

@@ -1,0 +1,174 @@
+"""`bertvision fit`: stage 2, many heads in one pass over a frozen encoder."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from bertvision.cli.options import Given
+from bertvision.cli.output import ProgressBar, print_json, print_note, print_table
+from bertvision.cli.task_options import DataOptions, parse_numbers
+from bertvision.pretrained import BUILTIN_ENCODER
+from bertvision.tasks.own import OwnColumns
+from bertvision.tasks.windows import WindowOptions
+from bertvision.training.schedule import Schedule
+
+if TYPE_CHECKING:
+    from bertvision.runs.fit import FitResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadLearning:
+    """How heads learn, where a TOML file says nothing else."""
+
+    lr: float = 1e-3
+    """Learning rate."""
+
+    schedule: Schedule = "linear"
+    """How the learning rate moves: 'restarts' is a cosine that starts anew."""
+
+    warmup: float = 0.06
+    """Share of the steps over which the learning rate rises."""
+
+    weight_decay: float = 0.01
+    """Of all matrices; biases, norms and mixing weights do not decay."""
+
+    clip: float = 1.0
+    """Longest gradient of a head; 0 does not clip."""
+
+    grid: tuple[str, ...] = ()
+    """Train every head with each of these values, such as lr=3e-4,1e-3 or size=64,128; repeat it for more."""
+
+    seeds: int = 1
+    """Train every head so many times, with other first weights and other dropout."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of `bertvision fit`."""
+
+    task: str
+    """A task's name; 'bertvision ls tasks' lists them."""
+
+    data: DataOptions = field(default_factory=DataOptions)
+    columns: OwnColumns = field(default_factory=OwnColumns)
+    windows: WindowOptions = field(default_factory=WindowOptions)
+    learning: HeadLearning = field(default_factory=HeadLearning)
+
+    encoder: str = BUILTIN_ENCODER
+    """'minilm', a local folder, a name on the hub, or a tuned run: RUN or RUN@0.3."""
+
+    heads: str = "all"
+    """'all' that fit the task, names between commas, or a TOML file with a table [[head]] for each."""
+
+    epochs: float = 1.0
+    """Passes over the data; fractions are fine. Convex heads on labels or scores are solved instead."""
+
+    batch: int = 32
+    """Windows per step."""
+
+    validate: str = ""
+    """Epochs after which to judge heads on held-out training data, such as 0.5,1; the best of each is kept."""
+
+    fraction: str = "1"
+    """Share of the training examples to use; several, such as 0.1,0.3,1, train every head on each, in the same pass."""
+
+    held_out: float = 0.1
+    """Share of the training examples that nobody learns from: they judge heads and fit thresholds."""
+
+    pool: Literal["cls", "mean"] | None = None
+    """Which row stands for a text, for labels and scores (default: what the encoder was trained with)."""
+
+    pairs: Literal["together", "apart"] | None = None
+    """Encode the two texts of a pair together, or apart and then compare them (default: apart for encoders trained on
+    sentences)."""
+
+    train_all: bool = False
+    """Train convex heads like the others instead of solving them."""
+
+    seed: int = 0
+    """Of data order and held-out examples, and the first of the heads' own seeds."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute."""
+
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere; heads' weights stay float32."""
+
+    out: Path | None = None
+    """Folder of the run (default: runs/TASK-heads)."""
+
+    resume: bool = False
+    """Go on with a run that was interrupted."""
+
+    json: bool = False
+    """Print the leaderboard as JSON."""
+
+    given: Given = field(default_factory=Given)
+
+
+def run(options: Options) -> int:
+    """Fit."""
+    from bertvision.runs.fit import fit_heads  # noqa: PLC0415 - imports torch, and help should open at once
+    from bertvision.runs.fit_request import FitRequest  # noqa: PLC0415
+    from bertvision.runs.head_specs import parse_heads, spread  # noqa: PLC0415
+    from bertvision.tasks.load import load_task  # noqa: PLC0415
+    from bertvision.training.trainee import HeadSpec  # noqa: PLC0415
+
+    learning = options.learning
+    base = HeadSpec(
+        head="last_layer",
+        lr=learning.lr,
+        schedule=learning.schedule,
+        warmup=learning.warmup,
+        weight_decay=learning.weight_decay,
+        clip=learning.clip,
+        seed=options.seed,
+    )
+    kind = load_task(options.task, data=options.data.data, columns=options.columns, skip_bad=True).task.kind
+    specs = parse_heads(options.heads, kind, base)
+    request = FitRequest(
+        task=options.task,
+        data=options.data.data,
+        columns=options.columns,
+        skip_bad=options.data.skip_bad,
+        windows=options.windows,
+        encoder=options.encoder,
+        heads=tuple(spread(specs, learning.grid, learning.seeds, parse_numbers("--fraction", options.fraction))),
+        epochs=options.epochs,
+        batch=options.batch,
+        seed=options.seed,
+        validate=parse_numbers("--validate", options.validate),
+        held_out=options.held_out,
+        pool=options.pool,
+        pairs=options.pairs,
+        solve=not options.train_all,
+        device=options.device,
+        dtype=options.dtype,
+    )
+    with ProgressBar(f"fit {options.task}") as bar:
+        result = fit_heads(
+            request, options.out or Path("runs") / f"{options.task}-heads", resume=options.resume, show=bar.show
+        )
+    for notice in result.notices:
+        print_note(notice)
+    _print(result, as_json=options.json)
+    return 0
+
+
+def _print(result: "FitResult", *, as_json: bool) -> None:
+    if as_json:
+        print_json(result.leaderboard)
+        return
+    shown = ["f1", "f1_fitted", "best_f1", "exact", "exact_match", "accuracy", "matthews", "pearson", "spearman"]
+    metrics = [name for name in shown if any(name in row["metrics"] for row in result.leaderboard)]
+    metrics = metrics or sorted({name for row in result.leaderboard for name in row["metrics"]})
+    rows = [
+        [row["head"], row["lr"], row["seed"], row["fraction"], row["parameters"], row["seconds"]]
+        + [row["metrics"].get(name) for name in metrics]
+        for row in result.leaderboard
+    ]
+    print_table(
+        f"{result.run}: {len(rows)} heads, best first",
+        ["head", "lr", "seed", "fraction", "parameters", "seconds", *metrics],
+        rows,
+    )

@@ -1,0 +1,68 @@
+"""`bertvision store info`: what a store holds."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bertvision.cli.output import print_json, print_table
+from bertvision.errors import BertVisionError
+
+if TYPE_CHECKING:
+    from bertvision.store.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of `bertvision store info`."""
+
+    store: Path
+    """Folder of the store, or of one split of it."""
+
+    json: bool = False
+    """Print JSON."""
+
+
+def run(options: Options) -> int:
+    """Tell."""
+    from bertvision.store.manifest import read_manifest  # noqa: PLC0415 - imports torch
+
+    found = {split.name: describe(read_manifest(split)) for split in splits_of(options.store)}
+    if options.json:
+        print_json(found)
+        return 0
+    names = list(next(iter(found.values())))
+    print_table(str(options.store), ["", *found], [[name, *(row[name] for row in found.values())] for name in names])
+    return 0
+
+
+def splits_of(store: Path) -> list[Path]:
+    """The folders of a store's splits; the folder itself if it is one.
+
+    Raises:
+        BertVisionError: there is no store.
+    """
+    from bertvision.store.manifest import CONTENT, MANIFEST  # noqa: PLC0415
+
+    folders = [store, *sorted(store.glob("*/"))]
+    found = [folder for folder in folders if (folder / MANIFEST).is_file() or (folder / CONTENT).is_file()]
+    if not found:
+        raise BertVisionError(f"{store} is no store. Make one with `bertvision extract`.")
+    return found
+
+
+def describe(manifest: "Manifest") -> dict[str, object]:
+    """A manifest as a flat row."""
+    content = manifest.content
+    return {
+        "task": content.task,
+        "encoder": content.encoder,
+        "fingerprint": content.fingerprint,
+        "windows": content.windows,
+        "tokens": content.tokens,
+        "layers": f"{content.first_layer}..{content.first_layer + content.layers - 1}",
+        "width": content.width,
+        "keep": content.keep,
+        "pool": content.pool,
+        "shards": len(manifest.shards),
+        "bytes": manifest.bytes,
+    }

@@ -1,0 +1,122 @@
+"""fit_heads: a task, an encoder and heads → a run with every head's best weights and a leaderboard."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertvision.atomic import write_json
+from bertvision.encoder.load import fingerprint
+from bertvision.errors import BertVisionError
+from bertvision.runs.fit_request import FitRequest
+from bertvision.runs.fit_run import FitRun
+from bertvision.runs.folder import RunFolder
+from bertvision.runs.frozen import FrozenTask, freeze_task
+from bertvision.runs.solve import CONVEX, solve_trainee
+from bertvision.runs.states import RowStates
+from bertvision.runs.watch import Show
+from bertvision.tasks.batches import subset_rows
+from bertvision.tasks.files import read_json
+from bertvision.training.checkpoint import remove_checkpoints
+from bertvision.training.fit import FitData, fit_trainees
+from bertvision.training.plan import Plan
+from bertvision.training.solve import Solution
+from bertvision.training.trainee import HeadSpec, Trainee
+
+LEADERBOARD = "leaderboard.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitResult:
+    """What came out of a fit.
+
+    Attributes:
+        run: its folder.
+        leaderboard: every head with its options, seed, parameters, seconds and metrics, best first.
+        notices: what the user should know.
+    """
+
+    run: Path
+    leaderboard: list[dict[str, Any]]
+    notices: tuple[str, ...]
+
+
+def fit_heads(request: FitRequest, out: str | Path, *, resume: bool = False, show: Show | None = None) -> FitResult:
+    """Train many heads in one pass over a frozen encoder; a killed fit goes on with `resume`.
+
+    Raises:
+        BertVisionError: something in the request does not fit, or something cannot be written; what is there is kept.
+    """
+    request.check()
+    folder = RunFolder(Path(out))
+    folder.check(asdict(request), resume=resume)
+    if folder.result() is not None:
+        return _result(folder, (f"{folder.path} is finished; there was nothing left to do.",))
+    frozen = freeze_task(request)
+    trainees = [_trainee(spec, frozen, request) for spec in request.heads]
+    plan = Plan(frozen.train.windows.lengths, request.plan())
+    fractions = sorted({*request.validate, request.epochs})
+    plan.snapshot_steps(fractions, option="--validate")  # refuses what cannot be, while nothing is written
+    folder.begin(asdict(request), fingerprint(frozen.encoder))
+    layers = range(min(t.head.reads[0] for t in trainees), max(t.head.depth for t in trainees) + 1)
+    run = FitRun(folder, frozen, trainees, layers, show)
+    states = frozen.states(frozen.train, layers)
+    for number, trainee in enumerate(trainees):
+        if request.solve and isinstance(trainee.head, CONVEX) and isinstance(states, RowStates):
+            run.on_solved(number, _solve(trainee, frozen, states, run))
+        else:
+            run.following.append(number)
+    if run.following:
+        data = FitData(
+            task=frozen.task,
+            targets=frozen.train.windows.targets,
+            states=states,
+            pool=frozen.pool,
+            device=frozen.encoder.device,
+            batch=request.batch,
+            bf16=frozen.passes.bf16,
+        )
+        fit_trainees(
+            [trainees[number] for number in run.following],
+            data,
+            plan,
+            run=folder.path,
+            fractions=fractions,
+            watcher=run,
+        )
+    leaderboard = run.leaderboard()
+    write_json(folder.path / LEADERBOARD, leaderboard)
+    folder.finish({"heads": len(leaderboard)})
+    remove_checkpoints(folder.path)
+    return _result(folder, (*frozen.notices, *run.notices))
+
+
+def _trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Trainee:
+    """A head and the windows it learns from: those of a share of the examples, which lies within larger shares.
+
+    The largest share of all heads is what the run is about; smaller ones are shares of that.
+    """
+    rows = None
+    if spec.fraction < request.largest:
+        examples = frozen.train.examples
+        chosen = np.zeros(len(examples), dtype=np.bool_)
+        chosen[subset_rows(len(examples), spec.fraction / request.largest, request.seed)] = True
+        rows = chosen[frozen.train.windows.example]
+    return Trainee(spec, frozen.shape, device=frozen.encoder.device, rows=rows)
+
+
+def _solve(trainee: Trainee, frozen: FrozenTask, states: RowStates, run: FitRun) -> Solution:
+    held_out = run.held_out
+    if not isinstance(held_out, RowStates):
+        raise TypeError("rows are held out as rows")
+    train = states, frozen.train.windows.targets
+    return solve_trainee(trainee, frozen.task, train=train, held_out=(held_out, frozen.held_out.windows.targets))
+
+
+def _result(folder: RunFolder, notices: Sequence[str]) -> FitResult:
+    leaderboard = read_json(folder.path / LEADERBOARD)
+    if not isinstance(leaderboard, list):
+        raise BertVisionError(f"{folder.path / LEADERBOARD} holds no list. Start anew with another --out.")
+    return FitResult(run=folder.path, leaderboard=leaderboard, notices=tuple(notices))

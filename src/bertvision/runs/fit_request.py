@@ -1,0 +1,88 @@
+"""FitRequest: all that a fit of heads depends on, as a value."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bertvision.errors import BertVisionError
+from bertvision.objectives import Pool
+from bertvision.pretrained import BUILTIN_ENCODER
+from bertvision.tasks.own import OwnColumns
+from bertvision.tasks.windows import WindowOptions
+from bertvision.training.options import TuneOptions
+from bertvision.training.trainee import HeadSpec
+
+Pairs = Literal["together", "apart"]
+"""Two texts as one window, or each by itself and then compared number by number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRequest:
+    """All that a fit depends on.
+
+    Attributes:
+        task: a task's name.
+        data: where its data are; see `load_task`.
+        columns: for the task `own`.
+        skip_bad: leave out rows that cannot be read.
+        windows: length and stride of token windows.
+        encoder: see `load_encoder`.
+        heads: what learns, and how.
+        epochs: passes over the data.
+        batch: windows per step.
+        seed: of data order, of the choice of held-out examples and of subsets.
+        validate: epochs after which heads are judged on held-out examples; the end always counts.
+        held_out: share of the training examples that nobody learns from.
+        pool: which row counts for labels and scores; None takes what the encoder was trained with.
+        pairs: how pairs of texts are encoded; None takes `apart` for encoders trained on sentences.
+        solve: solve convex heads instead of training them, for labels and scores.
+        device: `auto`, `cpu` or `cuda`.
+        dtype: `auto` computes in bfloat16 on a GPU.
+    """
+
+    task: str
+    data: str | None = None
+    columns: OwnColumns = field(default_factory=OwnColumns)
+    skip_bad: bool = False
+    windows: WindowOptions = field(default_factory=WindowOptions)
+    encoder: str = BUILTIN_ENCODER
+    heads: tuple[HeadSpec, ...] = ()
+    epochs: float = 1.0
+    batch: int = 32
+    seed: int = 0
+    validate: tuple[float, ...] = ()
+    held_out: float = 0.1
+    pool: Pool | None = None
+    pairs: Pairs | None = None
+    solve: bool = True
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+
+    @property
+    def largest(self) -> float:
+        """The largest share of the training examples that some head sees: what the run passes over."""
+        return max(spec.fraction for spec in self.heads)
+
+    def plan(self) -> TuneOptions:
+        """What the order of the steps depends on."""
+        return TuneOptions(epochs=self.epochs, batch=self.batch, seed=self.seed)
+
+    def check(self) -> None:
+        """Refuse values that cannot work, all at once.
+
+        Raises:
+            BertVisionError: naming every option with its value.
+        """
+        problems = []
+        if not self.heads:
+            problems.append("no head was asked for")
+        if not 0.0 < self.epochs < float("inf"):
+            problems.append(f"--epochs is {self.epochs:g}, more than 0 is expected")
+        if self.batch < 1:
+            problems.append(f"--batch is {self.batch}, at least 1 is expected")
+        if self.seed < 0:
+            problems.append(f"--seed is {self.seed}, at least 0 is expected")
+        if not 0.0 < self.held_out < 1.0:
+            problems.append(f"--held-out is {self.held_out:g}, more than 0 and less than 1 is expected")
+        problems += [problem for spec in self.heads for problem in spec.problems()]
+        if problems:
+            raise BertVisionError("; ".join(dict.fromkeys(problems)) + ".")

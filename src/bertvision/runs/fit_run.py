@@ -1,0 +1,165 @@
+"""FitRun: judges the heads of a fit on held-out examples, keeps the best of each, and makes the leaderboard."""
+
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+from bertvision.heads import Head, count_parameters, load_head, save_head
+from bertvision.runs.folder import RunFolder
+from bertvision.runs.frozen import FrozenTask
+from bertvision.runs.outputs import Outputs
+from bertvision.runs.read import read_heads
+from bertvision.runs.validate import Part, Validation
+from bertvision.runs.watch import Show
+from bertvision.training.fit import States
+from bertvision.training.solve import Solution
+from bertvision.training.trainee import Trainee
+
+HEADS_FOLDER = "heads"
+
+
+@final
+class FitRun:
+    """What a fit keeps beside its weights; follows those that are trained.
+
+    Attributes:
+        held_out: the states of the examples that judge.
+        notices: what the user should know.
+        following: numbers of the trainees that are trained, in the order of the training.
+    """
+
+    def __init__(
+        self, folder: RunFolder, frozen: FrozenTask, trainees: Sequence[Trainee], layers: range, show: Show | None
+    ) -> None:
+        self._folder = folder
+        self._frozen = frozen
+        self._trainees = list(trainees)
+        self._layers = layers
+        self._show = show
+        self._total = 0
+        self._losses: Mapping[int, float] = {}
+        self.held_out: States = frozen.states(frozen.held_out, layers)
+        self.notices: list[str] = []
+        self.following: list[int] = []
+        self._validation = Validation(
+            task=frozen.task, held_out=frozen.held_out, dev=frozen.dev, pool=frozen.pool, passes=frozen.passes
+        )
+
+    def on_solved(self, number: int, solution: Solution) -> None:
+        """Keep a head that was solved."""
+        self._keep(number)
+        self._folder.log({"step": 0, "head": number, "strength": solution.strength, "loss": solution.loss})
+
+    def on_begin(self, step: int, total: int) -> None:
+        """Forget what will be done again, and drop whoever was dropped before."""
+        self._folder.forget_after(step)
+        for line in self._folder.lines():
+            if "dropped" in line:
+                self._drop(int(str(line["dropped"])), str(line["reason"]))
+        self._total = total
+        self._tell(step, {})
+
+    def on_log(self, step: int, losses: Mapping[int, float]) -> None:
+        """Write a line of the log with everybody's loss."""
+        by_head = {str(self.following[number]): loss for number, loss in losses.items()}
+        self._folder.log({"step": step, "losses": by_head})
+        least = min(losses.values(), default=math.nan)
+        self._tell(step, {"heads": float(len(losses)), "least loss": least})
+
+    def on_drop(self, number: int, step: int) -> None:
+        """Tell that a head learns no more."""
+        dropped = self.following[number]
+        reason = str(self._trainees[dropped].failure)
+        self._folder.log({"step": step, "dropped": dropped, "reason": reason})
+        self._drop(dropped, reason)
+
+    def on_validate(self, fraction: float, step: int) -> None:
+        """Judge those that still learn on the held-out examples, and keep each that is better than before."""
+        self._tell(step, {}, doing=f"judging heads at {fraction:g} epochs …")
+        alive = [number for number in self.following if self._trainees[number].failure is None]
+        heads = [self._trainees[number].head for number in alive]
+        for number, outputs in zip(alive, self._read(heads, self._frozen.held_out, self.held_out), strict=True):
+            _, score = self._validation.score_outputs(outputs, None)
+            best = self._best(number)
+            better = score is not None and (best is None or score > best)
+            if better:
+                self._keep(number)
+            shown = score if score is not None and math.isfinite(score) else None
+            self._folder.log({"step": step, "validated": fraction, "head": number, "score": shown, "kept": better})
+
+    def leaderboard(self) -> list[dict[str, Any]]:
+        """Every head that was kept, with its metrics, best first."""
+        frozen = self._frozen
+        kept = [number for number in range(len(self._trainees)) if self._place(number).is_dir()]
+        heads = [load_head(self._place(number)).to(frozen.encoder.device) for number in kept]
+        self._tell(self._total, {}, doing=f"scoring {len(heads)} heads …")
+        held_out = self._read(heads, frozen.held_out, self.held_out)
+        dev: Sequence[Outputs | None] = [None] * len(heads)
+        if frozen.dev is not None:
+            dev = self._read(heads, frozen.dev, frozen.states(frozen.dev, self._layers))
+        rows = [
+            self._row(number, self._validation.score_outputs(mine, reported)[0])
+            for number, mine, reported in zip(kept, held_out, dev, strict=True)
+        ]
+        main = "f1" if frozen.task.kind == "spans" else frozen.task.metrics[0]
+        name = main if frozen.dev is not None else f"held_out_{main}"
+        rows.sort(key=lambda row: -row["metrics"][name] if math.isfinite(row["metrics"][name]) else math.inf)
+        for row in rows:
+            row["metrics"] = {k: v if math.isfinite(v) else None for k, v in row["metrics"].items()}
+        return rows
+
+    def _row(self, number: int, metrics: Mapping[str, float]) -> dict[str, Any]:
+        trainee = self._trainees[number]
+        spec = trainee.spec
+        return {
+            "head": spec.head,
+            "options": trainee.head.options,
+            "lr": spec.lr,
+            "seed": spec.seed,
+            "fraction": spec.fraction,
+            "parameters": count_parameters(trainee.head),
+            "depth": trainee.head.depth,
+            "seconds": round(trainee.watch.seconds, 3),
+            "folder": str(self._place(number).relative_to(self._folder.path)),
+            "metrics": dict(metrics),
+        }
+
+    def _read(self, heads: Sequence[Head], part: Part, states: States) -> list[Outputs]:
+        frozen = self._frozen
+        return read_heads(
+            heads,
+            states,
+            part.windows,
+            task=frozen.task,
+            pool=frozen.pool,
+            device=frozen.encoder.device,
+            bf16=frozen.passes.bf16,
+        )
+
+    def _drop(self, number: int, reason: str) -> None:
+        self._trainees[number].drop(reason)
+        self.notices.append(f"head {number} ({self._trainees[number].spec.head}) was dropped: {reason}.")
+
+    def _best(self, number: int) -> float | None:
+        """The score of the head that is kept; None if none is, and less than any where it is not defined."""
+        kept = [line["score"] for line in self._folder.lines() if line.get("kept") and line["head"] == number]
+        return None if not kept else -math.inf if kept[-1] is None else float(str(kept[-1]))
+
+    def _keep(self, number: int) -> None:
+        """Write a head; the one before stays until the new one is whole."""
+        place = self._place(number)
+        temporary = place.with_name(f".{place.name}.part")
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        save_head(self._trainees[number].head, temporary)
+        shutil.rmtree(place, ignore_errors=True)
+        temporary.rename(place)
+
+    def _place(self, number: int) -> Path:
+        return self._folder.path / HEADS_FOLDER / f"{number:03}-{self._trainees[number].spec.head}"
+
+    def _tell(self, step: int, values: Mapping[str, float], *, doing: str = "") -> None:
+        if self._show is not None:
+            self._show(step, max(self._total, 1), values, doing=doing)

@@ -1,0 +1,117 @@
+"""Which heads a fit trains: words of the command line or a TOML file → specs."""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import asdict, fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from bertvision.errors import BertVisionError, UnknownNameError
+from bertvision.heads import HEADS
+from bertvision.heads.options import LAYERS, head_options
+from bertvision.tasks.task import TaskKind
+from bertvision.training.trainee import HeadSpec
+
+ALL = "all"
+_FIELDS = {field.name for field in fields(HeadSpec)} - {"head", "options"}
+
+
+def parse_heads(words: str, kind: TaskKind, base: HeadSpec) -> list[HeadSpec]:
+    """`all` that fit the task, names between commas, or a TOML file with a table `[[head]]` for each.
+
+    Args:
+        words: as the user wrote them.
+        kind: of the task.
+        base: how heads learn where nothing else is said.
+
+    Raises:
+        BertVisionError: there is no such head, file or key.
+    """
+    if words == ALL:
+        return [replace(base, head=name) for name, entry in HEADS.items() if kind in entry.kinds]
+    if words.endswith(".toml"):
+        return [_from_table(table, base, Path(words)) for table in _tables(Path(words))]
+    names = [name.strip() for name in words.split(",") if name.strip()]
+    for name in names:
+        if name not in HEADS:
+            raise UnknownNameError("head", name, [*HEADS, ALL])
+    if not names:
+        raise BertVisionError("--heads names no head; 'all', names between commas, or a TOML file are expected.")
+    return [replace(base, head=name) for name in names]
+
+
+def spread(specs: Sequence[HeadSpec], grid: Sequence[str], seeds: int, fractions: Sequence[float]) -> list[HeadSpec]:
+    """Every spec for every value of a grid, every seed and every share of the data.
+
+    Args:
+        specs: what to begin with.
+        grid: words such as `lr=3e-4,1e-3` or `size=64,128`; an option that a head does not have leaves it as it is.
+        seeds: how many, from each spec's own seed on.
+        fractions: shares of the training examples, of each spec's own share.
+
+    Raises:
+        BertVisionError: a word of the grid is none.
+    """
+    for word in grid:
+        key, sign, values = word.partition("=")
+        if not sign or not values:
+            raise BertVisionError(f"--grid is '{word}', a name and values such as lr=3e-4,1e-3 are expected.")
+        known = _FIELDS | {LAYERS} | {name for entry in HEADS.values() for name in head_options(entry.head)}
+        if key not in known:
+            raise UnknownNameError("key of --grid", key, known)
+        specs = [changed for spec in specs for changed in _varied(spec, key, values.split(","))]
+    return [
+        replace(spec, seed=spec.seed + more, fraction=spec.fraction * fraction)
+        for spec, more, fraction in product(specs, range(seeds), fractions)
+    ]
+
+
+def _varied(spec: HeadSpec, key: str, values: Sequence[str]) -> list[HeadSpec]:
+    if key in _FIELDS:
+        return [replace(spec, **{key: _typed(spec, key, value)}) for value in values]
+    if key != LAYERS and key not in head_options(HEADS[spec.head].head):
+        return [spec]
+    return [replace(spec, options={**spec.options, key: value}) for value in values]
+
+
+def _typed(spec: HeadSpec, key: str, value: str) -> Any:  # noqa: ANN401 - a spec's fields have several types
+    kind = type(getattr(spec, key))
+    try:
+        return kind(value)
+    except ValueError:
+        raise BertVisionError(f"{key} is '{value}', a {kind.__name__} is expected.") from None
+
+
+def _tables(path: Path) -> list[dict[str, Any]]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise BertVisionError(f"{path} cannot be read as TOML ({error}).") from None
+    tables = content.get("head")
+    plain = isinstance(tables, list) and all(isinstance(table, dict) for table in tables)
+    if set(content) != {"head"} or not plain or not tables:
+        raise BertVisionError(f"{path} holds {sorted(content)}, tables [[head]] alone are expected.")
+    return list(tables)
+
+
+def _from_table(table: dict[str, Any], base: HeadSpec, path: Path) -> HeadSpec:
+    """A spec from a table: `head` is its name, keys of learning are keys, `options` is a table of its own."""
+    if str(table.get("head")) not in HEADS:
+        raise UnknownNameError(f"head in {path}", str(table.get("head")), HEADS)
+    known = {"head", "options", *_FIELDS}
+    for key in table:
+        if key not in known:
+            raise UnknownNameError(f"key in {path}", key, known)
+    return HeadSpec(**{**asdict(base), **{key: _checked(key, value, base, path) for key, value in table.items()}})
+
+
+def _checked(key: str, value: object, base: HeadSpec, path: Path) -> object:
+    """A value of a table; whole numbers are taken for numbers."""
+    kind = type(getattr(base, key))
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        kinds = {float: "a number", int: "a whole number", str: "a word", dict: "a table"}
+        raise BertVisionError(f"{key} in {path} is {value!r}, {kinds[kind]} is expected.")
+    return value

@@ -1,0 +1,47 @@
+"""What every run does first: choose a device, and hold some training examples out."""
+
+from typing import Literal
+
+import numpy as np
+import torch
+
+from bertvision.errors import BertVisionError
+from bertvision.tasks.batches import held_out_rows, subset_rows
+from bertvision.tasks.examples import Examples
+
+Device = Literal["auto", "cpu", "cuda"]
+
+
+def choose_device(device: Device) -> torch.device:
+    """Where to compute.
+
+    Raises:
+        BertVisionError: a GPU was asked for, and there is none.
+    """
+    has_gpu = torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
+        raise BertVisionError("--device cuda was asked for, but there is no GPU here. Use --device cpu.")
+    return torch.device("cpu" if device == "cpu" or not has_gpu else "cuda")
+
+
+def split_train(train: Examples, *, fraction: float, held_out: float, seed: int) -> tuple[Examples, Examples | None]:
+    """What is learnt from, and what is held out: by article or context for questions, so that none is in both.
+
+    Args:
+        train: a training split.
+        fraction: share of it to use.
+        held_out: share of that to hold out; 0 holds nothing out.
+        seed: of both choices.
+
+    Raises:
+        BertVisionError: there are too few examples.
+    """
+    if fraction < 1.0:
+        train = train.select(subset_rows(len(train), fraction, seed))
+    if held_out == 0.0:
+        return train, None
+    kept = held_out_rows(train, held_out, seed)
+    rest = np.setdiff1d(np.arange(len(train)), kept)
+    if not len(rest) or not len(kept):
+        raise BertVisionError(f"{len(train)} training examples are too few to hold some out. Use --held-out 0.")
+    return train.select(rest), train.select(kept)

@@ -1,0 +1,37 @@
+"""One pass over the states of a split for many heads at once."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from bertvision.heads import Head
+from bertvision.objectives import Pool, pool_rows
+from bertvision.runs.outputs import Outputs, frozen_batches, split_scores, token_places
+from bertvision.tasks.task import Task
+from bertvision.tasks.windows import Windows
+from bertvision.training.fit import States
+
+
+@torch.inference_mode()
+def read_heads(  # noqa: PLR0913 - what outputs depend on, by keyword
+    heads: Sequence[Head], states: States, windows: Windows, *, task: Task, pool: Pool, device: torch.device, bf16: bool
+) -> list[Outputs]:
+    """The outputs of every head on every window of a split."""
+    spans = task.kind == "spans"
+    count = len(windows.ids) if spans else len(windows)
+    arrays = [np.empty((count, task.outputs), dtype=np.float32) for _ in heads]
+    modes = [head.training for head in heads]
+    for head in heads:
+        head.eval()
+    for rows in frozen_batches(windows, device):
+        batch = states.batch(rows)
+        places = token_places(windows, rows) if spans else rows
+        for head, array in zip(heads, arrays, strict=True):
+            with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+                outputs, mask = batch.read(head, None if spans else pool)
+            values = outputs.float()[mask] if spans else pool_rows(outputs.float(), mask, pool)
+            array[places] = values.cpu().numpy()
+    for head, mode in zip(heads, modes, strict=True):
+        head.train(mode)
+    return [split_scores(array) for array in arrays] if spans else list(arrays)

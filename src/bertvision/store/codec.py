@@ -1,0 +1,74 @@
+"""States in fewer bits, and back: float16, bfloat16, or 8 bits of what is left when each channel is standardised."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from bertvision.errors import BertVisionError
+
+Keep = Literal["fp16", "bf16", "int8"]
+"""How states are kept."""
+
+LARGEST_HALF = float(torch.finfo(torch.float16).max)
+_STEPS = 127
+_BYTES = {"fp16": 2, "bf16": 2, "int8": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Of every channel of every layer, over a sample of tokens; each (layers, width)."""
+
+    mean: Tensor
+    deviation: Tensor
+
+
+def bytes_per_token(keep: Keep, layers: int, width: int) -> int:
+    """Bytes that one token takes in a store."""
+    return layers * (width * _BYTES[keep] + (2 if keep == "int8" else 0))
+
+
+def measure(states: Tensor) -> Statistics:
+    """The statistics of some tokens, (tokens, layers, width)."""
+    return Statistics(states.mean(dim=0), states.std(dim=0, correction=0).clamp(min=1e-6))
+
+
+def encode(states: Tensor, keep: Keep, statistics: Statistics | None = None) -> dict[str, Tensor]:
+    """States as they are kept, by name.
+
+    Args:
+        states: (tokens, layers, width), float32.
+        keep: how.
+        statistics: for int8.
+
+    Raises:
+        BertVisionError: a value is not finite, or too large for float16.
+    """
+    if not bool(states.isfinite().all()):
+        raise BertVisionError("a state is not finite. Is the encoder whole?")
+    if keep == "bf16":
+        return {"states": states.to(torch.bfloat16)}
+    if keep == "fp16":
+        largest = float(states.abs().max()) if states.numel() else 0.0
+        if largest > LARGEST_HALF:
+            raise BertVisionError(
+                f"a state is {largest:g}, too large for float16. Use --keep bf16, and another --store."
+            )
+        return {"states": states.to(torch.float16)}
+    if statistics is None:
+        raise ValueError("int8 needs statistics")
+    scaled = (states - statistics.mean) / statistics.deviation
+    scales = (scaled.abs().amax(dim=-1, keepdim=True) / _STEPS).clamp(min=1e-6).to(torch.float16)
+    steps = (scaled / scales.float()).round().clamp(-_STEPS, _STEPS)
+    return {"states": steps.to(torch.int8), "scales": scales[..., 0]}
+
+
+def decode(kept: dict[str, Tensor], statistics: Statistics | None = None) -> Tensor:
+    """Kept states as float32, (tokens, layers, width)."""
+    states = kept["states"].float()
+    if "scales" not in kept:
+        return states
+    if statistics is None:
+        raise ValueError("int8 needs statistics")
+    return states * kept["scales"].float()[..., None] * statistics.deviation + statistics.mean

@@ -1,0 +1,169 @@
+"""Manifest: what a store holds, of which encoder and windows; written last, so a store without one is not finished."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertvision.atomic import write_json
+from bertvision.errors import BertVisionError
+from bertvision.store.codec import Keep, bytes_per_token
+from bertvision.tasks.examples import IntArray
+
+FORMAT = 1
+MANIFEST, CONTENT = "manifest.json", "content.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What is in a store, or is to be.
+
+    Attributes:
+        encoder: its name.
+        fingerprint: of its weights.
+        task: the task's name.
+        split: train, dev, or another.
+        windows: how many token windows.
+        tokens: in all of them.
+        digest: of the windows' token numbers and bounds: tokenizer, data and window settings all at once.
+        settings: length, stride and question of the windows, for people.
+        pool: whether each window has one row, and which; None keeps every token.
+        keep: how states are kept.
+        first_layer: the lowest layer.
+        layers: how many.
+        width: numbers per token and layer.
+    """
+
+    encoder: str
+    fingerprint: str
+    task: str
+    split: str
+    windows: int
+    tokens: int
+    digest: str
+    settings: dict[str, int]
+    pool: str | None
+    keep: Keep
+    first_layer: int
+    layers: int
+    width: int
+
+    @property
+    def bytes(self) -> int:
+        """About what it takes on disk."""
+        return self.tokens * bytes_per_token(self.keep, self.layers, self.width)
+
+    def differences(self, other: "Content") -> list[str]:
+        """In what another content differs, in words."""
+        mine, theirs = asdict(self), asdict(other)
+        return [f"{name} is {mine[name]}, {theirs[name]} is asked for" for name in mine if mine[name] != theirs[name]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """A file of a store.
+
+    Attributes:
+        file: its name.
+        windows: how many it holds.
+        tokens: in all of them.
+        bytes: its size.
+        sha256: of the whole file.
+    """
+
+    file: str
+    windows: int
+    tokens: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """A finished store.
+
+    Attributes:
+        content: what it holds.
+        shards: its states, in order.
+        statistics: the file that says how to read int8.
+    """
+
+    content: Content
+    shards: tuple[Shard, ...]
+    statistics: Shard | None = None
+
+    @property
+    def files(self) -> tuple[Shard, ...]:
+        """All that have a checksum."""
+        return self.shards if self.statistics is None else (*self.shards, self.statistics)
+
+    @property
+    def bytes(self) -> int:
+        """Of all files."""
+        return sum(file.bytes for file in self.files)
+
+
+def write_content(folder: Path, content: Content) -> None:
+    """Say at the beginning what a store will hold, so that a later run can tell whether it may go on."""
+    write_json(folder / CONTENT, {"format": FORMAT, **asdict(content)})
+
+
+def read_content(folder: Path) -> Content | None:
+    """What a store that is being made will hold; None if there is none."""
+    path = folder / CONTENT
+    return Content(**_checked(path)) if path.is_file() else None
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Finish a store."""
+    write_json(folder / MANIFEST, {"format": FORMAT, **asdict(manifest)})
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """What a store holds.
+
+    Raises:
+        BertVisionError: there is no store, it is not finished, or of another format.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        unfinished = (folder / CONTENT).is_file()
+        raise BertVisionError(
+            f"{folder} has no manifest: it is not finished. Go on with the same `bertvision extract`."
+            if unfinished
+            else f"{folder} is no store: it has no {MANIFEST}. Make one with `bertvision extract`."
+        )
+    found = _checked(path)
+    statistics = found["statistics"]
+    return Manifest(
+        content=Content(**found["content"]),
+        shards=tuple(Shard(**shard) for shard in found["shards"]),
+        statistics=None if statistics is None else Shard(**statistics),
+    )
+
+
+def _checked(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BertVisionError(f"{path} cannot be read ({error}).") from None
+    if found.pop("format", None) != FORMAT:
+        raise BertVisionError(f"{path} has another format than {FORMAT}; it was made by another version.")
+    return found
+
+
+def file_digest(path: Path) -> str:
+    """The sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def windows_digest(ids: NDArray[np.int32], bounds: IntArray) -> str:
+    """A hash of token windows: what they are made of, and where each begins."""
+    digest = hashlib.sha256(np.ascontiguousarray(ids).tobytes())
+    digest.update(np.ascontiguousarray(bounds).tobytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,197 @@
+"""Stage 2: many heads learn from one pass over the states, each as if it were alone."""
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bertvision.heads.random_stream import RandomStream
+from bertvision.objectives import Pool, example_losses
+from bertvision.tasks.examples import FloatArray, IntArray
+from bertvision.tasks.task import Task
+from bertvision.training.checkpoint import OwnState, Progress, load_checkpoint, random_states, save_checkpoint
+from bertvision.training.plan import Plan
+from bertvision.training.schedule import rate_factor
+from bertvision.training.states import StateBatch
+from bertvision.training.trainee import Trainee, trainees_as_module
+from bertvision.training.tune import CYCLES, LOG_STEPS, SAVE_SECONDS
+
+
+class States(Protocol):
+    """Where states come from: an encoder that runs again, a store, or memory."""
+
+    def batch(self, rows: IntArray) -> StateBatch:
+        """The states of the windows at `rows`, in that order."""
+
+
+class FitWatcher(Protocol):
+    """Who follows a fit."""
+
+    def on_begin(self, step: int, total: int) -> None:
+        """Called once, with the steps that were made before, and those of the whole fit; drops whoever was dropped."""
+
+    def on_log(self, step: int, losses: Mapping[int, float]) -> None:
+        """Called every `LOG_STEPS` steps with the mean loss of each that learns, by number, since the last time."""
+
+    def on_drop(self, number: int, step: int) -> None:
+        """Called when one was dropped."""
+
+    def on_validate(self, fraction: float, step: int) -> None:
+        """Called at every fraction of an epoch that was asked for; judges the heads, and keeps the best."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitData:
+    """What heads learn from.
+
+    Attributes:
+        task: what is asked.
+        targets: of every window.
+        states: of every window.
+        pool: which row counts for labels and scores.
+        device: where heads are.
+        batch: windows per step of a head.
+        bf16: whether heads compute in bfloat16; weights stay float32.
+        class_weights: (classes,) how much an example of each class counts.
+    """
+
+    task: Task
+    targets: IntArray | FloatArray
+    states: States
+    pool: Pool
+    device: torch.device
+    batch: int
+    bf16: bool = False
+    class_weights: Tensor | None = None
+
+
+def fit_trainees(  # noqa: PLR0913 - what a fit depends on, by keyword
+    trainees: Sequence[Trainee],
+    data: FitData,
+    plan: Plan,
+    *,
+    run: Path,
+    fractions: Sequence[float],
+    watcher: FitWatcher,
+) -> None:
+    """Let all of them learn until the last step; goes on from a checkpoint if the run has one.
+
+    The last checkpoint is left to the caller, who removes it when the results are safe.
+
+    Raises:
+        BertVisionError: something cannot be written.
+    """
+    stops = plan.snapshot_steps(fractions)
+    fitting = _Fitting(list(trainees), data, plan)
+    begin = fitting.load(run)
+    watcher.on_begin(begin, plan.total)
+    saved = time.monotonic()
+    for step, batch, rows in fitting.batches(begin):
+        fitting.learn(batch, rows, step)
+        done = step + 1
+        if done % LOG_STEPS == 0 or done in stops:
+            fitting.log(done, watcher)
+        if done in stops:
+            watcher.on_validate(stops[done], done)
+        if done in stops or (done % LOG_STEPS == 0 and time.monotonic() - saved > SAVE_SECONDS):
+            fitting.save(run, done)
+            saved = time.monotonic()
+        if all(trainee.failure is not None for trainee in trainees):
+            return
+
+
+@final
+class _Fitting:
+    """All that a step needs and changes."""
+
+    def __init__(self, trainees: list[Trainee], data: FitData, plan: Plan) -> None:
+        self.trainees = trainees
+        self.data = data
+        self.plan = plan
+        groups = [(trainee, group) for trainee in trainees for group in trainee.groups()]
+        self.owners = [trainee for trainee, _ in groups]
+        # one optimiser for all: it treats every tensor by itself, and a GPU has fewer kernels to start
+        self.optimizer = torch.optim.AdamW([group for _, group in groups], fused=True)
+        self.waiting: dict[nn.Parameter, Tensor] = {}
+
+    def batches(self, begin: int) -> Iterator[tuple[int, StateBatch, IntArray]]:
+        """Every step from `begin` on with its states."""
+        for step, rows in self.plan.steps_from(begin):
+            with torch.no_grad():
+                batch = self.data.states.batch(rows)
+            yield step, batch, rows
+
+    def learn(self, batch: StateBatch, rows: IntArray, step: int) -> None:
+        """One batch for everybody."""
+        targets = torch.from_numpy(self.data.targets[rows]).to(self.data.device, non_blocking=True)
+        for trainee in self.trainees:
+            if trainee.failure is None:
+                with trainee.watch:
+                    self._backward(trainee, batch, rows, targets)
+                    self._prepare(trainee, step)
+        for owner, group in zip(self.owners, self.optimizer.param_groups, strict=True):
+            group["lr"] = owner.spec.lr * self._factor(owner, step)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        for value, gradient in self.waiting.items():
+            value.grad = gradient
+        self.waiting.clear()
+
+    def _backward(self, trainee: Trainee, batch: StateBatch, rows: IntArray, targets: Tensor) -> None:
+        data = self.data
+        if trainee.rows is not None:
+            mine = torch.from_numpy(np.flatnonzero(trainee.rows[rows])).to(data.device)
+            if not len(mine):
+                return
+            batch, targets = batch.only(mine), targets[mine]
+        with trainee.stream, torch.autocast(data.device.type, torch.bfloat16, enabled=data.bf16):
+            outputs, mask = batch.read(trainee.head, None if data.task.kind == "spans" else data.pool)
+        losses = example_losses(data.task, outputs, mask, targets, pool=data.pool, class_weights=data.class_weights)
+        trainee.add(losses)
+        torch.autograd.backward(losses.sum() / data.batch)
+
+    def _prepare(self, trainee: Trainee, step: int) -> None:
+        """Clip the gradient of one that steps now; put aside that of one that still gathers examples."""
+        values = [value for value in trainee.head.parameters() if value.grad is not None]
+        if (step + 1) % trainee.every and step + 1 < self.plan.total:
+            for value in values:
+                if value.grad is not None:
+                    self.waiting[value] = value.grad
+                    value.grad = None
+        elif trainee.spec.clip and values:
+            nn.utils.clip_grad_norm_(values, trainee.spec.clip)
+
+    def _factor(self, trainee: Trainee, step: int) -> float:
+        spec = trainee.spec
+        return rate_factor(step, self.plan.total, schedule=spec.schedule, warmup=spec.warmup, cycles=CYCLES)
+
+    def log(self, step: int, watcher: FitWatcher) -> None:
+        """Look at the losses; drop whose is not finite."""
+        losses: dict[int, float] = {}
+        for number, trainee in enumerate(self.trainees):
+            loss = trainee.mean_loss() if trainee.failure is None else None
+            if loss is not None and not math.isfinite(loss):
+                trainee.drop(f"its loss was {loss} at step {step}")
+                watcher.on_drop(number, step)
+            elif loss is not None:
+                losses[number] = loss
+        watcher.on_log(step, losses)
+
+    def _streams(self) -> dict[str, RandomStream]:
+        return {str(number): trainee.stream for number, trainee in enumerate(self.trainees)}
+
+    def save(self, run: Path, step: int) -> None:
+        """Write down all that a killed fit needs."""
+        owns = [OwnState((0.0, 0), random_states())]
+        save_checkpoint(run, Progress(step), trainees_as_module(self.trainees), self.optimizer, owns, self._streams())
+
+    def load(self, run: Path) -> int:
+        """Put a checkpoint back; the steps that were made before."""
+        found = load_checkpoint(run, trainees_as_module(self.trainees), self.optimizer, streams=self._streams())
+        return found[0].step if found is not None else 0

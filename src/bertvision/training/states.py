@@ -1,0 +1,66 @@
+"""StateBatch: states of some windows, from an encoder or from a store, and how a head reads them."""
+
+from functools import cached_property
+from typing import final
+
+from torch import Tensor
+
+from bertvision.encoder.batch import TokenBatch, unpack
+from bertvision.encoder.states import HiddenStates
+from bertvision.heads import Head
+from bertvision.objectives import Pool, pool_rows
+
+
+@final
+class StateBatch:
+    """States of some windows at neighbouring layers; many heads may read one.
+
+    Attributes:
+        hidden: padded, (windows, layers, tokens, width), or packed, (1, layers, all tokens, width).
+        lowest: number of its first layer.
+        packed: where packed windows begin; None for padded ones.
+    """
+
+    def __init__(self, hidden: HiddenStates, *, lowest: int = 0, packed: TokenBatch | None = None) -> None:
+        self.hidden = hidden
+        self.lowest = lowest
+        self.packed = packed
+
+    @cached_property
+    def padded(self) -> HiddenStates:
+        """The states window by window; made once, for all heads that need it."""
+        if self.packed is None:
+            return self.hidden
+        states, mask = unpack(self.hidden.states[0].transpose(0, 1), self.packed)  # (windows, tokens, layers, width)
+        context = None if self.hidden.context is None else unpack(self.hidden.context[0], self.packed)[0]
+        return HiddenStates(states.transpose(1, 2), mask, context=context)
+
+    def only(self, windows: Tensor) -> "StateBatch":
+        """Some of its windows, by number."""
+        whole = self.padded
+        context = None if whole.context is None else whole.context[windows]
+        return StateBatch(HiddenStates(whole.states[windows], whole.mask[windows], context=context), lowest=self.lowest)
+
+    def read(self, head: Head, pool: Pool | None = None) -> tuple[Tensor, Tensor]:
+        """A head's outputs, (windows, tokens, outputs), and their mask.
+
+        Args:
+            head: reads its layers.
+            pool: how a window becomes one row before the head reads it; None gives the head every token. A head that
+                looks beyond a token gets every token in any case.
+        """
+        if self.packed is not None and pool is None and head.token_wise:
+            outputs = head(self._layers(head, self.hidden.states), self.hidden.mask)
+            return unpack(outputs[0], self.packed)
+        hidden = self.padded
+        states = self._layers(head, hidden.states)
+        if pool is None or not head.token_wise:
+            return head(states, hidden.mask, hidden.context), hidden.mask
+        rows = pool_rows(states, hidden.mask, pool).unsqueeze(2)  # (windows, layers, 1, width)
+        mask = hidden.mask.new_ones(len(rows), 1)
+        return head(rows, mask), mask
+
+    def _layers(self, head: Head, states: Tensor) -> Tensor:
+        """The layers that a head reads, without copying them."""
+        reads = head.reads
+        return states[:, reads[0] - self.lowest : reads[-1] - self.lowest + 1]

@@ -1,0 +1,165 @@
+"""Trainee: one of many heads that learn from the same states, each as if it were alone."""
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import final, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from bertvision.heads import Head, HeadOptions, HeadShape, build_head
+from bertvision.heads.random_stream import RandomStream
+from bertvision.training.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadSpec:
+    """A head and how it learns.
+
+    Attributes:
+        head: its name.
+        options: of the head; see `build_head`.
+        lr: learning rate.
+        schedule: how the rate moves.
+        warmup: share of the steps over which it rises.
+        weight_decay: of all weights but biases, norms and mixing weights.
+        clip: longest gradient; 0 does not clip.
+        seed: of first weights and dropout.
+        fraction: share of the training examples that it sees; smaller shares lie within larger ones.
+    """
+
+    head: str
+    options: HeadOptions = field(default_factory=dict)
+    lr: float = 1e-3
+    schedule: Schedule = "linear"
+    warmup: float = 0.06
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    seed: int = 0
+    fraction: float = 1.0
+
+    def problems(self) -> list[str]:
+        """What cannot work, option by option."""
+        listed = []
+        if not 0.0 < self.fraction <= 1.0:
+            listed.append(f"--fraction is {self.fraction:g}, more than 0 and at most 1 is expected")
+        if not 0.0 < self.lr < math.inf:
+            listed.append(f"--lr is {self.lr:g}, more than 0 is expected")
+        if self.schedule not in get_args(Schedule):
+            listed.append(f"--schedule is {self.schedule}, one of {', '.join(get_args(Schedule))} is expected")
+        if not 0.0 <= self.warmup < 1.0:
+            listed.append(f"--warmup is {self.warmup:g}, at least 0 and less than 1 is expected")
+        for name, value in (("--weight-decay", self.weight_decay), ("--clip", self.clip)):
+            if not 0.0 <= value < math.inf:
+                listed.append(f"{name} is {value:g}, at least 0 is expected")
+        return listed
+
+
+@final
+class Trainee:
+    """A head, its own random numbers, and what it has done so far.
+
+    Attributes:
+        spec: what was asked for.
+        head: the head.
+        stream: the random numbers of its first weights and of its dropout.
+        rows: (windows,) True for those it learns from; None for all.
+        every: batches between two of its steps: a head that sees a tenth of the examples steps every ten batches, so
+            that each step has as many examples as everybody's.
+        watch: the time spent on it alone.
+        failure: why it was dropped; None while it learns.
+    """
+
+    def __init__(
+        self, spec: HeadSpec, shape: HeadShape, *, device: torch.device, rows: NDArray[np.bool_] | None = None
+    ) -> None:
+        self.spec = spec
+        self.stream = RandomStream(spec.seed, device)
+        with self.stream:
+            self.head: Head = build_head(spec.head, shape, spec.options)
+        self.head.to(device).train()
+        self.rows = rows
+        self.every = 1 if rows is None else max(1, round(len(rows) / rows.sum()))
+        self.watch = Stopwatch(device)
+        self.failure: str | None = None
+        self._sum = torch.zeros((), device=device)
+        self._count = 0
+
+    def groups(self) -> list[dict[str, object]]:
+        """For an optimiser: matrices decay, biases, norms and mixing weights do not."""
+        split: dict[bool, list[nn.Parameter]] = {True: [], False: []}
+        for name, value in self.head.named_parameters():
+            # own adapters' biases and own mixing weights stand in matrices, too
+            split[value.ndim > 1 and name.rpartition(".")[2] not in {"bias", "mix"}].append(value)
+        return [
+            {"params": some, "lr": self.spec.lr, "weight_decay": self.spec.weight_decay if decays else 0.0}
+            for decays, some in split.items()
+            if some
+        ]
+
+    def add(self, losses: Tensor) -> None:
+        """Note the losses of some windows, on the device, where nobody waits for them."""
+        self._sum += losses.detach().sum()
+        self._count += len(losses)
+
+    def mean_loss(self) -> float | None:
+        """Over the windows since the last call; None if there were none."""
+        mean = float(self._sum) / self._count if self._count else None
+        self._sum.zero_()
+        self._count = 0
+        return mean
+
+    def drop(self, reason: str) -> None:
+        """Let it learn no more; the others go on."""
+        self.failure = reason
+        for value in self.head.parameters():
+            value.grad = None  # an optimiser leaves it as it is; a checkpoint still has it
+
+
+@final
+class Stopwatch:
+    """Seconds inside `with watch:`; on a GPU those of the GPU, without waiting for it."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._cuda = device.type == "cuda"
+        self._seconds = 0.0
+        self._begin = 0.0
+        self._events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+
+    def __enter__(self) -> None:
+        if self._cuda:
+            pair = _event(), _event()
+            pair[0].record()
+            self._events.append(pair)
+        self._begin = time.perf_counter()
+
+    def __exit__(self, *_error: object) -> None:
+        if self._cuda:
+            self._events[-1][1].record()
+        else:
+            self._seconds += time.perf_counter() - self._begin
+
+    @property
+    def seconds(self) -> float:
+        """So far; waits for the GPU."""
+        for begin, end in self._events:
+            end.synchronize()
+            self._seconds += begin.elapsed_time(end) / 1000
+        self._events.clear()
+        return self._seconds
+
+    @seconds.setter
+    def seconds(self, seconds: float) -> None:
+        self._seconds = seconds
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch has no type for it
+
+
+def trainees_as_module(trainees: list[Trainee]) -> nn.ModuleDict:
+    """Their heads as one module, by number: what a checkpoint keeps."""
+    return nn.ModuleDict({str(number): trainee.head for number, trainee in enumerate(trainees)})

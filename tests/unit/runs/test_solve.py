@@ -1,0 +1,64 @@
+"""Solved heads have the solution in their weights, and read what it was solved for."""
+
+import numpy as np
+import pytest
+import torch
+
+from bertvision.heads import HeadOptions, HeadShape
+from bertvision.runs.solve import solve_trainee
+from bertvision.runs.states import RowStates
+from bertvision.tasks.load import TASKS
+from bertvision.training.trainee import HeadSpec, Trainee
+from close import SOLVED
+
+CPU = torch.device("cpu")
+
+
+def rows(count: int, seed: int) -> RowStates:
+    return RowStates(torch.randn(count, 3, 5, generator=torch.Generator().manual_seed(seed)) + 2, CPU)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "reads"),
+    [
+        ("last_layer", {}, slice(2, 3)),
+        ("last_layer", {"layers": "0..1"}, slice(1, 2)),
+        ("layer_concat", {}, slice(0, 3)),
+        ("layer_concat", {"layers": "1..2"}, slice(1, 3)),
+    ],
+)
+@pytest.mark.parametrize("task", ["sst2", "stsb"])
+@torch.no_grad()
+def test_a_solved_head_gives_what_the_solution_says(name: str, options: HeadOptions, reads: slice, task: str) -> None:
+    outputs = TASKS[task].outputs
+    trainee = Trainee(HeadSpec(head=name, options=options), HeadShape(layers=3, width=5, outputs=outputs), device=CPU)
+    train, held_out = rows(120, 0), rows(40, 1)
+    with torch.enable_grad():
+        scores = [states.rows[:, reads].sum(dim=(1, 2)).numpy() for states in (train, held_out)]
+        cut = float(np.median(scores[0]))
+        targets = [(found > cut).astype(np.int64) if task == "sst2" else found.astype(np.float64) for found in scores]
+        found = solve_trainee(trainee, TASKS[task], train=(train, targets[0]), held_out=(held_out, targets[1]))
+    said, _ = held_out.batch(np.arange(40)).read(trainee.head.eval(), "cls")
+    expected = held_out.rows[:, reads].flatten(1) @ found.weight.T + found.bias
+    torch.testing.assert_close(said[:, 0], expected, rtol=SOLVED, atol=SOLVED)
+    if task == "stsb":
+        assert found.loss < 0.05 * targets[1].var()  # it is linear, so it can be known
+    else:
+        assert (said[:, 0].argmax(dim=1).numpy() == targets[1]).mean() >= 0.8
+    assert trainee.watch.seconds > 0
+
+
+def test_a_head_that_sees_a_share_is_solved_from_it_alone() -> None:
+    mine = np.arange(40) % 2 == 0
+    states, held_out = rows(40, 0), rows(10, 1)
+    targets = np.random.default_rng(0).integers(0, 2, 40)
+    judges = np.random.default_rng(1).integers(0, 2, 10)
+
+    def solved(changed: np.ndarray) -> torch.Tensor:
+        shape = HeadShape(layers=3, width=5, outputs=2)
+        trainee = Trainee(HeadSpec(head="last_layer"), shape, device=CPU, rows=mine)
+        solve_trainee(trainee, TASKS["sst2"], train=(states, changed), held_out=(held_out, judges))
+        return trainee.head.project.weight.detach()
+
+    assert torch.equal(solved(targets), solved(np.where(mine, targets, 1 - targets)))
+    assert not torch.equal(solved(targets), solved(np.where(mine, 1 - targets, targets)))

@@ -1,0 +1,78 @@
+"""Where states come from: an encoder that runs again, or one row per window in memory."""
+
+import numpy as np
+import pytest
+import torch
+
+from bertvision.encoder.batch import padded_batch
+from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.packed import PACKED
+from bertvision.objectives import Pool
+from bertvision.runs import outputs as outputs_module
+from bertvision.runs.outputs import PassOptions
+from bertvision.runs.states import RowStates, StreamStates, compare_rows, encode_rows
+from close import FLOAT32
+from tiny_models import tiny_model, tiny_windows
+
+PADDED = PassOptions(packed=False, pad=1, bf16=False)
+PACKED_PASS = PassOptions(packed=True, pad=1, bf16=False)
+WINDOWS = tiny_windows(4, 9, 6, 3, 7)
+
+
+def make(*, packed: bool = False) -> Encoder:
+    encoder = Encoder(tiny_model(), name="tiny").eval()
+    if packed:
+        encoder.model.config._attn_implementation = PACKED  # type: ignore[union-attr]  # noqa: SLF001 - as load_encoder
+    return encoder
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("layers", [range(4), range(2, 4), range(1, 2)])
+def test_states_of_an_encoder_are_those_of_each_window_alone(*, packed: bool, layers: range) -> None:
+    rows = np.array([3, 1, 4])
+    stream = StreamStates(make(packed=packed), WINDOWS, PACKED_PASS if packed else PADDED, layers)
+    batch = stream.batch(rows)
+    assert (batch.lowest, batch.packed is not None) == (layers[0], packed)
+    hidden = batch.padded
+    assert hidden.states.shape == (3, len(layers), 9, 16)
+    assert hidden.mask.sum(dim=1).tolist() == [3, 9, 7]
+    for place, row in enumerate(rows):
+        alone = make()(padded_batch(WINDOWS, np.array([row])))
+        expected = alone.states[0, layers[0] : layers[-1] + 1]
+        found = hidden.states[place, :, : expected.shape[1]]
+        torch.testing.assert_close(found, expected, rtol=FLOAT32, atol=FLOAT32)
+
+
+def test_states_of_an_encoder_carry_no_gradient() -> None:
+    assert not StreamStates(make(), WINDOWS, PADDED, range(4)).batch(np.array([0])).hidden.states.requires_grad
+
+
+def test_rows_in_memory_are_windows_of_one_token() -> None:
+    rows = torch.randn(5, 3, 4)
+    batch = RowStates(rows, torch.device("cpu")).batch(np.array([4, 0]))
+    assert torch.equal(batch.hidden.states, torch.stack([rows[4], rows[0]])[:, :, None])
+    assert batch.hidden.mask.shape == (2, 1)
+    assert batch.hidden.mask.all()
+    assert (batch.lowest, batch.packed) == (0, None)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("pool", ["cls", "mean"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_every_window_becomes_one_row_per_layer(*, pool: Pool, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(outputs_module.BATCH_TOKENS, "cpu", 18)  # two windows at a time
+    encoder = make(packed=packed).train()  # it is frozen, whatever it was before
+    rows = encode_rows(encoder, WINDOWS, PACKED_PASS if packed else PADDED, pool)
+    assert rows.shape == (5, 4, 16)
+    assert rows.dtype == torch.float32
+    for row in range(5):
+        states = make()(padded_batch(WINDOWS, np.array([row]))).states[0]
+        expected = states[:, 0] if pool == "cls" else states.mean(dim=1)
+        torch.testing.assert_close(rows[row], expected, rtol=FLOAT32, atol=FLOAT32)
+
+
+def test_two_rows_are_compared_number_by_number() -> None:
+    first, second = torch.tensor([[[1.0, -2.0]]]), torch.tensor([[[3.0, 4.0]]])
+    assert compare_rows(first, second).tolist() == [[[2.0, 6.0, 3.0, -8.0]]]
+    assert torch.equal(compare_rows(first, second), compare_rows(second, first))

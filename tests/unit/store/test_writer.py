@@ -1,0 +1,203 @@
+"""Shards one after the other, and going on after a kill."""
+
+import errno
+import os
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from bertvision.errors import BertVisionError
+from bertvision.store.codec import Keep
+from bertvision.store.manifest import file_digest, read_manifest
+from bertvision.store.reader import StoreReader
+from bertvision.store.writer import StoreWriter, load_statistics
+from tiny_run import everything
+from tiny_store import Source, change_byte, cut_short, small_shards, write_store
+
+LENGTHS = (5, 2, 7, 1, 3, 3, 6, 4, 2)
+"""Of 9 windows: two shards of four, and one of one."""
+
+KEEPS: list[Keep] = ["fp16", "bf16", "int8"]
+
+
+@pytest.fixture(autouse=True)
+def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_shards(monkeypatch)
+
+
+def test_a_store_is_shards_of_windows_end_to_end_without_padding(tmp_path: Path) -> None:
+    source = Source(*LENGTHS)
+    assert write_store(tmp_path / "a" / "store", source) == [4, 8, 9]
+    folder = tmp_path / "a" / "store"
+    assert sorted(everything(folder)) == [
+        *(f"00000{number}.safetensors" for number in range(3)),
+        "content.json",
+        "manifest.json",
+    ]
+    shard = load_file(folder / "000001.safetensors")
+    assert shard["bounds"].tolist() == [0, 3, 6, 12, 16]
+    assert torch.equal(shard["states"], torch.cat(source.windows[4:8]).half())
+    manifest = read_manifest(folder)
+    assert manifest.content == source.content()
+    assert [(shard.file[:6], shard.windows, shard.tokens) for shard in manifest.shards] == [
+        ("000000", 4, 15),
+        ("000001", 4, 16),
+        ("000002", 1, 2),
+    ]
+    for listed in manifest.shards:
+        assert (folder / listed.file).stat().st_size == listed.bytes
+        assert file_digest(folder / listed.file) == listed.sha256
+
+
+@pytest.mark.parametrize("keep", KEEPS)
+def test_the_size_is_what_was_said_before_and_a_little_for_each_shard(keep: Keep, tmp_path: Path) -> None:
+    source = Source(*LENGTHS)
+    write_store(tmp_path, source, keep=keep)
+    said = source.content(keep=keep).bytes
+    assert said < read_manifest(tmp_path).bytes < said + 4 * 500
+
+
+@pytest.mark.parametrize("keep", KEEPS)
+@pytest.mark.parametrize("whole", [0, 1, 2])
+def test_a_killed_writer_goes_on_after_the_last_whole_shard_and_ends_the_same(
+    keep: Keep, whole: int, tmp_path: Path
+) -> None:
+    sample = int(keep == "int8")
+    write_store(tmp_path / "whole", Source(*LENGTHS), keep=keep)
+    with pytest.raises(KeyboardInterrupt):
+        write_store(tmp_path / "store", Source(*LENGTHS, calls=whole + sample), keep=keep)
+    with pytest.raises(BertVisionError, match="it is not finished"):
+        StoreReader(tmp_path / "store")
+    rest = Source(*LENGTHS)
+    assert write_store(tmp_path / "store", rest, keep=keep) == [4, 8, 9]
+    assert rest.asked == [[0, 1, 2, 3], [4, 5, 6, 7], [8]][whole:]
+    assert everything(tmp_path / "store") == everything(tmp_path / "whole")
+
+
+def test_a_finished_store_is_not_computed_again(tmp_path: Path) -> None:
+    write_store(tmp_path, Source(*LENGTHS), keep="int8")
+    before = everything(tmp_path)
+    again = Source(*LENGTHS)
+    write_store(tmp_path, again, keep="int8")
+    assert again.asked == []
+    assert everything(tmp_path) == before
+
+
+def test_int8_is_standardised_by_windows_spread_over_all(tmp_path: Path) -> None:
+    source = Source(*[2] * 200)
+    write_store(tmp_path, source, keep="int8")
+    sample = source.asked[0]
+    assert len(sample) == 64
+    assert (sample[0], sample[-1]) == (0, 199)
+    assert max(after - before for before, after in pairwise(sample)) <= 4
+    states = torch.cat([source.windows[row] for row in sample])
+    found = load_statistics(tmp_path)
+    torch.testing.assert_close(found.mean, states.sum(dim=0) / len(states))
+    torch.testing.assert_close(found.deviation, states.var(dim=0, correction=0).sqrt())
+
+
+@pytest.mark.parametrize("harm", [cut_short, change_byte, Path.unlink])
+@pytest.mark.parametrize("file", ["000001.safetensors", "statistics.safetensors"])
+def test_what_is_broken_in_a_finished_store_and_no_more_is_written_again(
+    harm: Callable[[Path], None], file: str, tmp_path: Path
+) -> None:
+    write_store(tmp_path, Source(*LENGTHS), keep="int8")
+    before = everything(tmp_path)
+    harm(tmp_path / file)
+    again = Source(*LENGTHS)
+    write_store(tmp_path, again, keep="int8")
+    assert again.asked == ([[4, 5, 6, 7]] if file[0] == "0" else [list(range(9))])
+    assert everything(tmp_path) == before
+
+
+def test_a_truncated_shard_of_an_unfinished_store_is_written_again(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        write_store(tmp_path, Source(*LENGTHS, calls=2))
+    cut_short(tmp_path / "000000.safetensors")
+    rest = Source(*LENGTHS)
+    write_store(tmp_path, rest)
+    assert rest.asked == [[0, 1, 2, 3], [8]]
+    assert StoreReader(tmp_path).broken() == []
+
+
+def test_a_folder_with_another_content_is_refused_with_the_differences(tmp_path: Path) -> None:
+    write_store(tmp_path, Source(*LENGTHS))
+    before = everything(tmp_path)
+    with pytest.raises(
+        BertVisionError,
+        match=r"holds another store: fingerprint is abc, xyz is asked for; keep is fp16, int8 is asked for\. "
+        r"Use another --store",
+    ):
+        write_store(tmp_path, Source(*LENGTHS), fingerprint="xyz", keep="int8")
+    assert everything(tmp_path) == before
+
+
+def test_a_folder_with_foreign_files_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("precious", encoding="utf-8")
+    with pytest.raises(BertVisionError, match=r"is there already and is no store\. Use another --store"):
+        write_store(tmp_path, Source(*LENGTHS))
+    assert everything(tmp_path) == {"thesis.txt": b"precious"}
+
+
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("precious", encoding="utf-8")
+    with pytest.raises(BertVisionError, match=r"content\.json cannot be written"):
+        write_store(tmp_path / "store", Source(*LENGTHS))
+    assert everything(tmp_path) == {"store": b"precious"}
+
+
+def test_an_empty_folder_will_do(tmp_path: Path) -> None:
+    assert write_store(tmp_path, Source(2)) == [1]
+
+
+def test_a_full_disk_leaves_whole_shards_alone_and_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_tensors: dict[str, Tensor], path: Path) -> None:
+        path.write_bytes(b"half of ")
+        raise OSError(errno.ENOSPC, "device is full")
+
+    writing = StoreWriter(tmp_path, Source(*LENGTHS).content(), Source(*LENGTHS).lengths).write(Source(*LENGTHS))
+    assert next(writing) == 4
+    before = everything(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("bertvision.store.writer.save_file", full)
+        with pytest.raises(
+            BertVisionError,
+            match=rf"000001\.safetensors cannot be written: {os.strerror(errno.ENOSPC)}\. Whole shards are kept; make "
+            "room, and run the same command again",
+        ):
+            next(writing)
+    assert everything(tmp_path) == before
+    rest = Source(*LENGTHS)
+    write_store(tmp_path, rest)
+    assert rest.asked == [[4, 5, 6, 7], [8]]
+
+
+def test_an_error_of_another_kind_while_saving_is_told_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_tensors: dict[str, Tensor], _path: Path) -> None:
+        raise RuntimeError("I/O error 7")
+
+    monkeypatch.setattr("bertvision.store.writer.save_file", fail)
+    with pytest.raises(BertVisionError, match=r"000000\.safetensors cannot be written: I/O error 7\. Whole shards"):
+        write_store(tmp_path, Source(*LENGTHS))
+
+
+def test_a_state_too_large_for_float16_ends_it_and_keeps_whole_shards(tmp_path: Path) -> None:
+    source = Source(*LENGTHS)
+    source.windows[5][0, 1, 2] = 70000
+    with pytest.raises(BertVisionError, match="a state is 70000, too large for float16"):
+        write_store(tmp_path, source)
+    assert sorted(everything(tmp_path)) == ["000000.safetensors", "content.json"]
+
+
+def test_statistics_that_are_not_whole_are_told(tmp_path: Path) -> None:
+    with pytest.raises(BertVisionError, match=r"statistics\.safetensors cannot be read .*\. Make the store anew"):
+        load_statistics(tmp_path)

@@ -1,0 +1,334 @@
+"""Many heads in one pass: each ends as if it were alone, to the last bit."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertvision.encoder.states import HiddenStates
+from bertvision.errors import BertVisionError
+from bertvision.heads import HeadShape
+from bertvision.tasks.examples import FloatArray, IntArray
+from bertvision.tasks.load import TASKS
+from bertvision.tasks.task import Task
+from bertvision.training import fit as fit_module
+from bertvision.training.fit import FitData, fit_trainees
+from bertvision.training.options import TuneOptions
+from bertvision.training.plan import Plan
+from bertvision.training.states import StateBatch
+from bertvision.training.trainee import HeadSpec, Trainee
+from close import FLOAT32
+
+CPU = torch.device("cpu")
+COUNT, LAYERS, TOKENS, WIDTH, BATCH = 48, 3, 6, 8, 4
+PER_EPOCH = COUNT // BATCH
+RAW = np.random.default_rng(0)
+LENGTHS: IntArray = RAW.integers(2, TOKENS + 1, COUNT)
+CLASSES: IntArray = RAW.integers(0, 2, COUNT)
+SPANS: IntArray = np.stack([np.zeros(COUNT, dtype=np.int64), LENGTHS - 1], axis=1)
+SCORES: FloatArray = RAW.normal(size=COUNT)
+TARGETS: dict[str, IntArray | FloatArray] = {"sst2": CLASSES, "squad2": SPANS, "stsb": SCORES}
+
+DROPOUT = HeadSpec(head="last_layer", options={"dropout": 0.5}, seed=1)
+LADDER = HeadSpec(head="ladder", options={"size": 4, "heads": 1, "dropout": 0.3}, seed=2, lr=1e-2)
+SUBSET = HeadSpec(head="adapter_pool", options={"size": 4}, fraction=0.25, seed=3, lr=1e-2, clip=0.0)
+NORMED = HeadSpec(head="conv", options={"filters": (4, 4, 4), "dropout": 0.2}, seed=5, schedule="cosine")
+WILD = HeadSpec(head="layer_mix", lr=1e30, clip=0.0)
+
+
+@dataclass
+class Memory:
+    """States of every window, noisy with their class; calls somebody before it hands some out."""
+
+    before: Callable[[], None] = lambda: None
+    asked: int = 0
+
+    def __post_init__(self) -> None:
+        random = torch.Generator().manual_seed(0)
+        self.states = torch.randn(COUNT, LAYERS, TOKENS, WIDTH, generator=random)
+        self.states[..., 0] += torch.from_numpy(CLASSES)[:, None, None]
+
+    def batch(self, rows: IntArray) -> StateBatch:
+        self.asked += 1
+        self.before()
+        longest = int(LENGTHS[rows].max())
+        mask = torch.arange(longest) < torch.from_numpy(LENGTHS[rows])[:, None]
+        return StateBatch(HiddenStates(self.states[torch.from_numpy(rows), :, :longest], mask))
+
+
+@dataclass
+class Notes:
+    """A watcher that writes everything down."""
+
+    begun: tuple[int, int] | None = None
+    logged: dict[int, dict[int, float]] = field(default_factory=dict)
+    dropped: list[tuple[int, int]] = field(default_factory=list)
+    judged: list[tuple[float, int]] = field(default_factory=list)
+
+    def on_begin(self, step: int, total: int) -> None:
+        self.begun = (step, total)
+
+    def on_log(self, step: int, losses: Mapping[int, float]) -> None:
+        self.logged[step] = dict(losses)
+
+    def on_drop(self, number: int, step: int) -> None:
+        self.dropped.append((number, step))
+
+    def on_validate(self, fraction: float, step: int) -> None:
+        self.judged.append((fraction, step))
+
+
+def share(fraction: float) -> NDArray[np.bool_] | None:
+    return None if fraction == 1.0 else np.random.default_rng(7).permutation(COUNT) < fraction * COUNT
+
+
+def make(specs: Sequence[HeadSpec], task: Task) -> list[Trainee]:
+    shape = HeadShape(layers=LAYERS, width=WIDTH, outputs=task.outputs)
+    return [Trainee(spec, shape, device=CPU, rows=share(spec.fraction)) for spec in specs]
+
+
+def fit(
+    run: Path,
+    *specs: HeadSpec,
+    task: str = "sst2",
+    epochs: float = 2,
+    fractions: Sequence[float] = (),
+    targets: IntArray | FloatArray | None = None,
+    memory: Memory | None = None,
+    trainees: list[Trainee] | None = None,
+    weights: Tensor | None = None,
+) -> tuple[list[Trainee], Notes]:
+    """Fit heads in a folder; those that learnt, and what was told of them."""
+    notes = Notes()
+    trainees = trainees or make(specs, TASKS[task])
+    fit_trainees(
+        trainees,
+        FitData(
+            task=TASKS[task],
+            targets=TARGETS[task] if targets is None else targets,
+            states=memory or Memory(),
+            pool="mean",
+            device=CPU,
+            batch=BATCH,
+            class_weights=weights,
+        ),
+        Plan(LENGTHS, TuneOptions(epochs=epochs, batch=BATCH)),
+        run=run,
+        fractions=[*fractions, epochs],
+        watcher=notes,
+    )
+    return trainees, notes
+
+
+def tensors(trainee: Trainee) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in trainee.head.state_dict().items()}
+
+
+def same(first: Trainee, second: Trainee) -> bool:
+    mine, other = tensors(first), tensors(second)
+    return mine.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in mine.items())
+
+
+@pytest.mark.parametrize("task", ["sst2", "squad2"])
+@pytest.mark.parametrize("spec", [DROPOUT, LADDER, SUBSET, NORMED], ids=lambda spec: spec.head)
+def test_a_head_ends_the_same_to_the_last_bit_alone_and_among_others(spec: HeadSpec, task: str, tmp_path: Path) -> None:
+    [alone], notes = fit(tmp_path / "alone", spec, task=task)
+    assert notes.begun == (0, 24)
+    others = [other for other in (WILD, DROPOUT, LADDER, SUBSET, NORMED) if other is not spec]
+    torch.rand(3)  # a stranger's draw changes nothing either
+    together, notes = fit(tmp_path / "together", *others[:2], spec, *others[2:], task=task)
+    assert same(together[2], alone)
+    assert notes.dropped == [(0, 20)]
+    assert not same(alone, make([spec], TASKS[task])[0])
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path: Path) -> None:
+    first, twin = (HeadSpec(head="dense_stack", seed=4) for _ in range(2))
+    [one, again, other], _ = fit(tmp_path, first, twin, HeadSpec(head="dense_stack", seed=5))
+    assert same(one, again)
+    assert not same(one, other)
+
+
+def test_heads_learn(tmp_path: Path) -> None:
+    _, notes = fit(tmp_path, HeadSpec(head="layer_mix", lr=3e-2), LADDER, epochs=10)
+    assert sorted(notes.logged) == [20, 40, 60, 80, 100, 120]
+    for number in range(2):
+        assert notes.logged[120][number] < 0.8 * notes.logged[20][number]
+
+
+def test_one_that_sees_a_share_learns_from_it_alone(tmp_path: Path) -> None:
+    mine = share(SUBSET.fraction)
+    assert mine is not None
+    whole = HeadSpec(head="last_layer")
+    [first, all_of_it], _ = fit(tmp_path / "first", SUBSET, whole)
+    changed = np.where(mine, CLASSES, 1 - CLASSES)
+    [second, other], _ = fit(tmp_path / "second", SUBSET, whole, targets=changed)
+    assert same(first, second)
+    assert not same(all_of_it, other)
+    changed = CLASSES.copy()
+    changed[np.flatnonzero(mine)[0]] ^= 1
+    [third], _ = fit(tmp_path / "third", SUBSET, targets=changed)
+    assert not same(first, third)
+
+
+@pytest.mark.parametrize(("fraction", "steps"), [(1.0, range(12)), (0.5, range(1, 12, 2)), (0.25, range(3, 12, 4))])
+def test_one_that_sees_a_share_steps_every_few_batches(fraction: float, steps: range, tmp_path: Path) -> None:
+    spec = HeadSpec(head="last_layer", fraction=fraction, schedule="constant", warmup=0.0)
+    [trainee] = make([spec], TASKS["sst2"])
+    seen: list[Tensor] = []
+    memory = Memory(before=lambda: seen.append(trainee.head.project.weight.detach().clone()))
+    fit(tmp_path, trainees=[trainee], epochs=1, memory=memory)
+    seen.append(trainee.head.project.weight.detach().clone())
+    assert [step for step in range(12) if not torch.equal(seen[step], seen[step + 1])] == list(steps)
+
+
+def test_what_is_left_at_the_end_is_learnt_too(tmp_path: Path) -> None:
+    spec = HeadSpec(head="last_layer", schedule="constant", warmup=0.0)
+    [trainee] = make([spec], TASKS["sst2"])
+    trainee.every = 5
+    seen: list[Tensor] = []
+    memory = Memory(before=lambda: seen.append(trainee.head.project.weight.detach().clone()))
+    fit(tmp_path, trainees=[trainee], epochs=1, memory=memory)
+    seen.append(trainee.head.project.weight.detach().clone())
+    assert [step for step in range(12) if not torch.equal(seen[step], seen[step + 1])] == [4, 9, 11]
+
+
+def plain_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of a plain gradient, so that they can be worked out by hand."""
+
+    def descent(groups: list[dict[str, object]], **_options: object) -> torch.optim.SGD:
+        return torch.optim.SGD(groups)
+
+    monkeypatch.setattr(torch.optim, "AdamW", descent)
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.125])
+def test_gradients_that_wait_are_summed_and_clipped_as_one(
+    clip: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plain_steps(monkeypatch)
+    spec = HeadSpec(head="last_layer", lr=0.5, schedule="constant", warmup=0.0, weight_decay=0.0, clip=clip)
+    stepping = HeadSpec(head="last_layer", lr=0.5)  # makes the optimiser step at every batch
+    trainee, other = make([spec, stepping], TASKS["stsb"])
+    trainee.rows = np.isin(np.arange(COUNT), (3, 30))
+    trainee.every = 100  # one step, at the end
+    torch.nn.init.zeros_(trainee.head.project.weight)
+    memory = Memory()
+    fit(tmp_path, trainees=[trainee, other], task="stsb", epochs=1, memory=memory)
+    # from 0 the loss y² of a row x has the gradient -2 y x, and -2 y for the bias; batches are of 4
+    rows = torch.stack([memory.states[row, -1, : LENGTHS[row]].mean(dim=0) for row in (3, 30)])
+    targets = torch.tensor([SCORES[3], SCORES[30]], dtype=torch.float32)
+    gradient = torch.cat([-2 * targets @ rows, -2 * targets.sum()[None]]) / BATCH
+    if clip:
+        assert gradient.norm() > clip
+        gradient *= clip / gradient.norm()
+    found = torch.cat([trainee.head.project.weight[0], trainee.head.project.bias]).detach()
+    torch.testing.assert_close(found, -0.5 * gradient, rtol=FLOAT32, atol=FLOAT32)
+
+
+def test_the_rate_of_each_moves_as_its_own_schedule_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rates: list[list[float]] = []
+    adam = torch.optim.AdamW
+
+    class Spy(adam):  # type: ignore[misc, valid-type]  # torch's
+        def step(self) -> None:
+            rates.append([group["lr"] for group in self.param_groups if group["weight_decay"]])
+            super().step()
+
+    monkeypatch.setattr(torch.optim, "AdamW", Spy)
+    constant = HeadSpec(head="last_layer", lr=0.5, schedule="constant", warmup=0.0)
+    linear = HeadSpec(head="last_layer", lr=0.1, schedule="linear", warmup=0.0)
+    fit(tmp_path, constant, linear, epochs=1)
+    assert np.array(rates) == pytest.approx(np.stack([np.full(12, 0.5), 0.1 * (1 - np.arange(12) / 12)], axis=1))
+
+
+def test_classes_may_count_differently(tmp_path: Path) -> None:
+    spec = HeadSpec(head="last_layer", schedule="constant", clip=0.0)
+    [plain], notes = fit(tmp_path / "plain", spec)
+    [weighted], other = fit(tmp_path / "weighted", spec, weights=torch.tensor([1.0, 0.0]))
+    assert not same(plain, weighted)
+    assert other.logged[24][0] < notes.logged[24][0]  # half of the losses count nothing
+
+
+def test_one_that_diverges_is_dropped_with_a_message_and_the_others_go_on(tmp_path: Path) -> None:
+    [wild, calm], notes = fit(tmp_path, WILD, HeadSpec(head="last_layer"), epochs=4)
+    assert wild.failure is not None
+    assert wild.failure.startswith("its loss was ")
+    assert wild.failure.endswith(" at step 20")
+    assert calm.failure is None
+    assert [set(losses) for losses in notes.logged.values()] == [{1}] * 3
+    assert sorted(notes.logged) == [20, 40, 48]
+
+
+def test_if_all_diverge_nothing_more_is_computed(tmp_path: Path) -> None:
+    memory = Memory()
+    trainees, notes = fit(tmp_path, WILD, WILD, epochs=4, memory=memory)
+    assert notes.dropped == [(0, 20), (1, 20)]
+    assert all(trainee.failure for trainee in trainees)
+    assert memory.asked == 20
+    assert notes.judged == []
+
+
+def test_heads_are_judged_when_asked_for_and_at_the_end(tmp_path: Path) -> None:
+    _, notes = fit(tmp_path, DROPOUT, fractions=[0.25, 1])
+    assert notes.judged == [(0.25, 3), (1, 12), (2, 24)]
+    assert list(notes.logged) == [3, 12, 20, 24]
+
+
+class PulledPlugError(Exception):
+    """What ends a fit in the middle."""
+
+
+def interrupt(run: Path, at: int, *specs: HeadSpec) -> None:
+    """Fit, until the states of a batch are asked for."""
+    memory = Memory()
+
+    def pull() -> None:
+        if memory.asked > at:
+            raise PulledPlugError
+
+    memory.before = pull
+    with pytest.raises(PulledPlugError):
+        fit(run, *specs, fractions=[1.25], memory=memory)
+
+
+def test_an_interrupted_fit_goes_on_to_the_same_end(tmp_path: Path) -> None:
+    specs = (DROPOUT, SUBSET, LADDER, NORMED)
+    whole, _ = fit(tmp_path / "whole", *specs, fractions=[1.25])
+    interrupt(tmp_path / "run", 19, *specs)
+    memory = Memory()
+    resumed, notes = fit(tmp_path / "run", *specs, fractions=[1.25], memory=memory)
+    # the one with a share of the data has gathered three batches of four when the checkpoint is written
+    assert (notes.begun, memory.asked, specs[1].fraction) == ((15, 24), 9, 0.25)
+    assert all(same(mine, other) for mine, other in zip(resumed, whole, strict=True))
+
+
+def test_one_that_was_dropped_does_not_keep_the_others_from_going_on(tmp_path: Path) -> None:
+    whole, _ = fit(tmp_path / "whole", DROPOUT, WILD, fractions=[1.25])
+    interrupt(tmp_path / "run", 16, DROPOUT, WILD)
+    resumed, notes = fit(tmp_path / "run", DROPOUT, WILD, fractions=[1.25])
+    assert notes.begun == (15, 24)
+    assert same(resumed[0], whole[0])
+    assert resumed[1].failure is not None
+
+
+def test_a_checkpoint_of_other_heads_is_refused(tmp_path: Path) -> None:
+    interrupt(tmp_path, 16, DROPOUT, SUBSET)
+    for other in [(DROPOUT,), (SUBSET, DROPOUT), (DROPOUT, SUBSET, LADDER)]:
+        with pytest.raises(BertVisionError, match=r"checkpoint-15 is of another model. Start anew with another --out"):
+            fit(tmp_path, *other, fractions=[1.25])
+
+
+def test_a_checkpoint_is_made_after_some_time_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(fit_module, "SAVE_SECONDS", -1.0)
+    memory = Memory()
+    found: list[list[str]] = []
+    memory.before = lambda: found.append([path.name for path in tmp_path.glob("checkpoint-*")])
+    fit(tmp_path, DROPOUT, memory=memory)
+    assert found[:20] == [[]] * 20
+    assert found[20:] == [["checkpoint-20"]] * 4
