@@ -20,7 +20,7 @@ SHARD = 4
 
 def small_shards(patch: pytest.MonkeyPatch) -> None:
     """Let a shard have few windows."""
-    for module in ("store.writer", "store.reader", "runs.extract"):
+    for module in ("store.writer", "runs.extract"):
         patch.setattr(f"bertvision.{module}.SHARD_WINDOWS", SHARD)
 
 

@@ -60,6 +60,9 @@ class Options:
     heads: str = "all"
     """'all' that fit the task, names between commas, or a TOML file with a table [[head]] for each."""
 
+    from_: str = "stream"
+    """Where states come from: 'stream' runs the encoder for every batch, 'store:DIR' reads what extract has written."""
+
     epochs: float = 1.0
     """Passes over the data; fractions are fine. Convex heads on labels or scores are solved instead."""
 
@@ -141,6 +144,7 @@ def run(options: Options) -> int:
         held_out=options.held_out,
         pool=options.pool,
         pairs=options.pairs,
+        source=options.from_,
         solve=not options.train_all,
         device=options.device,
         dtype=options.dtype,

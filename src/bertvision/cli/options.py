@@ -85,7 +85,7 @@ def _add_fields(parser: _Parser, arguments: _Group, group: _Group, cls: type) ->
             continue
         if field.default not in (None, False, ()) and "(default" not in text:
             text += f" (default: {field.default})"
-        option = "--" + field.name.replace("_", "-")
+        option = "--" + field.name.rstrip("_").replace("_", "-")  # a keyword of Python has a line behind it
         group.add_argument(option, dest=field.name, default=field.default, help=text, **settings)
 
 

@@ -1,6 +1,7 @@
 """FitRequest: all that a fit of heads depends on, as a value."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from bertvision.errors import BertVisionError
@@ -10,6 +11,8 @@ from bertvision.tasks.own import OwnColumns
 from bertvision.tasks.windows import WindowOptions
 from bertvision.training.options import TuneOptions
 from bertvision.training.trainee import HeadSpec
+
+STREAM, STORE = "stream", "store:"
 
 Pairs = Literal["together", "apart"]
 """Two texts as one window, or each by itself and then compared number by number."""
@@ -34,6 +37,7 @@ class FitRequest:
         held_out: share of the training examples that nobody learns from.
         pool: which row counts for labels and scores; None takes what the encoder was trained with.
         pairs: how pairs of texts are encoded; None takes `apart` for encoders trained on sentences.
+        source: where states come from: `stream` computes them anew, `store:DIR` reads them.
         solve: solve convex heads instead of training them, for labels and scores.
         device: `auto`, `cpu` or `cuda`.
         dtype: `auto` computes in bfloat16 on a GPU.
@@ -53,6 +57,7 @@ class FitRequest:
     held_out: float = 0.1
     pool: Pool | None = None
     pairs: Pairs | None = None
+    source: str = STREAM
     solve: bool = True
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -61,6 +66,11 @@ class FitRequest:
     def largest(self) -> float:
         """The largest share of the training examples that some head sees: what the run passes over."""
         return max(spec.fraction for spec in self.heads)
+
+    @property
+    def store(self) -> Path | None:
+        """The folder that states are read from; None computes them anew."""
+        return None if self.source == STREAM else Path(self.source.removeprefix(STORE))
 
     def plan(self) -> TuneOptions:
         """What the order of the steps depends on."""
@@ -83,6 +93,8 @@ class FitRequest:
             problems.append(f"--seed is {self.seed}, at least 0 is expected")
         if not 0.0 < self.held_out < 1.0:
             problems.append(f"--held-out is {self.held_out:g}, more than 0 and less than 1 is expected")
+        if self.source != STREAM and (not self.source.startswith(STORE) or self.source == STORE):
+            problems.append(f"--from is '{self.source}', stream or store:DIR is expected")
         problems += [problem for spec in self.heads for problem in spec.problems()]
         if problems:
             raise BertVisionError("; ".join(dict.fromkeys(problems)) + ".")

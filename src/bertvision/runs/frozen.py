@@ -1,6 +1,8 @@
 """FrozenTask: a task's examples as token windows, a frozen encoder for them, and the states that heads read."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import load_encoder, mean_pooled
@@ -8,11 +10,14 @@ from bertvision.encoder.snapshot import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads import HeadShape
 from bertvision.objectives import Pool
+from bertvision.runs.extract import ExtractRequest, store_content
 from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.outputs import PassOptions
 from bertvision.runs.parts import choose_device, split_train
 from bertvision.runs.states import RowStates, StreamStates, compare_rows, encode_rows
+from bertvision.runs.store_states import StoreStates, rows_in_memory, stored_rows
 from bertvision.runs.validate import Part
+from bertvision.store.reader import StoreReader
 from bertvision.tasks.examples import Examples, Texts
 from bertvision.tasks.load import load_task
 from bertvision.tasks.task import Task
@@ -36,6 +41,8 @@ class FrozenTask:
         train: what heads learn from.
         held_out: training examples that judge them.
         dev: what is reported, where there is one.
+        whole: every split as it was loaded.
+        request: what was asked for.
         notices: what the user should know.
     """
 
@@ -49,6 +56,8 @@ class FrozenTask:
     train: Part
     held_out: Part
     dev: Part | None
+    whole: Mapping[str, Examples]
+    request: FitRequest
     notices: tuple[str, ...]
 
     @property
@@ -58,7 +67,13 @@ class FrozenTask:
         return HeadShape(layers=self.encoder.depth + 1, width=width, outputs=self.task.outputs)
 
     def states(self, part: Part, layers: range) -> States:
-        """The states of a part: computed batch by batch for spans, kept in memory for labels and scores."""
+        """The states of a part: from a store or batch by batch for spans, kept in memory for labels and scores.
+
+        Raises:
+            BertVisionError: the store holds something else.
+        """
+        if self.request.store is not None:
+            return self._stored(self.request.store, part, layers)
         if self.task.kind == "spans":
             return StreamStates(self.encoder, part.windows, self.passes, layers)
         rows = encode_rows(self.encoder, part.windows, self.passes, self.pool)
@@ -67,6 +82,25 @@ class FrozenTask:
             windows = build_windows(self.task, second, self.tokenizer, self.options)
             rows = compare_rows(rows, encode_rows(self.encoder, windows, self.passes, self.pool))
         return RowStates(rows, self.encoder.device)
+
+    def _stored(self, store: Path, part: Part, layers: range) -> States:
+        split = "dev" if part is self.dev else "train"
+        whole = self.whole[split]
+        windows = build_windows(self.task, whole, self.tokenizer, self.options)
+        reader = StoreReader(store / split)
+        wanted = ExtractRequest(
+            task=self.request.task,
+            windows=self.options,
+            encoder=self.request.encoder,
+            layers=f"{layers[0]}..{layers[-1]}",
+        )
+        pool = None if self.task.kind == "spans" else self.pool
+        command = f"bertvision extract {self.request.task} --encoder {self.request.encoder} --store {store}"
+        reader.check(store_content(wanted, self.encoder, windows, split=split, pool=pool), command)
+        rows = stored_rows(whole, part.examples, windows)
+        if pool is None:
+            return StoreStates(reader, rows, part.windows, self.encoder.device)
+        return rows_in_memory(reader, rows, self.encoder.device)
 
 
 def freeze_task(request: FitRequest) -> FrozenTask:
@@ -86,6 +120,8 @@ def freeze_task(request: FitRequest) -> FrozenTask:
     train = loaded.splits["train"]
     paired = isinstance(train, Texts) and train.pairs is not None
     pairs = request.pairs or ("apart" if sentences else "together")
+    if request.store is not None and paired and pairs == "apart":
+        raise BertVisionError("a store keeps pairs together. Use --pairs together, or --from stream.")
     learnt, held_out = split_train(train, fraction=request.largest, held_out=request.held_out, seed=request.seed)
     if held_out is None:
         raise BertVisionError("--held-out is 0, but heads are judged on held-out training examples.")
@@ -107,6 +143,8 @@ def freeze_task(request: FitRequest) -> FrozenTask:
         train=part(learnt),
         held_out=part(held_out),
         dev=part(loaded.splits["dev"]) if "dev" in loaded.splits else None,
+        whole=loaded.splits,
+        request=request,
         notices=loaded.notices,
     )
 

@@ -1,6 +1,5 @@
 """StoreStates: states of a part of a split from a store on disk, as an encoder would give them."""
 
-from pathlib import Path
 from typing import final
 
 import numpy as np
@@ -66,8 +65,3 @@ def rows_in_memory(reader: StoreReader, rows: IntArray, device: torch.device) ->
     """One row per window, read once: (windows, layers, width)."""
     parts = [reader.batch(rows[begin : begin + 1024]).states[:, :, 0] for begin in range(0, len(rows), 1024)]
     return RowStates(torch.cat(parts), device, lowest=reader.manifest.content.first_layer)
-
-
-def open_store(folder: Path, split: str) -> StoreReader:
-    """The store of one split."""
-    return StoreReader(folder / split)

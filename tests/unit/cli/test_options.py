@@ -58,6 +58,18 @@ def test_an_option_that_may_be_repeated_keeps_every_word_in_order() -> None:
     assert parse("w", "--each", "b=2", "--flag", "--each=a=1", "--each", "b=2").each == ("b=2", "a=1", "b=2")
 
 
+def test_a_field_called_as_a_keyword_of_python_loses_the_line_behind_it() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Words:
+        """Words."""
+
+        from_: str = "here"
+        """Where from."""
+
+    parsed = parse_options(Words, ["--from", "there"], prog="x", summary="", examples=())
+    assert parsed.from_ == "there"
+
+
 def test_other_options_keep_their_last_word() -> None:
     assert parse("w", "--choice", "two", "--choice", "one").choice == "one"
 

@@ -16,6 +16,7 @@ from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.heads import HeadShape, count_parameters, load_head
 from bertvision.runs import fit as fit_module
 from bertvision.runs import fit_run as fit_run_module
+from bertvision.runs.extract import ExtractRequest, extract_states
 from bertvision.runs.fit import FitResult, fit_heads
 from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder
@@ -24,7 +25,7 @@ from bertvision.runs.validate import Validation
 from bertvision.training import fit as loop_module
 from bertvision.training.model import TunedModel
 from bertvision.training.trainee import HeadSpec
-from close import FLOAT32
+from close import FLOAT32, HALF_HEAD
 from tiny_run import (
     WIDTH,
     everything,
@@ -360,3 +361,46 @@ def test_whoever_watches_is_told_how_far_it_is(ask: Ask, tmp_path: Path) -> None
     assert told[1][2]["heads"] == 2
     assert 0 < told[1][2]["least loss"] < 2
     assert np.isfinite(told[3][2]["least loss"])
+
+
+def stored(request: FitRequest, folder: Path, encoder: str | None = None) -> FitRequest:
+    """The same request, from a store of float16 states made for it, or for another encoder."""
+    extract_states(
+        ExtractRequest(
+            task=request.task, data=request.data, windows=request.windows, encoder=encoder or request.encoder
+        ),
+        folder,
+    )
+    return replace(request, source=f"store:{folder}")
+
+
+@pytest.mark.parametrize("task", ["squad2", "sst2"])
+def test_heads_from_a_store_end_where_those_from_the_encoder_do(task: str, ask: Ask, tmp_path: Path) -> None:
+    request = ask(task, PLAIN, MIX, ADAPTER, solve=False)
+    streamed = fit_heads(request, tmp_path / "streamed")
+    from_store = fit_heads(stored(request, tmp_path / "store"), tmp_path / "stored")
+    ours, theirs = head_tensors(from_store.run), head_tensors(streamed.run)
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        torch.testing.assert_close(value, theirs[name], rtol=HALF_HEAD, atol=HALF_HEAD)
+
+
+def test_a_store_of_another_encoder_is_refused_with_the_command_that_makes_the_right_one(
+    ask: Ask, tmp_path: Path
+) -> None:
+    request = ask("squad2", PLAIN)
+    other = save_tiny_encoder(tmp_path / "other", seed=5)
+    with pytest.raises(BertVisionError, match=r"does not fit: fingerprint is .* bertvision extract squad2 --encoder"):
+        fit_heads(stored(request, tmp_path / "store", other), tmp_path / "run")
+
+
+def test_pairs_that_are_encoded_apart_do_not_come_from_a_store(ask: Ask, tmp_path: Path) -> None:
+    request = replace(ask("pairs", PLAIN), pairs="apart", source=f"store:{tmp_path}")
+    with pytest.raises(BertVisionError, match="a store keeps pairs together"):
+        fit_heads(request, tmp_path / "run")
+
+
+@pytest.mark.parametrize("source", ["store:", "disk", "stream:x"])
+def test_states_come_from_a_stream_or_a_store(source: str, ask: Ask) -> None:
+    with pytest.raises(BertVisionError, match=f"--from is '{source}', stream or store:DIR is expected"):
+        replace(ask("sst2", PLAIN), source=source).check()

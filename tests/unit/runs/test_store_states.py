@@ -11,7 +11,8 @@ from bertvision.errors import BertVisionError
 from bertvision.runs.extract import ExtractRequest, extract_states
 from bertvision.runs.outputs import PassOptions
 from bertvision.runs.states import StreamStates, encode_rows
-from bertvision.runs.store_states import StoreStates, open_store, rows_in_memory, stored_rows
+from bertvision.runs.store_states import StoreStates, rows_in_memory, stored_rows
+from bertvision.store.reader import StoreReader
 from bertvision.tasks.load import TaskData, load_task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, Windows, build_windows
@@ -73,7 +74,7 @@ def test_a_batch_of_a_store_is_a_batch_of_the_encoder(encoder: str, questions: T
     part = whole.select(np.array([9, 2, 6, 0, 11, 4]))
     rows = stored_rows(whole, part, build_windows(questions.task, whole, tokenizer, SHORT))
     windows = build_windows(questions.task, part, tokenizer, SHORT)
-    stored = StoreStates(open_store(store, "train"), rows, windows, CPU)
+    stored = StoreStates(StoreReader(store / "train"), rows, windows, CPU)
     streamed = StreamStates(load_encoder(encoder), windows, PASS, range(1, 4))
     for some in (np.random.default_rng(0).permutation(len(windows)), np.array([3, 1]), np.array([0])):
         found, expected = stored.batch(some), streamed.batch(some)
@@ -101,7 +102,7 @@ def test_one_row_per_window_is_read_into_memory(layers: str | None, encoder: str
     whole = loaded.splits["train"]
     windows = build_windows(loaded.task, whole, TextTokenizer.load(encoder), SHORT)
     part = whole.select(np.array([8, 1, 5]))
-    reader = open_store(tmp_path / "store", "train")
+    reader = StoreReader(tmp_path / "store" / "train")
     states = rows_in_memory(reader, stored_rows(whole, part, windows), CPU)
     lowest = 0 if layers is None else 1
     expected = encode_rows(load_encoder(encoder), windows, PASS, "cls")[[8, 1, 5], lowest:]
@@ -116,7 +117,7 @@ def test_one_row_per_window_is_read_into_memory(layers: str | None, encoder: str
 
 
 def test_more_rows_than_are_read_at_a_time_keep_their_order(store: Path) -> None:
-    reader = open_store(store, "dev")
+    reader = StoreReader(store / "dev")
     rows = np.random.default_rng(0).integers(0, reader.manifest.content.windows, 2500)
     states = rows_in_memory(reader, rows, CPU).rows
     assert len(states) == 2500
@@ -126,4 +127,4 @@ def test_more_rows_than_are_read_at_a_time_keep_their_order(store: Path) -> None
 
 def test_a_split_that_is_not_there_is_no_store(store: Path) -> None:
     with pytest.raises(BertVisionError, match=r"store/test is no store: it has no manifest\.json"):
-        open_store(store, "test")
+        StoreReader(store / "test")

@@ -87,7 +87,14 @@ def test_keeping_twice_is_keeping_once(values: list[float]) -> None:
         assert torch.equal(decode(encode(once, keep)), once)
 
 
-@pytest.mark.parametrize("value", [65505.0, -1e5, float("inf")])
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+@pytest.mark.parametrize("keep", ["fp16", "bf16", "int8"])
+def test_a_value_that_is_not_finite_is_refused(value: float, keep: Keep) -> None:
+    with pytest.raises(BertVisionError, match="a state is not finite"):
+        encode(torch.full((1, 2, 3), value), keep)
+
+
+@pytest.mark.parametrize("value", [65505.0, -1e5])
 def test_a_value_too_large_for_float16_is_refused_with_the_remedy(value: float) -> None:
     states = torch.zeros(2, 2, 3)
     states[1, 0, 2] = value
