@@ -32,7 +32,7 @@ def test_a_record_says_what_was_measured_and_where(tmp_path: Path) -> None:
     record = json.loads(path.read_text(encoding="utf-8"))
     assert record["ratios"] == {"plain": {"median": 4.0, "least": 4.0, "most": 4.0}}
     assert record["seconds"] == {"ours": [1.0], "plain": [4.0]}
-    assert set(record["provenance"]) == {"time", "commit", "dirty", "python", "packages", "processor", "cores"}
+    assert set(record["provenance"]) == {"time", "commit", "dirty", "python", "packages", "gpu", "processor", "cores"}
 
 
 def test_provenance_without_git_knows_neither_commit_nor_whether_files_were_changed(
