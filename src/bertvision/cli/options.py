@@ -83,7 +83,10 @@ def _add_fields(parser: _Parser, arguments: _Group, group: _Group, cls: type) ->
         if field.default is dataclasses.MISSING:
             arguments.add_argument(field.name, help=text, **(settings | {"metavar": field.name.upper()}))
             continue
-        if field.default not in (None, False, ()) and "(default" not in text:
+        if (
+            not (field.default is None or field.default is False or field.default in ("", ()))
+            and "(default" not in text
+        ):
             text += f" (default: {field.default})"
         option = "--" + field.name.rstrip("_").replace("_", "-")  # a keyword of Python has a line behind it
         group.add_argument(option, dest=field.name, default=field.default, help=text, **settings)

@@ -90,9 +90,10 @@ def _count_encoder(options: Options) -> int:
     encoder = build_encoder(options.encoder)
     apply_learn(encoder, learn)
     shape = HeadShape(layers=encoder.depth + 1, width=encoder.width, outputs=TASKS[options.task].outputs)
-    head = count_parameters(blank_head(options.head or "last_layer", shape, parse_settings(options.set)))
+    blank = blank_head(options.head or "last_layer", shape, parse_settings(options.set))
+    head = sum(value.numel() for value in blank.parameters())
     values = list(encoder.model.parameters())
-    total = head + sum(value.numel() for value in values)
+    total = count_parameters(blank) + sum(value.numel() for value in values)
     trainable = head + sum(value.numel() for value in values if value.requires_grad)
     if options.json:
         print_json({"total": total, "trainable": trainable})

@@ -104,7 +104,13 @@ def _trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Trainee
         chosen = np.zeros(len(examples), dtype=np.bool_)
         chosen[subset_rows(len(examples), spec.fraction / request.largest, request.seed)] = True
         rows = chosen[frozen.train.windows.example]
-    return Trainee(spec, frozen.shape, device=frozen.encoder.device, rows=rows)
+    trainee = Trainee(spec, frozen.shape, device=frozen.encoder.device, rows=rows)
+    if frozen.task.kind != "spans" and not trainee.head.token_wise:
+        raise BertVisionError(
+            f"head '{spec.head}' looks at neighbouring tokens, and a fit has one row per text. "
+            f"Leave it out, or tune it: bertvision tune {request.task} --learn none --head {spec.head}"
+        )
+    return trainee
 
 
 def _solve(trainee: Trainee, frozen: FrozenTask, states: RowStates, run: FitRun) -> Solution:

@@ -100,8 +100,8 @@ class FitRun:
         if frozen.dev is not None:
             dev = self._read(heads, frozen.dev, frozen.states(frozen.dev, self._layers))
         rows = [
-            self._row(number, self._validation.score_outputs(mine, reported)[0])
-            for number, mine, reported in zip(kept, held_out, dev, strict=True)
+            self._row(number, head, self._validation.score_outputs(mine, reported)[0])
+            for number, head, mine, reported in zip(kept, heads, held_out, dev, strict=True)
         ]
         main = "f1" if frozen.task.kind == "spans" else frozen.task.metrics[0]
         name = main if frozen.dev is not None else f"held_out_{main}"
@@ -110,17 +110,18 @@ class FitRun:
             row["metrics"] = {k: v if math.isfinite(v) else None for k, v in row["metrics"].items()}
         return rows
 
-    def _row(self, number: int, metrics: Mapping[str, float]) -> dict[str, Any]:
+    def _row(self, number: int, head: Head, metrics: Mapping[str, float]) -> dict[str, Any]:
         trainee = self._trainees[number]
         spec = trainee.spec
         return {
             "head": spec.head,
-            "options": trainee.head.options,
+            "options": head.options,
             "lr": spec.lr,
             "seed": spec.seed,
             "fraction": spec.fraction,
-            "parameters": count_parameters(trainee.head),
-            "depth": trainee.head.depth,
+            "solved": number not in self.following,
+            "parameters": count_parameters(head),
+            "depth": head.depth,
             "seconds": round(trainee.watch.seconds, 3),
             "folder": str(self._place(number).relative_to(self._folder.path)),
             "metrics": dict(metrics),

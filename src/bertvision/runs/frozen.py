@@ -95,7 +95,7 @@ class FrozenTask:
             layers=f"{layers[0]}..{layers[-1]}",
         )
         pool = None if self.task.kind == "spans" else self.pool
-        command = f"bertvision extract {self.request.task} --encoder {self.request.encoder} --store {store}"
+        command = f"bertvision extract {self.request.task} --encoder {self.request.encoder} --store ANOTHER_DIR"
         reader.check(store_content(wanted, self.encoder, windows, split=split, pool=pool), command)
         rows = stored_rows(whole, part.examples, windows)
         if pool is None:

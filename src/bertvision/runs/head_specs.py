@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bertvision.errors import BertVisionError, UnknownNameError
-from bertvision.heads import HEADS
+from bertvision.heads import HEADS, HeadShape, blank_head
 from bertvision.heads.options import LAYERS, head_options
 from bertvision.tasks.task import TaskKind
 from bertvision.training.trainee import HeadSpec
@@ -29,7 +29,7 @@ def parse_heads(words: str, kind: TaskKind, base: HeadSpec) -> list[HeadSpec]:
         BertVisionError: there is no such head, file or key.
     """
     if words == ALL:
-        return [replace(base, head=name) for name, entry in HEADS.items() if kind in entry.kinds]
+        return [replace(base, head=name) for name in HEADS if fits_kind(name, kind)]
     if words.endswith(".toml"):
         return [_from_table(table, base, Path(words)) for table in _tables(Path(words))]
     names = [name.strip() for name in words.split(",") if name.strip()]
@@ -39,6 +39,13 @@ def parse_heads(words: str, kind: TaskKind, base: HeadSpec) -> list[HeadSpec]:
     if not names:
         raise BertVisionError("--heads names no head; 'all', names between commas, or a TOML file are expected.")
     return [replace(base, head=name) for name in names]
+
+
+def fits_kind(name: str, kind: TaskKind) -> bool:
+    """Whether a head is meant for a kind of task, and can read what a fit has of it: one row per text but for spans."""
+    if kind not in HEADS[name].kinds:
+        return False
+    return kind == "spans" or blank_head(name, HeadShape(layers=2, width=8, outputs=1)).token_wise
 
 
 def spread(specs: Sequence[HeadSpec], grid: Sequence[str], seeds: int, fractions: Sequence[float]) -> list[HeadSpec]:
@@ -53,6 +60,8 @@ def spread(specs: Sequence[HeadSpec], grid: Sequence[str], seeds: int, fractions
     Raises:
         BertVisionError: a word of the grid is none.
     """
+    if seeds < 1:
+        raise BertVisionError(f"--seeds is {seeds}, at least 1 is expected.")
     for word in grid:
         key, sign, values = word.partition("=")
         if not sign or not values:

@@ -22,7 +22,7 @@ def solve_trainee(
     train: tuple[RowStates, IntArray | FloatArray],
     held_out: tuple[RowStates, IntArray | FloatArray],
 ) -> Solution:
-    """Put the best weights into a convex head: strength by the held-out examples, then all that it learns from.
+    """Put the best weights into a convex head; the held-out examples choose the strength of the penalty.
 
     Args:
         trainee: with a head that is one of `CONVEX`.
@@ -46,4 +46,4 @@ def solve_trainee(
 def _inputs(trainee: Trainee, states: RowStates) -> Tensor:
     """What the head's last map reads, (examples, inputs)."""
     reads = trainee.head.reads
-    return states.rows[:, reads[0] : reads[-1] + 1].flatten(1)
+    return states.rows[:, reads[0] - states.lowest : reads[-1] - states.lowest + 1].flatten(1)

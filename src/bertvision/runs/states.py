@@ -40,18 +40,23 @@ class StreamStates:
 
 @final
 class RowStates:
-    """One row of states per window, in memory: (windows, layers, width)."""
+    """One row of states per window, in memory.
+
+    Attributes:
+        rows: (windows, layers, width).
+        lowest: number of the first layer.
+    """
 
     def __init__(self, rows: Tensor, device: torch.device, *, lowest: int = 0) -> None:
         self.rows = rows
         self._device = device
-        self._lowest = lowest  # number of the first layer
+        self.lowest = lowest
 
     def batch(self, rows: IntArray) -> StateBatch:
         """The rows at `rows`, as windows of one token."""
         states = self.rows[torch.from_numpy(rows)].to(self._device).unsqueeze(2)
         mask = torch.ones(len(rows), 1, dtype=torch.bool, device=self._device)
-        return StateBatch(HiddenStates(states, mask), lowest=self._lowest)
+        return StateBatch(HiddenStates(states, mask), lowest=self.lowest)
 
 
 @torch.no_grad()

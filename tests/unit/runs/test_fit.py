@@ -404,3 +404,21 @@ def test_pairs_that_are_encoded_apart_do_not_come_from_a_store(ask: Ask, tmp_pat
 def test_states_come_from_a_stream_or_a_store(source: str, ask: Ask) -> None:
     with pytest.raises(BertVisionError, match=f"--from is '{source}', stream or store:DIR is expected"):
         replace(ask("sst2", PLAIN), source=source).check()
+
+
+@pytest.mark.parametrize("head", ["ladder", "context_conv", "pooled_adapter_ngram"])
+def test_a_head_that_looks_at_neighbours_is_refused_where_there_is_one_row_per_text(
+    head: str, ask: Ask, tmp_path: Path
+) -> None:
+    with pytest.raises(BertVisionError, match=f"'{head}' looks at neighbouring tokens.* bertvision tune sst2"):
+        fit_heads(ask("sst2", HeadSpec(head=head)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_leaderboard_says_who_was_solved_and_how_deep_the_kept_head_reads(ask: Ask, tmp_path: Path) -> None:
+    result = by_head(fit_heads(ask("sst2", CONCAT, MIX, replace(PLAIN, options={"layers": "0..1"})), tmp_path / "run"))
+    assert {name: (row["solved"], row["depth"]) for name, row in result.items()} == {
+        "layer_concat": (True, 2),
+        "layer_mix": (False, 2),
+        "last_layer": (True, 1),
+    }

@@ -18,14 +18,19 @@ def toml(folder: Path, text: str) -> str:
     return str(path)
 
 
+def test_no_seed_at_all_is_refused() -> None:
+    with pytest.raises(BertVisionError, match="--seeds is 0, at least 1 is expected"):
+        spread([BASE], (), 0, (1.0,))
+
+
 @pytest.mark.parametrize("kind", ["spans", "labels", "scores"])
 def test_all_are_those_that_fit_the_kind_of_task(kind: TaskKind) -> None:
     specs = parse_heads("all", kind, BASE)
     names = [spec.head for spec in specs]
     assert ("xception" in names) == ("pooled_output" in names) == (kind != "spans")
-    assert set(HEADS) - set(names) == (
-        {"pooled_output", "xception", "xception_skip", "xception_full"} if kind == "spans" else set()
-    )
+    of_rows = {"pooled_output", "xception", "xception_skip", "xception_full"}
+    of_tokens = {"ladder", "context_conv", "context_conv_simple", "pooled_adapter_ngram", "pooled_adapter_inception"}
+    assert set(HEADS) - set(names) == (of_rows if kind == "spans" else of_tokens)
     assert specs == [replace(BASE, head=name) for name in names]
 
 

@@ -62,3 +62,17 @@ def test_a_head_that_sees_a_share_is_solved_from_it_alone() -> None:
 
     assert torch.equal(solved(targets), solved(np.where(mine, targets, 1 - targets)))
     assert not torch.equal(solved(targets), solved(np.where(mine, 1 - targets, targets)))
+
+
+@torch.no_grad()
+def test_rows_that_begin_above_layer_0_are_read_by_their_numbers() -> None:
+    shape = HeadShape(layers=4, width=5, outputs=1)
+    spec = HeadSpec(head="layer_concat", options={"layers": "1..2"})
+    whole, cut = Trainee(spec, shape, device=CPU), Trainee(spec, shape, device=CPU)
+    train, held_out = rows(60, 0), rows(20, 1)
+    above = [RowStates(states.rows[:, 1:], CPU, lowest=1) for states in (train, held_out)]
+    targets = [states.rows[:, 1].sum(dim=1).double().numpy() for states in (train, held_out)]
+    with torch.enable_grad():
+        solve_trainee(whole, TASKS["stsb"], train=(train, targets[0]), held_out=(held_out, targets[1]))
+        solve_trainee(cut, TASKS["stsb"], train=(above[0], targets[0]), held_out=(above[1], targets[1]))
+    assert torch.equal(whole.head.project.weight, cut.head.project.weight)
