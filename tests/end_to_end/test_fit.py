@@ -131,7 +131,7 @@ def test_a_finished_fit_is_shown_again_and_another_is_refused(
         (["--grid", "schedule=odd"], "--schedule is odd, one of constant, linear, cosine, restarts is expected"),
         (["--fraction", "some"], "--fraction is 'some', numbers such as"),
         (["--fraction", "2"], "--fraction is 2, more than 0 and at most 1 is expected"),
-        (["--fraction", ""], "--seeds is 0, at least 1 is expected"),
+        (["--fraction", ""], "no head was asked for"),
         (["--validate", "3"], "--validate has 3; more than 0 and at most the 1 epochs"),
         (["--held-out", "0"], "--held-out is 0, more than 0 and less than 1 is expected"),
         (["--lr", "0", "--batch", "0"], "--batch is 0, at least 1 is expected; --lr is 0"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from bertvision.runs.fit_run import FitRun
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.frozen import FrozenTask, freeze_task
 from bertvision.runs.solve import CONVEX, solve_trainee
+from bertvision.runs.standardise import BATCHES, standardise_heads
 from bertvision.runs.states import RowStates
 from bertvision.runs.watch import Show
 from bertvision.tasks.batches import subset_rows
@@ -78,8 +80,10 @@ def fit_heads(request: FitRequest, out: str | Path, *, resume: bool = False, sho
             batch=request.batch,
             bf16=frozen.passes.bf16,
         )
+        trained = [trainees[number] for number in run.following]
+        standardise_heads(trained, states, [rows for _, rows in islice(plan.steps_from(0), BATCHES)])
         fit_trainees(
-            [trainees[number] for number in run.following],
+            trained,
             data,
             plan,
             run=folder.path,

@@ -1,0 +1,38 @@
+"""What `layer_concat` is standardised by, before it is trained: statistics of some batches of its states."""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from bertvision.heads.layer_concat import LayerConcat
+from bertvision.tasks.examples import IntArray
+from bertvision.training.fit import States
+from bertvision.training.trainee import Trainee
+
+BATCHES = 8
+"""Batches that the statistics come from."""
+
+
+@torch.no_grad()
+def standardise_heads(trainees: Sequence[Trainee], states: States, batches: Iterable[IntArray]) -> None:
+    """Set the mean and the deviation of every number that heads of this kind read, over real tokens."""
+    heads = [trainee.head for trainee in trainees if isinstance(trainee.head, LayerConcat)]
+    if not heads:
+        return
+    count, lowest = 0, 0
+    total: Tensor | float = 0.0
+    squares: Tensor | float = 0.0
+    for rows in batches:
+        batch = states.batch(rows)
+        lowest = batch.lowest
+        tokens = batch.padded.states.transpose(1, 2)[batch.padded.mask].double()  # (tokens, layers, width)
+        count += len(tokens)
+        total = total + tokens.sum(dim=0)
+        squares = squares + tokens.square().sum(dim=0)
+    mean = torch.as_tensor(total) / count
+    deviation = (torch.as_tensor(squares) / count - mean.square()).clamp(min=0.0).sqrt()
+    deviation = torch.where(deviation < 1e-6, 1.0, deviation)  # a number that never changes stays as it is
+    for head in heads:
+        layers = slice(head.reads[0] - lowest, head.depth - lowest + 1)
+        head.standardise(mean[layers].float(), deviation[layers].float())
