@@ -102,7 +102,8 @@ def fingerprint(encoder: Encoder) -> str:
         if name.startswith("pooler."):
             continue
         flat = value.detach().flatten()
-        sample = flat[:: max(1, len(flat) // 64)].float().cpu().numpy()
+        # rounded, so that weights loaded as bfloat16 on a GPU are known again as float32 on a CPU
+        sample = flat[:: max(1, len(flat) // 64)].bfloat16().float().cpu().numpy()
         digest.update(f"{name}{tuple(value.shape)}".encode())
         digest.update(sample.tobytes())
     return digest.hexdigest()[:16]

@@ -330,3 +330,8 @@ def test_a_fingerprint_tells_encoders_apart(folder: Path) -> None:
         value.data.flatten()[0] += 1
         assert fingerprint(encoder) not in seen, name
         seen.add(fingerprint(encoder))
+
+
+def test_an_encoder_is_the_same_in_either_precision(folder: Path) -> None:
+    wide = fingerprint(load_encoder(str(folder)))
+    assert fingerprint(load_encoder(str(folder), precision="bfloat16")) == wide
