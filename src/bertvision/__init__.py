@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bertvision.encoder import Encoder, HiddenStates, load_encoder
     from bertvision.evaluation import Scoring, decode_spans, fit_threshold, score_squad1, score_squad2, score_targets
-    from bertvision.heads import HEADS, Head, HeadEntry, HeadShape, OutputMap, build_head, load_head, save_head
+    from bertvision.heads import (
+        HEADS,
+        Head,
+        HeadEntry,
+        HeadShape,
+        LayerwiseHead,
+        OutputMap,
+        build_head,
+        load_head,
+        save_head,
+    )
     from bertvision.runs.fit import FitResult, fit_heads
     from bertvision.runs.fit_request import FitRequest
     from bertvision.runs.request import TuneRequest
@@ -30,6 +40,7 @@ __all__ = [
     "HeadShape",
     "HeadSpec",
     "HiddenStates",
+    "LayerwiseHead",
     "OutputMap",
     "OwnColumns",
     "Scoring",
@@ -71,6 +82,7 @@ _MODULES = {
         "Head",
         "HeadEntry",
         "HeadShape",
+        "LayerwiseHead",
         "OutputMap",
         "build_head",
         "load_head",

@@ -10,7 +10,17 @@ import torch
 from torch import Tensor
 
 import bertvision.heads
-from bertvision.heads import HEADS, Head, HeadShape, blank_head, build_head, count_parameters, load_head, save_head
+from bertvision.heads import (
+    HEADS,
+    Head,
+    HeadShape,
+    LayerwiseHead,
+    blank_head,
+    build_head,
+    count_parameters,
+    load_head,
+    save_head,
+)
 from bertvision.heads.parts.convolution import MaskedBatchNorm
 from bertvision.heads.table import Document
 from bertvision.objectives import example_losses
@@ -232,6 +242,17 @@ def test_the_first_layers_alone_are_read_as_if_there_were_no_others(name: str) -
 
 
 # ── numbers it learns
+
+
+@pytest.mark.parametrize("name", [name for name in HEADS if isinstance(make(name), LayerwiseHead)])
+def test_layer_by_layer_it_gives_the_same_rows(name: str) -> None:
+    head = make_random(name)
+    assert isinstance(head, LayerwiseHead)
+    states = random_states(3, len(head.reads), 6, 8)
+    each = [head.parts(states[:, layer : layer + 1], layer) for layer in range(len(head.reads))]
+    parts = tuple(torch.cat(kind, dim=1) for kind in zip(*each, strict=True))
+    expected = head(states, MASK)
+    torch.testing.assert_close(head.combine(parts, MASK)[MASK], expected[MASK], rtol=FLOAT32, atol=FLOAT32)
 
 
 @every_head

@@ -1,6 +1,7 @@
 """Encoder: token windows → the hidden states of every layer, or of the first few, and no further."""
 
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import Any, final
 
 import torch
@@ -85,8 +86,10 @@ class Encoder(nn.Module):
 
     def compile_layers(self) -> None:
         """Compile what a layer computes, for any number of tokens; hooks and the rest of the model stay as they are."""
+        # one program for all layers of a kind: each by itself would be compiled anew
+        programs = {kind: torch.compile(kind.forward, dynamic=True) for kind in {type(block) for block in self.blocks}}
         for block in self.blocks:
-            block.forward = torch.compile(block.forward, dynamic=True)
+            block.forward = MethodType(programs[type(block)], block)
 
     @override
     def forward(self, batch: TokenBatch, *, layers: Sequence[int] | None = None, pooled: bool = False) -> HiddenStates:

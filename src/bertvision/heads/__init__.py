@@ -2,7 +2,7 @@
 
 from bertvision.heads.build import blank_head, build_head, count_parameters
 from bertvision.heads.files import load_head, save_head
-from bertvision.heads.head import Head, HeadOptions, HeadShape, OptionValue
+from bertvision.heads.head import Head, HeadOptions, HeadShape, LayerwiseHead, OptionValue
 from bertvision.heads.parts.output import OutputMap
 from bertvision.heads.table import HEADS, HeadEntry
 
@@ -12,6 +12,7 @@ __all__ = [
     "HeadEntry",
     "HeadOptions",
     "HeadShape",
+    "LayerwiseHead",
     "OptionValue",
     "OutputMap",
     "blank_head",

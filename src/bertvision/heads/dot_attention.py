@@ -5,12 +5,13 @@ from typing import ClassVar, final
 from torch import Tensor
 from typing_extensions import override
 
-from bertvision.heads.head import Head, HeadShape
-from bertvision.heads.parts.output import OutputMap, layer_scores
+from bertvision.heads.head import HeadShape, LayerwiseHead
+from bertvision.heads.parts.output import OutputMap
+from bertvision.heads.parts.wide import layer_scores
 
 
 @final
-class DotAttention(Head):
+class DotAttention(LayerwiseHead):
     """Output o is qₒ · Σ αₗ hₗ + bₒ with α = softmax over layers of qₒ · hₗ; no parameters but the output's."""
 
     first_layer: ClassVar[int] = 1
@@ -20,7 +21,11 @@ class DotAttention(Head):
         self.project = OutputMap(shape.width, shape.outputs)
 
     @override
-    def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
-        scores = layer_scores(states, self.project.weight)  # (batch, layers, tokens, outputs)
+    def parts(self, states: Tensor, first: int = 0) -> tuple[Tensor, ...]:
+        return (layer_scores(states, self.project.weight),)
+
+    @override
+    def combine(self, parts: tuple[Tensor, ...], mask: Tensor) -> Tensor:
+        (scores,) = parts  # (batch, layers, tokens, outputs)
         # q · Σ α h = Σ α (q · h): the weighted sum of states is never made
         return (scores.softmax(dim=1) * scores).sum(dim=1) + self.project.bias

@@ -8,7 +8,8 @@ from typing_extensions import override
 
 from bertvision.heads.head import Head, HeadShape
 from bertvision.heads.options import Share, Whole
-from bertvision.heads.parts.output import OutputMap, layer_scores
+from bertvision.heads.parts.output import OutputMap
+from bertvision.heads.parts.wide import layer_scores
 
 
 @final
@@ -38,17 +39,20 @@ class EncoderAttention(Head):
     @override
     def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
         queries = self.project.weight  # (outputs, width)
-        weights = self._weights(states, queries)  # (batch, layers, tokens, outputs, heads)
-        values = self.value(states).reshape(*states.shape[:3], self.heads, -1)  # (batch, layers, tokens, heads, size)
-        read = torch.einsum("bltoh,blthd->btohd", weights.to(values.dtype), values).flatten(-2)
+        weights = layer_scores(states, self._vectors()).softmax(dim=1)  # (batch, layers, tokens, outputs · heads)
+        # values of the mixtures, not mixtures of the values: there are fewer mixtures than layers
+        mixtures = torch.einsum("bltn,bltw->btnw", weights.to(states.dtype), states)
+        mixtures = mixtures.reshape(*mask.shape, len(queries), self.heads, -1)
+        values = self.value.weight.reshape(self.heads, -1, self.shape.width)  # (heads, size, width)
+        read = torch.einsum("btohw,hdw->btohd", mixtures, values.to(states.dtype)).flatten(-2)
+        read = read + self.value.bias  # once: weights sum to 1
         mixed = self.attention_norm(queries + self.dropout(self.merge(read)))  # (batch, tokens, outputs, width)
         token: Tensor = self.output_norm(mixed + self.dropout(self.feed_forward(mixed)))
         return (queries * token.float()).sum(dim=-1) + self.project.bias
 
-    def _weights(self, states: Tensor, queries: Tensor) -> Tensor:
-        asked = self.query(queries).reshape(len(queries), self.heads, -1)  # (outputs, heads, size)
+    def _vectors(self) -> Tensor:
+        """The query through the key's map, so that keys are never made: (outputs · heads, width)."""
+        asked = self.query(self.project.weight).reshape(self.shape.outputs, self.heads, -1)  # (outputs, heads, size)
         keys = self.key.weight.reshape(self.heads, -1, self.shape.width)  # (heads, size, width)
-        # the query through the key's map, so that keys are never made: one vector per output and head
-        vectors = torch.einsum("ohd,hdw->ohw", asked.to(keys.dtype), keys) * asked.shape[-1] ** -0.5
-        scores = layer_scores(states, vectors.flatten(0, 1))  # (batch, layers, tokens, outputs · heads)
-        return scores.softmax(dim=1).reshape(*states.shape[:3], *vectors.shape[:2])
+        vectors: Tensor = torch.einsum("ohd,hdw->ohw", asked.to(keys.dtype), keys) * asked.shape[-1] ** -0.5
+        return vectors.flatten(0, 1)

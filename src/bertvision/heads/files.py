@@ -16,6 +16,8 @@ from bertvision.provenance import package_version
 
 FORMAT = 1
 CARD, WEIGHTS = "head.json", "head.safetensors"
+_RETIRED = {"mix"}
+"""Options that cards of earlier versions name: what they chose is a head of its own now."""
 
 
 def save_head(head: Head, folder: Path) -> None:
@@ -50,8 +52,9 @@ def load_head(folder: Path, *, shape: HeadShape | None = None) -> Head:
         card = json.loads((folder / CARD).read_text(encoding="utf-8"))
         weights = load_file(folder / WEIGHTS)
         _check_format(card, folder / CARD)
-        name, options, saved = card["head"], card["options"], HeadShape(**card["shape"])
-    except (OSError, ValueError, LookupError, TypeError, SafetensorError) as error:
+        name, saved = card["head"], HeadShape(**card["shape"])
+        options = {key: value for key, value in card["options"].items() if key not in _RETIRED}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:
         raise BertVisionError(f"{folder} holds no head that can be read ({error}).") from None
     if shape is not None and shape != saved:
         raise BertVisionError(

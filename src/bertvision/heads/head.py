@@ -83,6 +83,9 @@ class Head(nn.Module, ABC):
         """The last layer it needs: the encoder may stop there."""
         return self.reads[-1]
 
+    def compile_steps(self) -> None:
+        """Compile what it does again and again, layer by layer, where there is such a thing."""
+
     @override
     @abstractmethod
     def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
@@ -94,3 +97,24 @@ class Head(nn.Module, ABC):
             context: (batch, tokens) True where a token belongs to the second text, the context of a question; None
                 where nobody knows.
         """
+
+
+class LayerwiseHead(Head):
+    """A head that takes little from each layer by itself: it can follow an encoder, which then keeps no layer."""
+
+    @abstractmethod
+    def parts(self, states: Tensor, first: int = 0) -> tuple[Tensor, ...]:
+        """What it takes from some layers, each (batch, layers, tokens, numbers).
+
+        Args:
+            states: (batch, layers, tokens, width), neighbouring layers of those that `reads` names.
+            first: which of those is the first, 0 being the lowest.
+        """
+
+    @abstractmethod
+    def combine(self, parts: tuple[Tensor, ...], mask: Tensor) -> Tensor:
+        """Outputs, (batch, tokens, outputs), from the parts of all layers."""
+
+    @override
+    def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
+        return self.combine(self.parts(states), mask)

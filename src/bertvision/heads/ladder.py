@@ -1,19 +1,20 @@
 """A side network: one small transformer block per layer, fed by that layer; no gradient enters the encoder."""
 
-from typing import final
+from types import MethodType
+from typing import cast, final
 
 import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
 from bertvision.errors import BertVisionError
-from bertvision.heads.head import Head, HeadShape
+from bertvision.heads.head import HeadShape, LayerwiseHead
 from bertvision.heads.options import Share, Whole
 from bertvision.heads.parts.output import OutputMap
 
 
 @final
-class Ladder(Head):
+class Ladder(LayerwiseHead):
     """Climb the layers: each rung mixes what came from below with its layer made small, and attends over tokens."""
 
     token_wise = False
@@ -32,11 +33,23 @@ class Ladder(Head):
         self.project = OutputMap(size, shape.outputs)
 
     @override
-    def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
+    def compile_steps(self) -> None:
+        program = torch.compile(_Rung.forward, dynamic=True)  # one for all rungs
+        for rung in self.rungs:
+            rung.forward = MethodType(program, rung)
+
+    @override
+    def parts(self, states: Tensor, first: int = 0) -> tuple[Tensor, ...]:
+        entering = zip(self.rungs[first:], states.detach().unbind(dim=1), strict=False)
+        return (torch.stack([cast("_Rung", rung).enter(layer) for rung, layer in entering], dim=1),)
+
+    @override
+    def combine(self, parts: tuple[Tensor, ...], mask: Tensor) -> Tensor:
+        # attention's 0 times what overflows in padding would be NaN
+        entered = torch.where(mask[:, None, :, None], parts[0], 0.0)  # (batch, layers, tokens, size)
         below: Tensor | None = None
-        for rung, layer in zip(self.rungs, states.detach().unbind(dim=1), strict=True):
-            real = torch.where(mask[..., None], layer, 0.0)  # attention's 0 times what overflows would be NaN
-            below = rung(below, real, mask)  # (batch, tokens, size)
+        for rung, layer in zip(self.rungs, entered.unbind(dim=1), strict=True):
+            below = rung(below, layer, mask)  # (batch, tokens, size)
         outputs: Tensor = self.project(self.norm(below))
         return outputs
 
@@ -58,8 +71,8 @@ class _Rung(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     @override
-    def forward(self, below: Tensor | None, states: Tensor, mask: Tensor) -> Tensor:
-        inner = self.enter_norm(self.enter(states))
+    def forward(self, below: Tensor | None, entered: Tensor, mask: Tensor) -> Tensor:
+        inner = self.enter_norm(entered)
         if below is not None and self.gate is not None:
             share = torch.sigmoid(self.gate)
             inner = share * below + (1 - share) * inner

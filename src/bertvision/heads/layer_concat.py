@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from bertvision.heads.head import Head, HeadShape
+from bertvision.heads.head import HeadShape, LayerwiseHead
 from bertvision.heads.parts.output import OutputMap
+from bertvision.heads.parts.wide import layer_maps
 
 
 @final
-class LayerConcat(Head):
+class LayerConcat(LayerwiseHead):
     """Project all layers of a token at once.
 
     Each number is standardised first, by a mean and a deviation that `standardise` sets; until then they are 0 and 1.
@@ -32,10 +33,16 @@ class LayerConcat(Head):
         self.deviation.copy_(deviation)
 
     @override
-    def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
-        weight = self.project.weight.reshape(-1, *self.mean.shape) / self.deviation  # (outputs, layers, width)
-        bias = self.project.bias - torch.einsum("olw,lw->o", weight, self.mean)
+    def parts(self, states: Tensor, first: int = 0) -> tuple[Tensor, ...]:
         # standardised weights instead of standardised states, and layer by layer: nothing is put side by side
-        with torch.autocast(states.device.type, enabled=False):
-            layers = states.float() @ weight.permute(1, 2, 0).float()  # (batch, layers, tokens, outputs)
-        return layers.sum(dim=1) + bias
+        weight = self._weight().transpose(0, 1)[first : first + states.shape[1]]
+        return (layer_maps(states, weight),)
+
+    @override
+    def combine(self, parts: tuple[Tensor, ...], mask: Tensor) -> Tensor:
+        bias = self.project.bias - (self._weight() * self.mean).sum(dim=(1, 2))
+        return parts[0].sum(dim=1) + bias
+
+    def _weight(self) -> Tensor:
+        """For states as they are, (outputs, layers, width)."""
+        return self.project.weight.reshape(-1, *self.mean.shape) / self.deviation

@@ -3,17 +3,18 @@
 from collections.abc import Sequence
 from typing import final
 
-from torch import Tensor, nn
+from torch import Tensor
 from typing_extensions import override
 
-from bertvision.heads.head import Head, HeadShape
+from bertvision.heads.head import HeadShape, LayerwiseHead
 from bertvision.heads.options import Share
 from bertvision.heads.parts.output import OutputMap
-from bertvision.heads.parts.pool import Gate, LayerPool
+from bertvision.heads.parts.pool import Gate, LayerPool, SharedDropout
+from bertvision.heads.parts.wide import layer_scores
 
 
 @final
-class LayerMix(Head):
+class LayerMix(LayerwiseHead):
     """Mix the layers with learned weights shared by all tokens, then project."""
 
     def __init__(
@@ -27,7 +28,7 @@ class LayerMix(Head):
     ) -> None:
         super().__init__(shape)
         self.pool = LayerPool(shape.layers, gate=gate, norm=norm, dropout=layer_dropout)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = SharedDropout(dropout)
         self.project = OutputMap(shape.width, shape.outputs)
 
     @property
@@ -36,6 +37,12 @@ class LayerMix(Head):
         return self.pool.needs
 
     @override
-    def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
-        outputs: Tensor = self.project(self.dropout(self.pool(states)))
-        return outputs
+    def parts(self, states: Tensor, first: int = 0) -> tuple[Tensor, ...]:
+        return (layer_scores(self.dropout(self.pool.normed(states)), self.project.weight),)
+
+    @override
+    def combine(self, parts: tuple[Tensor, ...], mask: Tensor) -> Tensor:
+        (scores,) = parts  # (batch, layers, tokens, outputs)
+        # W Σ w h = Σ w (W h): the mixture of states is never made
+        factors = self.pool.factors()[:, None, None]
+        return (factors * scores[:, : len(factors)]).sum(dim=1) + self.project.bias

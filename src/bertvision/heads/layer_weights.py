@@ -6,12 +6,13 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from bertvision.heads.head import Head, HeadShape
-from bertvision.heads.parts.output import OutputMap, layer_scores
+from bertvision.heads.head import HeadShape, LayerwiseHead
+from bertvision.heads.parts.output import OutputMap
+from bertvision.heads.parts.wide import layer_scores
 
 
 @final
-class LayerWeights(Head):
+class LayerWeights(LayerwiseHead):
     """Output o is γₒ Σ wₒₗ (qₒ · hₗ) + bₒ, with the weights as they are, or their softmax."""
 
     first_layer: ClassVar[int] = 1
@@ -26,8 +27,12 @@ class LayerWeights(Head):
             nn.init.normal_(self.mix, std=0.05)  # zeros would give no output, and the map no gradient
 
     @override
-    def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
+    def parts(self, states: Tensor, first: int = 0) -> tuple[Tensor, ...]:
+        return (layer_scores(states, self.project.weight),)
+
+    @override
+    def combine(self, parts: tuple[Tensor, ...], mask: Tensor) -> Tensor:
+        (scores,) = parts  # (batch, layers, tokens, outputs)
         weights = self.mix.softmax(dim=1) if self.softmax else self.mix  # (outputs, layers)
-        scores = layer_scores(states, self.project.weight)  # (batch, layers, tokens, outputs)
         factors = (self.scale[:, None] * weights).T[:, None]  # (layers, 1, outputs)
         return (factors * scores).sum(dim=1) + self.project.bias

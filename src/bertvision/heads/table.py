@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bertvision.heads.adapter_pool import AdapterPool
+from bertvision.heads.adapter_pool_mix import AdapterPoolMix
 from bertvision.heads.context_conv import ContextConv
 from bertvision.heads.conv import Conv
 from bertvision.heads.dense_stack import DenseStack
@@ -80,7 +81,9 @@ HEADS: dict[str, HeadEntry] = {
     "adapter_pool_64_skip": _adapter("… and the last layer beside them", size=64, skip=True),
     "adapter_pool_64_own": _adapter("every layer through its own adapter of 64", size=64, shared=False),
     "adapter_pool_64_own_skip": _adapter("… and the last layer beside them", size=64, shared=False, skip=True),
-    "adapter_pool_mix": _adapter("adapter_pool_skip, and an adapted mixture of the layers", skip=True, mix=True),
+    "adapter_pool_mix": HeadEntry(
+        head=AdapterPoolMix, summary="adapter_pool_skip, and an adapted mixture of the layers", document="000"
+    ),
     "pooled_adapter": HeadEntry(
         head=PooledAdapter, summary="an adapted mixture of the layers beside the last layer", document="000"
     ),

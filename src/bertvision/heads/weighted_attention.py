@@ -6,12 +6,13 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from bertvision.heads.head import Head, HeadShape
-from bertvision.heads.parts.output import OutputMap, layer_scores
+from bertvision.heads.head import HeadShape, LayerwiseHead
+from bertvision.heads.parts.output import OutputMap
+from bertvision.heads.parts.wide import layer_scores
 
 
 @final
-class WeightedAttention(Head):
+class WeightedAttention(LayerwiseHead):
     """Output o is qₒ · Σ αₗ hₗ + bₒ with α = softmax over layers of qₒᵀ W hₗ, one W for all outputs."""
 
     first_layer: ClassVar[int] = 1
@@ -23,9 +24,12 @@ class WeightedAttention(Head):
         self.project = OutputMap(shape.width, shape.outputs)
 
     @override
-    def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
+    def parts(self, states: Tensor, first: int = 0) -> tuple[Tensor, ...]:
         queries = self.project.weight  # (outputs, width)
         # qᵀ W first: a vector per output, where W h would be one per layer and token
-        both = layer_scores(states, torch.cat([queries, queries @ self.weight]))
-        scores, attention = both.chunk(2, dim=-1)  # each (batch, layers, tokens, outputs)
+        return (layer_scores(states, torch.cat([queries, queries @ self.weight])),)
+
+    @override
+    def combine(self, parts: tuple[Tensor, ...], mask: Tensor) -> Tensor:
+        scores, attention = parts[0].chunk(2, dim=-1)  # each (batch, layers, tokens, outputs)
         return (attention.softmax(dim=1) * scores).sum(dim=1) + self.project.bias

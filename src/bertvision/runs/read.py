@@ -8,6 +8,7 @@ import torch
 from bertvision.heads import Head
 from bertvision.objectives import Pool, pool_rows
 from bertvision.runs.outputs import Outputs, frozen_batches, split_scores, token_places
+from bertvision.runs.states import StreamStates, can_follow
 from bertvision.tasks.task import Task
 from bertvision.tasks.windows import Windows
 from bertvision.training.fit import States
@@ -24,12 +25,16 @@ def read_heads(  # noqa: PLR0913 - what outputs depend on, by keyword
     modes = [head.training for head in heads]
     for head in heads:
         head.eval()
+    follows = bool(heads) and spans and all(can_follow(head) for head in heads)
     for rows in frozen_batches(windows, device):
-        batch = states.batch(rows)
         places = token_places(windows, rows) if spans else rows
-        for head, array in zip(heads, arrays, strict=True):
+        if follows and isinstance(states, StreamStates):
+            results = states.follow(rows, heads)
+        else:
+            batch = states.batch(rows)
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                outputs, mask = batch.read(head, None if spans else pool)
+                results = [batch.read(head, None if spans else pool) for head in heads]
+        for array, (outputs, mask) in zip(arrays, results, strict=True):
             values = outputs.float()[mask] if spans else pool_rows(outputs.float(), mask, pool)
             array[places] = values.cpu().numpy()
     for head, mode in zip(heads, modes, strict=True):

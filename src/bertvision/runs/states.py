@@ -1,13 +1,15 @@
 """Where heads find their states: an encoder that runs again for every batch, or memory."""
 
+from collections.abc import Sequence
 from typing import final
 
 import torch
 from torch import Tensor
 
-from bertvision.encoder.batch import packed_batch, padded_batch
+from bertvision.encoder.batch import TokenBatch, packed_batch, padded_batch, unpack
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.states import HiddenStates
+from bertvision.heads import Head, LayerwiseHead
 from bertvision.objectives import Pool, pool_rows
 from bertvision.runs.outputs import PassOptions, frozen_batches
 from bertvision.tasks.examples import IntArray
@@ -28,14 +30,53 @@ class StreamStates:
     @torch.no_grad()
     def batch(self, rows: IntArray) -> StateBatch:
         """The states of the windows at `rows`."""
-        options = self._options
-        if options.packed:
-            tokens = packed_batch(self._windows, rows)
-        else:
-            tokens = padded_batch(self._windows, rows, pad=options.pad)
-        tokens = tokens.to(self._encoder.device)
+        tokens = self._tokens(rows)
         hidden = self._encoder(tokens, layers=self._layers)
-        return StateBatch(hidden, lowest=self._layers[0], packed=tokens if options.packed else None)
+        return StateBatch(hidden, lowest=self._layers[0], packed=tokens if tokens.packed else None)
+
+    def follow(self, rows: IntArray, heads: Sequence[Head]) -> list[tuple[Tensor, Tensor]]:
+        """Outputs of heads, each (windows, tokens, outputs), and their mask; heads read the layers as they come.
+
+        No layer is kept, so memory does not grow with the depth. For heads that `can_follow`.
+        """
+        tokens = self._tokens(rows)
+        taken: list[list[tuple[Tensor, ...]]] = [[] for _ in heads]
+
+        def look(layer: int, states: Tensor) -> None:
+            one = states[:, None]  # (batch, 1, tokens, width)
+            with self._autocast():
+                for head, mine in zip(heads, taken, strict=True):
+                    if layer in head.reads:
+                        first = layer - head.reads[0]
+                        mine.append(head.parts(one, first) if isinstance(head, LayerwiseHead) else (one,))
+
+        self._encoder.visit(tokens, look, depth=max(head.depth for head in heads))
+        with self._autocast():
+            return [_finish(head, mine, tokens) for head, mine in zip(heads, taken, strict=True)]
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self._encoder.device.type, torch.bfloat16, enabled=self._options.bf16)
+
+    def _tokens(self, rows: IntArray) -> TokenBatch:
+        packed, pad = self._options.packed, self._options.pad
+        batch = packed_batch(self._windows, rows) if packed else padded_batch(self._windows, rows, pad=pad)
+        return batch.to(self._encoder.device)
+
+
+def can_follow(head: Head) -> bool:
+    """Whether a head can read the layers one at a time."""
+    return isinstance(head, LayerwiseHead) or (len(head.reads) == 1 and head.token_wise)
+
+
+def _finish(head: Head, taken: Sequence[tuple[Tensor, ...]], tokens: TokenBatch) -> tuple[Tensor, Tensor]:
+    """Outputs from what a head took from each layer."""
+    parts = tuple(torch.cat(kind, dim=1) for kind in zip(*taken, strict=True))
+    mask = tokens.mask
+    if tokens.packed and not head.token_wise:
+        unpacked = [unpack(part[0].transpose(0, 1), tokens) for part in parts]
+        parts, mask = tuple(part.transpose(1, 2) for part, _ in unpacked), unpacked[0][1]
+    outputs = head.combine(parts, mask) if isinstance(head, LayerwiseHead) else head(parts[0], mask)
+    return unpack(outputs[0], tokens) if tokens.packed and head.token_wise else (outputs, mask)
 
 
 @final

@@ -69,43 +69,6 @@ def test_with_skip_the_last_layer_stands_behind_them_as_it_is() -> None:
     )
 
 
-def test_with_mix_an_adapted_mixture_stands_between_them_and_the_last_layer() -> None:
-    mixture = {
-        # 6 · (1/6, 2/6, 3/6): the tokens are (1 + 2 - 3, 1 + 4 + 0) = (0, 5) and (0 + 4 + 3, -1 + 2 - 3) = (7, -2)
-        "pool.mix": torch.tensor([1.0, 2.0, 3.0]).log(),
-        "pool.scale": torch.tensor(6.0),
-        # 5 - 2 = 3 and 3.5 - 2 - 2 = -0.5
-        "pooled_adapter.weight": torch.tensor([[0.5], [1.0]]),
-        "pooled_adapter.bias": torch.tensor([-2.0]),
-    }
-    got = run(
-        AdapterPool(SHAPE, size=1, skip=True, mix=True),
-        {**SUM_OF_BOTH, **mixture},
-        [[1.0, 2.0, 3.0, 100.0, 10.0, 20.0], [-2.0, 3.0, 1.0, 50.0, 5.0, 7.0]],
-    )
-    check_close(
-        got,
-        (
-            AT_2 + 2 * AT_3 + 3 * AT_MINUS_1 + 100 * AT_3 - 10 + 0.5,
-            -2 * AT_2 + 3 * AT_3 + AT_MINUS_1 + 50 * AT_3 - 5 - 2,
-        ),
-        (
-            AT_MINUS_1 + 2 * AT_3 + 3 * AT_0 + 100 * AT_MINUS_HALF + 10 - 20 + 0.5,
-            -2 * AT_MINUS_1 + 3 * AT_3 + AT_0 + 50 * AT_MINUS_HALF + 5 - 7 - 2,
-        ),
-    )
-
-
-def test_mix_needs_no_skip() -> None:
-    assert AdapterPool(SHAPE, size=5, mix=True).project.in_features == 3 * 5 + 5
-
-
-def test_the_mixture_starts_as_the_mean_of_the_layers() -> None:
-    pool = AdapterPool(SHAPE, mix=True).pool
-    assert pool is not None
-    torch.testing.assert_close(pool(STATES), STATES.mean(dim=1), rtol=FLOAT32, atol=FLOAT32)
-
-
 def test_every_layer_is_asked_for() -> None:
     assert AdapterPool(SHAPE).reads == (0, 1, 2)
 

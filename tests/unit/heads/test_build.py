@@ -23,9 +23,9 @@ def test_a_head_is_built_by_name_with_its_options_as_words_or_values() -> None:
 def test_a_name_is_a_class_with_some_options_set_and_given_ones_are_stronger() -> None:
     named = build_head("adapter_pool_64_skip", SHAPE)
     assert isinstance(named, AdapterPool)
-    assert named.options == {"size": 64, "shared": True, "skip": True, "mix": False, "layers": "0..4"}
+    assert named.options == {"size": 64, "shared": True, "skip": True, "layers": "0..4"}
     other = build_head("adapter_pool_64_skip", SHAPE, {"skip": "false", "size": 3})
-    assert other.options == {"size": 3, "shared": True, "skip": False, "mix": False, "layers": "0..4"}
+    assert other.options == {"size": 3, "shared": True, "skip": False, "layers": "0..4"}
     assert other.project.weight.shape == (2, 5 * 3)
 
 

@@ -1,17 +1,22 @@
 """Where states come from: an encoder that runs again, or one row per window in memory."""
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
-from bertvision.encoder.batch import padded_batch
-from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.batch import TokenBatch, padded_batch
+from bertvision.encoder.encoder import Encoder, Visitor
 from bertvision.encoder.packed import PACKED
+from bertvision.heads import HeadShape, build_head
 from bertvision.objectives import Pool
 from bertvision.runs import outputs as outputs_module
 from bertvision.runs.outputs import PassOptions
-from bertvision.runs.states import RowStates, StreamStates, compare_rows, encode_rows
+from bertvision.runs.states import RowStates, StreamStates, can_follow, compare_rows, encode_rows
 from close import FLOAT32
+from known_weights import randomise
 from tiny_models import tiny_model, tiny_windows
 
 PADDED = PassOptions(packed=False, pad=1, bf16=False)
@@ -46,6 +51,54 @@ def test_states_of_an_encoder_are_those_of_each_window_alone(*, packed: bool, la
 
 def test_states_of_an_encoder_carry_no_gradient() -> None:
     assert not StreamStates(make(), WINDOWS, PADDED, range(4)).batch(np.array([0])).hidden.states.requires_grad
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("packed", [False, True])
+def test_heads_that_follow_the_encoder_give_what_they_give_on_all_layers_at_once(*, packed: bool) -> None:
+    rows = np.array([3, 1, 4])
+    shape = HeadShape(layers=4, width=16, outputs=2)
+    names = ["layer_mix", "dot_attention", "adapter_pool_64_skip", "adapter_pool_64_own", "recurrent", "last_layer"]
+    heads = [build_head(name, shape).eval() for name in names]
+    heads += [
+        build_head("ladder", shape, {"size": 8}).eval(),
+        build_head("layer_mix", shape, {"layers": "1..2"}).eval(),
+    ]
+    for head in heads:
+        randomise(head)
+    stream = StreamStates(make(packed=packed), WINDOWS, PACKED_PASS if packed else PADDED, range(4))
+    batch = stream.batch(rows)
+    for head, (outputs, mask) in zip(heads, stream.follow(rows, heads), strict=True):
+        expected, real = batch.read(head)
+        assert torch.equal(mask, real)
+        torch.testing.assert_close(outputs[mask], expected[real], rtol=FLOAT32, atol=FLOAT32)
+
+
+@torch.inference_mode()
+def test_heads_that_follow_the_encoder_keep_no_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = make()
+    seen: list[weakref.ref[Tensor]] = []
+    visit = encoder.visit
+
+    def spy(batch: TokenBatch, visitor: Visitor, *, depth: int) -> None:
+        def look(layer: int, states: Tensor) -> None:
+            seen.append(weakref.ref(states))
+            visitor(layer, states)
+            # transformers itself holds the embeddings until it is done
+            assert {number for number, kept in enumerate(seen) if kept() is not None} <= {0, layer}
+
+        visit(batch, look, depth=depth)
+
+    monkeypatch.setattr(encoder, "visit", spy)
+    head = build_head("layer_mix", HeadShape(layers=4, width=16, outputs=2))
+    StreamStates(encoder, WINDOWS, PADDED, range(4)).follow(np.array([0, 1]), [head])
+    assert len(seen) == 4
+
+
+def test_only_heads_that_read_layer_by_layer_or_one_token_of_one_layer_can_follow() -> None:
+    shape = HeadShape(layers=4, width=16, outputs=2)
+    able = {name: can_follow(build_head(name, shape)) for name in ("layer_mean", "last_layer", "conv", "context_conv")}
+    assert able == {"layer_mean": True, "last_layer": True, "conv": False, "context_conv": False}
 
 
 def test_rows_in_memory_are_windows_of_one_token() -> None:

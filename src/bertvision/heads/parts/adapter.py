@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from bertvision.heads.parts.wide import ALIGNED, layer_maps
+
 SCALE = 1e-3
 """Standard deviation of the first weights."""
 
@@ -28,12 +30,44 @@ class Adapter(nn.Module):
         self.bias = nn.Parameter(torch.zeros(*copies, size))
         nn.init.trunc_normal_(self.weight, std=SCALE, a=-2 * SCALE, b=2 * SCALE)
 
+    @property
+    def size(self) -> int:
+        """Numbers per token and layer that come out."""
+        return self.bias.shape[-1]
+
     @override
     def forward(self, states: Tensor) -> Tensor:
         """(batch, layers, tokens, width) → (batch, layers, tokens, size); any shape (…, width) if W is shared."""
-        weight, bias = self.weight.to(states.dtype), self.bias.to(states.dtype)
+        return self._padded(states)[..., : self.size]
+
+    def scores(self, states: Tensor, weight: Tensor, first: int = 0) -> Tensor:
+        """The adapted layers, each projected by a weight of its own: a map of all of them side by side is the sum.
+
+        Args:
+            states: (batch, layers, tokens, width).
+            weight: (outputs, all layers · size), for the layers side by side.
+            first: number of the first layer in `states` among all.
+
+        Returns:
+            (batch, layers, tokens, outputs), float32.
+        """
+        inner = self._padded(states, first)
+        each = weight.reshape(len(weight), -1, self.size).transpose(0, 1)[first : first + states.shape[1]]
+        return layer_maps(inner, _pad(each, inner.shape[-1], each.dtype))
+
+    def _padded(self, states: Tensor, first: int = 0) -> Tensor:
+        """With zeros behind the numbers, up to a size that a GPU is fast with."""
+        size = self.size + (0 if states.dtype == torch.float32 else -self.size % ALIGNED)
+        weight, bias = _pad(self.weight, size, states.dtype), _pad(self.bias, size, states.dtype)
         if weight.ndim == 2:
             inner = nn.functional.linear(states, weight.T, bias)
         else:
-            inner = torch.einsum("bltw,lwd->bltd", states, weight) + bias[:, None]
+            layers = slice(first, first + states.shape[1])
+            inner = torch.einsum("bltw,lwd->bltd", states, weight[layers]) + bias[layers, None]
         return nn.functional.gelu(inner, approximate="tanh")
+
+
+def _pad(values: Tensor, size: int, dtype: torch.dtype) -> Tensor:
+    """The same with zeros behind, in another precision."""
+    missing = size - values.shape[-1]
+    return nn.functional.pad(values.to(dtype), (0, missing)) if missing else values.to(dtype)

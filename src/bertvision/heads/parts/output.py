@@ -2,14 +2,15 @@
 
 from typing import final
 
-import torch
 from torch import Tensor, nn
 from typing_extensions import override
+
+from bertvision.heads.parts.wide import wide_product
 
 
 @final
 class OutputMap(nn.Linear):
-    """A linear map whose result is always float32: answers' scores rounded to 8 bits would tie."""
+    """A linear map whose result is always float32."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs)
@@ -18,22 +19,8 @@ class OutputMap(nn.Linear):
 
     @override
     def forward(self, input: Tensor) -> Tensor:
-        with torch.autocast(input.device.type, enabled=False):
-            return nn.functional.linear(input.float(), self.weight.float(), self.bias.float())
-
-
-def layer_scores(states: Tensor, queries: Tensor) -> Tensor:
-    """How well every layer of every token agrees with some vectors, in float32, for the same reason.
-
-    Args:
-        states: (batch, layers, tokens, width).
-        queries: (queries, width).
-
-    Returns:
-        (batch, layers, tokens, queries).
-    """
-    with torch.autocast(states.device.type, enabled=False):
-        return nn.functional.linear(states.float(), queries.float())
+        rows = wide_product(input.reshape(1, -1, self.in_features), self.weight[None])
+        return rows.reshape(*input.shape[:-1], -1) + self.bias.float()
 
 
 def tokens_first(maps: Tensor) -> Tensor:

@@ -41,14 +41,21 @@ class LayerPool(nn.Module):
             kept = kept.masked_fill(dropped & ~dropped.all(), -torch.inf)  # never all of them
         return kept.softmax(dim=0) if self.gate == "softmax" else sparsemax(kept)
 
+    def factors(self) -> Tensor:
+        """The weights of the layers that are needed, scaled."""
+        return self.scale * self.weights()[: len(self.needs)]
+
+    def normed(self, states: Tensor) -> Tensor:
+        """States as they go into the sum."""
+        return nn.functional.layer_norm(states, states.shape[-1:]) if self.norm else states
+
     @override
     def forward(self, states: Tensor) -> Tensor:
         """(batch, layers, tokens, width) → (batch, tokens, width)."""
-        if self.norm:
-            states = nn.functional.layer_norm(states, states.shape[-1:])
-        needed = len(self.needs)
-        weights = (self.scale * self.weights()[:needed]).to(states.dtype)
-        return torch.einsum("l,bltw->btw", weights, states[:, :needed])
+        factors = self.factors().to(states.dtype)
+        # tokens and width as one axis: a sum over an axis in the middle would copy all states first
+        mixed = torch.matmul(factors, self.normed(states[:, : len(factors)]).flatten(2))
+        return mixed.reshape(len(states), *states.shape[2:])
 
 
 @final
@@ -63,6 +70,22 @@ class MeanPool(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         """(batch, layers, tokens, width) → (batch, tokens, width)."""
         return states.mean(dim=1)
+
+
+@final
+class SharedDropout(nn.Module):
+    """Dropout that draws once for all layers of a token: on every layer it is the same as on their sum."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+    @override
+    def forward(self, states: Tensor) -> Tensor:
+        """(batch, layers, tokens, width) → the same."""
+        if not self.training or not self.share:
+            return states
+        return states * nn.functional.dropout(torch.ones_like(states[:, :1]), self.share)
 
 
 def build_pool(pool: Pooling, layers: int) -> LayerPool | MeanPool:

@@ -1,0 +1,178 @@
+"""Many heads in one pass over a frozen encoder, against the pass alone and against one head after the other.
+
+python bench/bench_fit.py                    # MiniLM on the CPU, a few windows: to see that it runs
+python bench/bench_fit.py --gpu --tokenizer DIR   # BERT-large's shape on a GPU; any BERT tokenizer will do
+"""
+
+import argparse
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from bench_encoder import bert_large, frozen, packed_encoder, report, spread, whole
+from bertvision.bench.measure import side_by_side
+from bertvision.bench.record import SpeedClaim
+from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.load import load_encoder
+from bertvision.heads import HEADS, HeadShape
+from bertvision.heads.conv import Conv
+from bertvision.heads.inception import Inception
+from bertvision.heads.xception import Xception
+from bertvision.runs.head_specs import fits_kind
+from bertvision.runs.outputs import PassOptions
+from bertvision.runs.states import StreamStates
+from bertvision.tasks.load import TASKS
+from bertvision.tasks.tokenizer import TextTokenizer
+from bertvision.tasks.windows import Windows, build_windows
+from bertvision.training.fit import FitData, fit_trainees
+from bertvision.training.options import TuneOptions
+from bertvision.training.plan import Plan
+from bertvision.training.trainee import HeadSpec, Trainee
+from data import save
+
+LIGHT = [
+    *("last_layer", "layer_mix", "layer_mix_sparse", "layer_mean", "layer_weights", "layer_concat"),
+    *(name for name in HEADS if name.startswith("adapter_pool")),
+    *("pooled_adapter", "mean_adapter", "dot_attention", "weighted_attention", "encoder_attention", "ladder"),
+]
+"""Pooling, attention, adapter and ladder heads."""
+
+ALONE, ONE_BY_ONE = "the frozen pass alone", "one head after the other"
+
+
+class Nobody:
+    """Follows a fit, and does nothing."""
+
+    def on_begin(self, step: int, total: int) -> None:
+        """Nothing."""
+
+    def on_log(self, step: int, losses: Mapping[int, float]) -> None:
+        """Nothing."""
+
+    def on_drop(self, number: int, step: int) -> None:
+        """A head that is dropped costs nothing any more, and would spoil the measurement."""
+        raise RuntimeError(f"head {number} was dropped at step {step}")
+
+    def on_validate(self, fraction: float, step: int) -> None:
+        """Nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What is measured.
+
+    Attributes:
+        encoder: frozen.
+        windows: to learn from.
+        batch: windows per step.
+        passes: how the encoder is run.
+        where: the machine, in words.
+    """
+
+    encoder: Encoder
+    windows: Windows
+    batch: int
+    passes: PassOptions
+    where: str
+
+    def fit(self, heads: Sequence[str]) -> Callable[[], None]:
+        """An epoch of some heads in one pass."""
+        shape = HeadShape(layers=self.encoder.depth + 1, width=self.encoder.width, outputs=2)
+        device = self.encoder.device
+
+        def run() -> None:
+            trainees = [Trainee(HeadSpec(head=name, lr=1e-4), shape, device=device) for name in heads]
+            if device.type == "cuda":
+                for trainee in trainees:
+                    trainee.head.compile_steps()
+            layers = range(min(t.head.reads[0] for t in trainees), self.encoder.depth + 1)
+            data = FitData(
+                task=TASKS["squad2"],
+                targets=self.windows.targets,
+                states=StreamStates(self.encoder, self.windows, self.passes, layers),
+                pool="cls",
+                device=device,
+                batch=self.batch,
+                bf16=self.passes.bf16,
+            )
+            plan = Plan(self.windows.lengths, TuneOptions(epochs=1.0, batch=self.batch))
+            with tempfile.TemporaryDirectory() as folder:
+                fit_trainees(trainees, data, plan, run=Path(folder), fractions=(), watcher=Nobody())
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+
+        return run
+
+    def alone(self) -> None:
+        """The frozen pass and nothing else, in its best batches."""
+        tokens = 32768 if self.encoder.device.type == "cuda" else 4096
+        whole(lambda: frozen(self.encoder, self.windows, 512, tokens))()
+
+    def claim(self, name: str, what: str, targets: Mapping[str, float]) -> SpeedClaim:
+        """A claim of this file."""
+        gpu = self.encoder.device.type == "cuda"
+        return SpeedClaim(
+            name=f"{name}-{'gpu' if gpu else 'cpu'}",
+            what=what,
+            command="python bench/bench_fit.py" + (" --gpu" if gpu else ""),
+            size=f"{len(self.windows):,} windows, mean {self.windows.lengths.mean():.0f} tokens, batch {self.batch}, "
+            f"{self.where}",
+            targets=targets,
+        )
+
+
+def measure(bench: Bench, rounds: int) -> None:
+    """Measure, and keep the records."""
+    convolutional = [
+        name for name, entry in HEADS.items() if entry.head in {Conv, Inception, Xception} and fits_kind(name, "spans")
+    ]
+    timings = side_by_side(
+        {
+            "ours": bench.fit(LIGHT),
+            ALONE: bench.alone,
+            "layer_mix": bench.fit(["layer_mix"]),
+            ONE_BY_ONE: lambda: [bench.fit([name])() for name in LIGHT],
+        },
+        rounds=rounds,
+    )
+    report("fit", bench.windows, timings)
+    what = f"{len(LIGHT)} pooling, attention, adapter and ladder heads in one pass"
+    save(
+        bench.claim("speed-fit", what, {ALONE: 0.45, ONE_BY_ONE: 8.0}),
+        {name: timings[name] for name in ("ours", ALONE, ONE_BY_ONE)},
+    )
+    save(
+        bench.claim("speed-fit-one", "layer_mix alone in a pass", {ALONE: 0.85}),
+        {"ours": timings["layer_mix"], ALONE: timings[ALONE]},
+    )
+    quick = [name for name in convolutional if "ception" not in name]
+    timings = side_by_side({"ours": bench.fit(quick), ALONE: bench.alone}, rounds=rounds)
+    save(bench.claim("speed-fit-conv", f"{len(quick)} convolutional heads in one pass", {}), timings)
+
+
+def main() -> None:
+    """Build what is measured."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--tokenizer", default="minilm")
+    parser.add_argument("--windows", type=int, default=None)
+    parser.add_argument("--batch", type=int, default=None)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    count = options.windows or (4096 if options.gpu else 64)
+    windows = build_windows(TASKS["squad2"], spread(count), TextTokenizer.load(options.tokenizer))
+    if options.gpu:
+        encoder = packed_encoder(bert_large(torch.device("cuda")).eval().to(torch.bfloat16))
+    else:
+        encoder = load_encoder("minilm")
+    passes = PassOptions(packed=options.gpu, pad=0, bf16=options.gpu)
+    batch = options.batch or (256 if options.gpu else 16)
+    where = "BERT-large shape, one H200" if options.gpu else "MiniLM, 2 cores"
+    measure(Bench(encoder=encoder, windows=windows, batch=batch, passes=passes, where=where), options.rounds)
+
+
+if __name__ == "__main__":
+    main()

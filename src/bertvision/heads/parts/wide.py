@@ -1,0 +1,99 @@
+"""Products with a float32 result, whatever comes in: scores of answers rounded to 8 bits would tie."""
+
+from typing import Any, cast, final
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+ALIGNED = 8
+"""Columns that a GPU's fast products come in multiples of."""
+
+
+def wide_product(rows: Tensor, weight: Tensor) -> Tensor:
+    """Rows times the transpose of a weight, group by group, in float32.
+
+    Rows of 16 bits are never widened: that would write twice their bytes, and keep them. The weight is taken as the sum
+    of two 16-bit numbers instead, which costs nothing, since so few columns have to be padded anyway.
+
+    Args:
+        rows: (groups, rows, width).
+        weight: (groups, outputs, width), float32.
+
+    Returns:
+        (groups, rows, outputs), float32.
+    """
+    with torch.autocast(rows.device.type, enabled=False):
+        if rows.dtype == torch.float32:
+            return torch.bmm(rows, weight.float().transpose(1, 2))
+        return cast("Tensor", _WideProduct.apply(rows, weight.float()))  # type: ignore[no-untyped-call]
+
+
+def layer_scores(states: Tensor, queries: Tensor) -> Tensor:
+    """How well every layer of every token agrees with some vectors, in float32.
+
+    Args:
+        states: (batch, layers, tokens, width).
+        queries: (queries, width).
+
+    Returns:
+        (batch, layers, tokens, queries).
+    """
+    # group by group: layers that are a part of all would be copied to stand in one matrix
+    return wide_product(states.flatten(1, 2), _repeated(queries, len(states))).reshape(*states.shape[:3], -1)
+
+
+def layer_maps(states: Tensor, weight: Tensor) -> Tensor:
+    """A linear map of every layer by a weight of its own, in float32.
+
+    Args:
+        states: (batch, layers, tokens, width).
+        weight: (layers, outputs, width).
+
+    Returns:
+        (batch, layers, tokens, outputs).
+    """
+    each = _repeated(weight, len(states)).flatten(0, 1)
+    return wide_product(states.flatten(0, 1), each).reshape(*states.shape[:3], -1)
+
+
+def _repeated(weight: Tensor, batch: int) -> Tensor:
+    return weight[None] if batch == 1 else weight.expand(batch, *weight.shape)
+
+
+@final
+class _WideProduct(torch.autograd.Function):
+    @staticmethod
+    @override
+    def forward(ctx: Any, rows: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, weight)
+        outputs = weight.shape[1]
+        both = _aligned(weight, 2 * outputs, rows.dtype)  # rounded, and what rounding took away
+        torch.sub(weight, both[:, :outputs], out=both[:, outputs : 2 * outputs])
+        products = _product(rows, both.transpose(1, 2))
+        return products[..., :outputs] + products[..., outputs : 2 * outputs]
+
+    @staticmethod
+    @override
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        rows, weight = ctx.saved_tensors
+        outputs = weight.shape[1]
+        rounded = _aligned(gradients[0].transpose(1, 2), outputs, rows.dtype)  # (groups, outputs, rows)
+        for_rows = None
+        if ctx.needs_input_grad[0]:
+            for_rows = torch.bmm(rounded.transpose(1, 2), _aligned(weight, outputs, rows.dtype))
+        return for_rows, _product(rounded, rows)[:, :outputs]
+
+
+def _aligned(matrix: Tensor, outputs: int, dtype: torch.dtype) -> Tensor:
+    """(groups, outputs, numbers), rounded; zeros below fill up so many outputs, and a size that a GPU is fast with."""
+    aligned = matrix.new_zeros(len(matrix), outputs + -outputs % ALIGNED, matrix.shape[2], dtype=dtype)
+    aligned[:, : matrix.shape[1]] = matrix
+    return aligned
+
+
+def _product(first: Tensor, second: Tensor) -> Tensor:
+    """Two 16-bit matrices → a float32 one."""
+    if first.device.type == "cuda":
+        return torch.bmm(first, second, out_dtype=torch.float32)
+    return torch.bmm(first.float(), second.float())
