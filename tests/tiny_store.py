@@ -1,6 +1,7 @@
 """Small stores of made-up states."""
 
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ SHARD = 4
 
 
 def small_shards(patch: pytest.MonkeyPatch) -> None:
-    """Let a shard have few windows."""
-    for module in ("store.writer", "runs.extract"):
+    """Let a shard have few windows, and be computed by itself."""
+    for module in ("store.writer", "store.room"):
         patch.setattr(f"bertvision.{module}.SHARD_WINDOWS", SHARD)
+    patch.setattr("bertvision.store.writer.GROUP_SHARDS", 1)
 
 
 class Source:
@@ -61,7 +63,12 @@ class Source:
 
 def write_store(folder: Path, source: Source, **changes: Any) -> list[int]:  # noqa: ANN401 - any field
     """Write a store to its end; how far it was after every shard."""
-    return list(StoreWriter(folder, source.content(**changes), source.lengths).write(source))
+    writer = StoreWriter(folder, source.content(**changes), source.lengths)
+    writer.begin()
+    writer.measure(source)
+    shards = list(writer.write(source))
+    writer.finish(shards)
+    return list(accumulate(shard.windows for shard in shards))
 
 
 def change_byte(path: Path, place: int = -1) -> None:
