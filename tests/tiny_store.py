@@ -10,9 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from bertvision.runs.states import StreamStates
 from bertvision.store.manifest import Content
 from bertvision.store.writer import StoreWriter
 from bertvision.tasks.examples import IntArray
+from bertvision.training.states import StateBatch
 
 LAYERS, WIDTH = 3, 4
 SHARD = 4
@@ -59,6 +61,22 @@ class Source:
             width=WIDTH,
         )
         return replace(content, **changes)
+
+
+class Count:
+    """Notes the windows that an encoder computes, and fails after so many batches."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, batches: int | None = None) -> None:
+        self.windows: list[int] = []
+        real, calls = StreamStates.batch, iter(range(10**6))
+
+        def batch(states: StreamStates, rows: IntArray) -> StateBatch:
+            if next(calls) == batches:
+                raise KeyboardInterrupt
+            self.windows += rows.tolist()
+            return real(states, rows)
+
+        patch.setattr(StreamStates, "batch", batch)
 
 
 def write_store(folder: Path, source: Source, **changes: Any) -> list[int]:  # noqa: ANN401 - any field

@@ -27,7 +27,7 @@ from bertvision.training.states import StateBatch
 from close import KEPT
 from tiny_models import save_tiny
 from tiny_run import everything, write_labels, write_questions
-from tiny_store import SHARD, cut_short, small_shards
+from tiny_store import SHARD, Count, cut_short, small_shards
 
 SHORT = WindowOptions(length=24, stride=4, question=12)
 """Some contexts need two windows."""
@@ -152,22 +152,6 @@ def test_progress_is_shown_shard_by_shard(encoder: str, labels: str, tmp_path: P
         (10, 10, {}, "windows of train"),
         (4, 4, {}, "windows of dev"),
     ]
-
-
-class Count:
-    """Notes the windows that were computed, and fails after so many batches."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, batches: int | None = None) -> None:
-        self.windows: list[int] = []
-        real, calls = StreamStates.batch, iter(range(10**6))
-
-        def batch(states: StreamStates, rows: IntArray) -> StateBatch:
-            if next(calls) == batches:
-                raise KeyboardInterrupt
-            self.windows += rows.tolist()
-            return real(states, rows)
-
-        patch.setattr(StreamStates, "batch", batch)
 
 
 @pytest.mark.parametrize("keep", ["fp16", "int8"])
