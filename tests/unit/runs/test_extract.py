@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from bertvision.encoder.batch import padded_batch
+from bertvision.encoder.batch import TokenBatch, padded_batch
 from bertvision.encoder.load import fingerprint, load_encoder
+from bertvision.encoder.states import HiddenStates
 from bertvision.errors import BertVisionError
 from bertvision.objectives import Pool
 from bertvision.runs import outputs as outputs_module
@@ -285,6 +286,28 @@ def test_a_state_too_large_for_fp16_makes_its_shard_bf16(
     found = StoreReader(tmp_path / "train").batch(np.array([5, 0])).states[0, :, : expected.shape[1]]
     assert found.abs().max() > 65504
     torch.testing.assert_close(found, expected, rtol=2**-8, atol=1)
+
+
+def test_packed_windows_are_kept_as_padded_ones_are(
+    encoder: str, questions: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a GPU computes them; there is no kernel for them here, so padded ones are packed afterwards."""
+    request = request_of("squad2", questions, encoder)
+    extract_states(request, tmp_path / "padded")
+    real = StreamStates.batch
+
+    def batch(states: StreamStates, rows: IntArray) -> StateBatch:
+        hidden = real(states, rows).hidden
+        packed = hidden.states.transpose(1, 2)[hidden.mask].transpose(0, 1)[None]  # (1, layers, tokens, width)
+        lengths = hidden.mask.sum(dim=1)
+        bounds = torch.cat([torch.zeros(1, dtype=torch.long), lengths.cumsum(0)]).int()
+        ids = torch.zeros(1, packed.shape[2], dtype=torch.long)
+        tokens = TokenBatch(ids, ids, ids == 0, bounds, int(lengths.max()), full=True)
+        return StateBatch(HiddenStates(packed, tokens.mask), packed=tokens)
+
+    monkeypatch.setattr(StreamStates, "batch", batch)
+    extract_states(request, tmp_path / "packed")
+    assert everything(tmp_path / "packed") == everything(tmp_path / "padded")
 
 
 @pytest.mark.parametrize("task", ["squad2", "sst2"])

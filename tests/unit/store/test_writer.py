@@ -113,6 +113,13 @@ def test_int8_is_standardised_by_windows_spread_over_all(tmp_path: Path) -> None
     torch.testing.assert_close(found.deviation, states.var(dim=0, correction=0).sqrt())
 
 
+@pytest.mark.parametrize(("length", "windows"), [(1, 64), (100, 40), (300, 16)])
+def test_long_windows_make_a_sample_of_fewer(length: int, windows: int, tmp_path: Path) -> None:
+    source = Source(*[length] * 80)
+    opened(tmp_path, source, keep="int8")
+    assert [len(rows) for rows in source.asked] == [windows]
+
+
 @pytest.mark.parametrize("harm", [cut_short, change_byte, Path.unlink])
 @pytest.mark.parametrize("file", ["000001.safetensors", "statistics.safetensors"])
 def test_what_is_broken_in_a_finished_store_and_no_more_is_written_again(
