@@ -8,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "bertvision"
 
 ORDER = [
-    *("errors", "atomic", "provenance", "pretrained"),
+    *("errors", "atomic", "lock", "provenance", "pretrained"),
     *("tasks", "encoder", "store", "heads", "objectives", "training", "evaluation", "runs", "bench", "cli"),
 ]
 """The parts in the order in which they may build on each other, which is also the order to read them in."""

@@ -1,6 +1,7 @@
 """Small stores of made-up states."""
 
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from bertvision.runs.states import StreamStates
 from bertvision.store.manifest import Content
 from bertvision.store.writer import StoreWriter
 from bertvision.tasks.examples import IntArray
+from bertvision.training.states import StateBatch
 
 LAYERS, WIDTH = 3, 4
 SHARD = 4
@@ -19,9 +22,10 @@ SHARD = 4
 
 
 def small_shards(patch: pytest.MonkeyPatch) -> None:
-    """Let a shard have few windows."""
-    for module in ("store.writer", "runs.extract"):
+    """Let a shard have few windows, and be computed by itself."""
+    for module in ("store.writer", "store.room"):
         patch.setattr(f"bertvision.{module}.SHARD_WINDOWS", SHARD)
+    patch.setattr("bertvision.store.writer.GROUP_SHARDS", 1)
 
 
 class Source:
@@ -59,9 +63,30 @@ class Source:
         return replace(content, **changes)
 
 
+class Count:
+    """Notes the windows that an encoder computes, and fails after so many batches."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, batches: int | None = None) -> None:
+        self.windows: list[int] = []
+        real, calls = StreamStates.batch, iter(range(10**6))
+
+        def batch(states: StreamStates, rows: IntArray) -> StateBatch:
+            if next(calls) == batches:
+                raise KeyboardInterrupt
+            self.windows += rows.tolist()
+            return real(states, rows)
+
+        patch.setattr(StreamStates, "batch", batch)
+
+
 def write_store(folder: Path, source: Source, **changes: Any) -> list[int]:  # noqa: ANN401 - any field
     """Write a store to its end; how far it was after every shard."""
-    return list(StoreWriter(folder, source.content(**changes), source.lengths).write(source))
+    writer = StoreWriter(folder, source.content(**changes), source.lengths)
+    writer.begin()
+    writer.measure(source)
+    shards = list(writer.write(source))
+    writer.finish(shards)
+    return list(accumulate(shard.windows for shard in shards))
 
 
 def change_byte(path: Path, place: int = -1) -> None:

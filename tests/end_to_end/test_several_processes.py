@@ -1,9 +1,6 @@
 """Two processes that really are two learn what one does."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +10,11 @@ from bertvision.errors import BertVisionError
 from bertvision.runs.tune import tune
 from close import FLOAT32
 from conftest import ROOT
+from launch import launch
 from tiny_run import losses, same_state, save_tiny_encoder, tiny_request, words, write_questions
 from two_processes import plain_request
 
 pytestmark = pytest.mark.slow
-
-ENVIRONMENT = os.environ | {
-    "ACCELERATE_USE_CPU": "true",  # else Accelerate takes a GPU where there is one
-    "OMP_NUM_THREADS": "1",
-    "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]),
-}
-
-
-def launch(*words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", *words]
-    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.fixture(scope="module")

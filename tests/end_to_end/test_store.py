@@ -89,7 +89,13 @@ def test_damage_is_named_and_mended_by_the_same_command(capsys: Capture, command
     message = fails(capsys, ["store", "verify", str(store)])
     assert "dev/000000.safetensors has another checksum than when it was written; train/000000.safet" in message
     assert message.endswith("train/000000.safetensors is missing. Run the same extract again: it writes them anew.")
-    assert fails(capsys, ["store", "verify", str(store), "--json"]) == message
+    assert main(["store", "verify", str(store), "--json"]) == 2
+    output = capsys.readouterr()
+    assert json.loads(output.out)["problems"] == [
+        "dev/000000.safetensors has another checksum than when it was written",
+        "train/000000.safetensors is missing",
+    ]
+    assert " ".join(output.err.split()) == f"error: {message}"
     assert main(command) == 0
     assert everything(store) == before
     assert main(["store", "verify", str(store)]) == 0
@@ -107,7 +113,10 @@ def test_a_store_that_is_not_finished_is_told(capsys: Capture, command: list[str
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--max-disk", "10KB"], "--max-disk allows 0.00 GB. Use --keep int8, fewer --layers, or no store"),
+        (
+            ["--max-disk", "10KB"],
+            "--max-disk allows 10 KB, less than one shard (59.9 KB). Allow more, or use --keep",
+        ),
         (["--max-disk", "some"], "--max-disk is 'some', a size such as 500MB or 20GB is expected"),
         (["--layers", "0..9"], "option layers is '0..9', such as 0..2 is expected"),
         (["--keep", "int4"], "--keep"),

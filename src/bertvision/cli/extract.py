@@ -34,7 +34,8 @@ class Options:
     """Folder of the store, with a folder for each split in it (default: stores/TASK)."""
 
     keep: Literal["fp16", "bf16", "int8"] = "fp16"
-    """How states are kept: int8 takes half the room, at 0.7 % of error instead of 0.02 %."""
+    """How states are kept: int8 takes half the room, at 0.7 % of error instead of 0.02 %. Shards with a value too large
+    for fp16 are kept as bf16."""
 
     layers: str | None = None
     """Which layers to keep, such as 0..6 (default: all)."""
@@ -44,7 +45,8 @@ class Options:
     was trained with)."""
 
     max_disk: str | None = None
-    """Most room that the store may take, such as 20GB; refused before anything is written if it would take more."""
+    """Most room that the store may take, such as 20GB; refused before anything is written if it would take more
+    (default: what is free)."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute."""
@@ -56,6 +58,7 @@ class Options:
 def run(options: Options) -> int:
     """Extract."""
     from bertvision.runs.extract import ExtractRequest, extract_states  # noqa: PLC0415 - imports torch
+    from bertvision.training.processes import is_main, leave_processes  # noqa: PLC0415
 
     request = ExtractRequest(
         task=options.task,
@@ -73,6 +76,10 @@ def run(options: Options) -> int:
     store = options.store or Path("stores") / options.task
     with ProgressBar(f"extract {options.task}") as bar:
         manifests = extract_states(request, store, show=bar.show)
+    main = is_main()
+    leave_processes()
+    if not main:
+        return 0
     rows = {split: describe(manifest) for split, manifest in manifests.items()}
     if options.json:
         print_json(rows)

@@ -53,6 +53,7 @@ def splits_of(store: Path) -> list[Path]:
 def describe(manifest: "Manifest") -> dict[str, object]:
     """A manifest as a flat row."""
     content = manifest.content
+    wide = sum(shard.keep is not None for shard in manifest.shards)
     return {
         "task": content.task,
         "encoder": content.encoder,
@@ -61,7 +62,7 @@ def describe(manifest: "Manifest") -> dict[str, object]:
         "tokens": content.tokens,
         "layers": f"{content.first_layer}..{content.first_layer + content.layers - 1}",
         "width": content.width,
-        "keep": content.keep,
+        "keep": content.keep if not wide else f"{content.keep}, {wide} shards bf16",
         "pool": content.pool,
         "shards": len(manifest.shards),
         "bytes": manifest.bytes,

@@ -25,13 +25,13 @@ def run(options: Options) -> int:
 
     readers = {split.name: StoreReader(split) for split in splits_of(options.store)}
     problems = [f"{split}/{problem}" for split, reader in readers.items() for problem in reader.broken()]
+    shards = sum(len(reader.manifest.shards) for reader in readers.values())
+    if options.json:
+        print_json({"splits": list(readers), "shards": shards, "problems": problems})
     if problems:
         raise BertVisionError(
             f"{options.store} is damaged: {'; '.join(problems)}. Run the same extract again: it writes them anew."
         )
-    shards = sum(len(reader.manifest.shards) for reader in readers.values())
-    if options.json:
-        print_json({"splits": list(readers), "shards": shards, "problems": problems})
-    else:
+    if not options.json:
         print_note(f"{options.store}: {shards} shards of {len(readers)} splits are as they were written.")
     return 0

@@ -1,6 +1,7 @@
 """extract_states: a task and an encoder → a store with the states of every window of every split."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,7 @@ from bertvision.encoder.load import fingerprint, load_encoder, mean_pooled
 from bertvision.encoder.snapshot import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads.options import parse_layers
+from bertvision.lock import lock_folder
 from bertvision.objectives import Pool, pool_rows
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.runs.outputs import BATCH_TOKENS, PassOptions
@@ -21,14 +23,17 @@ from bertvision.runs.parts import choose_device
 from bertvision.runs.states import StreamStates
 from bertvision.runs.watch import Show
 from bertvision.store.codec import Keep
-from bertvision.store.manifest import Content, Manifest, read_manifest, windows_digest
-from bertvision.store.writer import SHARD_WINDOWS, StoreWriter
+from bertvision.store.manifest import Content, Manifest, Shard, windows_digest
+from bertvision.store.room import check_disk, check_room
+from bertvision.store.writer import StatesOf, StoreWriter
 from bertvision.tasks.batches import length_batches
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.load import load_task
 from bertvision.tasks.own import OwnColumns
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, Windows, build_windows
+from bertvision.training.processes import Processes, gather, join_processes, on_main
+from bertvision.training.states import StateBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +71,18 @@ class ExtractRequest:
 def extract_states(request: ExtractRequest, store: Path, *, show: Show | None = None) -> dict[str, Manifest]:
     """Write the states of every split into a folder of its own; an interrupted extraction goes on where it was.
 
+    Launched in several processes, each of them calls it, writes its share, and gets the same result.
+
     Raises:
-        BertVisionError: something does not fit, or there is no room; whole shards are kept.
+        BertVisionError: something does not fit, there is no room, or another process writes there; whole shards are
+            kept.
     """
+    accelerator = join_processes(cpu=choose_device(request.device).type == "cpu")
     loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
-    device = choose_device(request.device)
-    half = device.type == "cuda"
-    encoder = load_encoder(request.encoder, device=device, packed=half, precision="bfloat16" if half else "float32")
+    half = accelerator.device.type == "cuda"
+    encoder = load_encoder(
+        request.encoder, device=accelerator.device, packed=half, precision="bfloat16" if half else "float32"
+    )
     passes = PassOptions(packed=half and encoder.can_pack, pad=int(encoder.config.pad_token_id or 0), bf16=half)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
     pool = None if loaded.task.kind == "spans" else request.pool or ("mean" if mean_pooled(request.encoder) else "cls")
@@ -80,21 +90,53 @@ def extract_states(request: ExtractRequest, store: Path, *, show: Show | None = 
         split: build_windows(loaded.task, examples, tokenizer, request.windows)
         for split, examples in loaded.splits.items()
     }
-    contents = {
-        split: store_content(request, encoder, windows, split=split, pool=pool) for split, windows in cut.items()
-    }
-    check_room(list(contents.values()), request.max_disk)
-    writers = {  # all of them first, so that a folder with something else in it is refused before hours of work
-        split: StoreWriter(store / split, contents[split], _rows_of(windows, pool)) for split, windows in cut.items()
-    }
-    manifests = {}
+    writers = {}
     for split, windows in cut.items():
-        extractor = _Extractor(encoder, windows, passes, contents[split], pool)
-        for done in writers[split].write(extractor.states_of):
-            if show is not None:
-                show(done, len(windows), {}, doing=f"windows of {split}")
-        manifests[split] = read_manifest(store / split)
+        content = store_content(request, encoder, windows, split=split, pool=pool)
+        writers[split] = StoreWriter(store / split, content, _rows_of(windows, pool))
+    manifests = {}
+    with ExitStack() as held:
+        on_main(accelerator, lambda: held.enter_context(_opened(store, list(writers.values()), request.max_disk)))
+        for split, writer in writers.items():
+            extractor = _Extractor(encoder, cut[split], passes, writer.content, pool)
+            manifests[split] = _write(writer, extractor.states_of, accelerator, show)
     return manifests
+
+
+@contextmanager
+def _opened(store: Path, writers: Sequence[StoreWriter], max_disk: int | None) -> Iterator[None]:
+    """Keep a store for this process; all that can be refused is refused before hours of work."""
+    contents = [writer.content for writer in writers]
+    check_room(contents, max_disk)
+    for writer in writers:
+        writer.check()
+    check_disk(contents, store, sum(writer.bytes_there for writer in writers))
+    with lock_folder(store):
+        for writer in writers:
+            writer.begin()
+        yield
+
+
+def _write(writer: StoreWriter, states_of: StatesOf, accelerator: Processes, show: Show | None) -> Manifest:
+    """Let every process write its share of a split, and the main one the manifest when all are done."""
+    on_main(accelerator, lambda: writer.measure(states_of))
+    mine = {"process": accelerator.process_index, "processes": accelerator.num_processes}
+    shards: list[Shard] = []
+    problem: str | None = None
+    done = 0
+    try:
+        for shard in writer.write(states_of, **mine):
+            shards.append(shard)
+            done += shard.windows
+            if show is not None and accelerator.is_main_process:
+                show(done, writer.windows(**mine), {}, doing=f"windows of {writer.content.split}")
+    except BertVisionError as error:
+        problem = str(error)
+    shares = gather(accelerator, (shards, problem))  # a process that failed comes, too: none waits for it in vain
+    for _, problem in shares:
+        if problem is not None:
+            raise BertVisionError(problem)
+    return on_main(accelerator, lambda: writer.finish(shard for share, _ in shares for shard in share))
 
 
 def store_content(
@@ -119,22 +161,6 @@ def store_content(
     )
 
 
-def check_room(contents: Sequence[Content], max_disk: int | None) -> None:
-    """Refuse a store that would be too large, before anything is written.
-
-    Raises:
-        BertVisionError: naming what it would take, and what takes less.
-    """
-    needed = sum(content.bytes for content in contents)
-    if max_disk is not None and needed > max_disk:
-        smallest = min(content.bytes // max(1, content.windows) for content in contents) * SHARD_WINDOWS
-        raise BertVisionError(
-            f"the store would take {needed / 1e9:.2f} GB (a shard about {smallest / 1e6:.1f} MB), --max-disk allows "
-            f"{max_disk / 1e9:.2f} GB. Use --keep int8, fewer --layers, or no store: bertvision fit computes states "
-            "anew."
-        )
-
-
 def _rows_of(windows: Windows, pool: Pool | None) -> IntArray:
     """Rows that a store keeps of every window: all of its tokens, or one."""
     return windows.lengths if pool is None else np.ones(len(windows), dtype=np.int64)
@@ -146,26 +172,38 @@ class _Extractor:
     def __init__(
         self, encoder: Encoder, windows: Windows, passes: PassOptions, content: Content, pool: Pool | None
     ) -> None:
-        layers = range(content.first_layer, content.first_layer + content.layers)
-        self._stream = StreamStates(encoder, windows, passes, layers)
+        self._stream = StreamStates(
+            encoder, windows, passes, range(content.first_layer, content.first_layer + content.layers)
+        )
         self._windows = windows
         self._content = content
         self._pool = pool
         self._device = encoder.device
+        # a mean is more precise than what it is the mean of, and takes little room
+        self._dtype = next(encoder.parameters()).dtype if pool is None else torch.float32
 
     @torch.inference_mode()
     def states_of(self, rows: IntArray) -> Tensor:
-        """(tokens, layers, width), float32."""
+        """(tokens, layers, width), where and as precise as the encoder computes them."""
         content = self._content
-        begins = np.concatenate([[0], np.cumsum(_rows_of(self._windows, self._pool)[rows])])
-        states = torch.empty(int(begins[-1]), content.layers, content.width)
+        lengths = self._windows.lengths[rows]
+        ends = np.cumsum(_rows_of(self._windows, self._pool)[rows])
+        states = torch.empty(ends[-1], content.layers, content.width, dtype=self._dtype, device=self._device)
         most = BATCH_TOKENS["cpu" if self._device.type == "cpu" else "cuda"]
-        for some in length_batches(self._windows.lengths[rows], size=most, tokens=most):
-            hidden = self._stream.batch(rows[some]).padded
+        for some in length_batches(lengths, size=most, tokens=most):
+            batch = self._stream.batch(rows[some])
             if self._pool is not None:
-                states[torch.from_numpy(some)] = pool_rows(hidden.states.float(), hidden.mask, self._pool).cpu()
+                hidden = batch.padded
+                states[torch.from_numpy(some)] = pool_rows(hidden.states.float(), hidden.mask, self._pool)
                 continue
-            tokens = hidden.states.transpose(1, 2)[hidden.mask].float().cpu()  # (tokens, layers, width)
-            places = np.concatenate([np.arange(begins[row], begins[row + 1]) for row in some])
-            states[torch.from_numpy(places)] = tokens
+            for end, window in zip(ends[some], _each_window(batch, lengths[some]), strict=True):
+                states[end - window.shape[1] : end] = window.transpose(0, 1)
         return states
+
+
+def _each_window(batch: StateBatch, lengths: IntArray) -> Sequence[Tensor]:
+    """The states of every window of a batch, (layers, tokens, width), not copied."""
+    states = batch.hidden.states
+    if batch.packed is not None:
+        return torch.split(states[0], lengths.tolist(), dim=1)
+    return [states[number, :, :length] for number, length in enumerate(lengths)]

@@ -1,5 +1,6 @@
 """States in fewer bits, and back: float16, bfloat16, or 8 bits of what is left when each channel is standardised."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,6 +24,10 @@ class Statistics:
     mean: Tensor
     deviation: Tensor
 
+    def to(self, device: torch.device) -> "Statistics":
+        """The same on a device."""
+        return Statistics(self.mean.to(device), self.deviation.to(device))
+
 
 def bytes_per_token(keep: Keep, layers: int, width: int) -> int:
     """Bytes that one token takes in a store."""
@@ -34,32 +39,39 @@ def measure(states: Tensor) -> Statistics:
     return Statistics(states.mean(dim=0), states.std(dim=0, correction=0).clamp(min=1e-6))
 
 
+def fitting(states: Tensor, keep: Keep) -> Keep:
+    """How states can be kept: as asked, or as bfloat16 where one of them is too large for float16.
+
+    Raises:
+        BertVisionError: a value is not finite.
+    """
+    low, high = (float(value) for value in states.aminmax()) if states.numel() else (0.0, 0.0)
+    if not math.isfinite(high - low):
+        raise BertVisionError("a state is not finite. Is the encoder whole?")
+    return "bf16" if keep == "fp16" and max(high, -low) > LARGEST_HALF else keep
+
+
 def encode(states: Tensor, keep: Keep, statistics: Statistics | None = None) -> dict[str, Tensor]:
     """States as they are kept, by name.
 
     Args:
-        states: (tokens, layers, width), float32.
+        states: (tokens, layers, width), of which `fitting` says that they can be kept so.
         keep: how.
         statistics: for int8.
 
     Raises:
-        BertVisionError: a value is not finite, or too large for float16.
+        BertVisionError: a value is too far from all that the statistics were measured on.
     """
-    if not bool(states.isfinite().all()):
-        raise BertVisionError("a state is not finite. Is the encoder whole?")
     if keep == "bf16":
         return {"states": states.to(torch.bfloat16)}
     if keep == "fp16":
-        largest = float(states.abs().max()) if states.numel() else 0.0
-        if largest > LARGEST_HALF:
-            raise BertVisionError(
-                f"a state is {largest:g}, too large for float16. Use --keep bf16, and another --store."
-            )
         return {"states": states.to(torch.float16)}
     if statistics is None:
         raise ValueError("int8 needs statistics")
     scaled = (states - statistics.mean) / statistics.deviation
     scales = (scaled.abs().amax(dim=-1, keepdim=True) / _STEPS).clamp(min=1e-6).to(torch.float16)
+    if not bool(scales.isfinite().all()):
+        raise BertVisionError("a state is too far from those that int8 was measured on. Use --keep fp16.")
     steps = (scaled / scales.float()).round().clamp(-_STEPS, _STEPS)
     return {"states": steps.to(torch.int8), "scales": scales[..., 0]}
 

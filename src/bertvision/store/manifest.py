@@ -2,9 +2,10 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
 from bertvision.store.codec import Keep, bytes_per_token
 from bertvision.tasks.examples import IntArray
+
+T = TypeVar("T")
 
 FORMAT = 1
 MANIFEST, CONTENT = "manifest.json", "content.json"
@@ -73,6 +76,7 @@ class Shard:
         tokens: in all of them.
         bytes: its size.
         sha256: of the whole file.
+        keep: how its states are kept, where that is not as asked: bf16, where one is too large for fp16.
     """
 
     file: str
@@ -80,6 +84,7 @@ class Shard:
     tokens: int
     bytes: int
     sha256: str
+    keep: Keep | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +120,7 @@ def write_content(folder: Path, content: Content) -> None:
 def read_content(folder: Path) -> Content | None:
     """What a store that is being made will hold; None if there is none."""
     path = folder / CONTENT
-    return Content(**_checked(path)) if path.is_file() else None
+    return _parse(path, lambda found: Content(**found)) if path.is_file() else None
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -137,7 +142,10 @@ def read_manifest(folder: Path) -> Manifest:
             if unfinished
             else f"{folder} is no store: it has no {MANIFEST}. Make one with `bertvision extract`."
         )
-    found = _checked(path)
+    return _parse(path, _manifest)
+
+
+def _manifest(found: dict[str, Any]) -> Manifest:
     statistics = found["statistics"]
     return Manifest(
         content=Content(**found["content"]),
@@ -146,14 +154,14 @@ def read_manifest(folder: Path) -> Manifest:
     )
 
 
-def _checked(path: Path) -> dict[str, Any]:
+def _parse(path: Path, build: Callable[[dict[str, Any]], T]) -> T:
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BertVisionError(f"{path} cannot be read ({error}).") from None
-    if found.pop("format", None) != FORMAT:
-        raise BertVisionError(f"{path} has another format than {FORMAT}; it was made by another version.")
-    return found
+        if found.pop("format") != FORMAT:
+            raise BertVisionError(f"{path} has another format than {FORMAT}; it was made by another version.")
+        return build(found)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:  # cut short, or not ours
+        raise BertVisionError(f"{path} cannot be read ({error}). Make another store: bertvision extract.") from None
 
 
 def file_digest(path: Path) -> str:

@@ -1,8 +1,9 @@
-"""StoreWriter: shards of states one after the other; a killed writer goes on after the last whole one."""
+"""StoreWriter: shards of states, by one process or several; a killed writer goes on after the last whole one."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import final
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bertvision.errors import BertVisionError
-from bertvision.store.codec import Statistics, encode, measure
+from bertvision.store.codec import Statistics, encode, fitting, measure
 from bertvision.store.manifest import (
     MANIFEST,
     Content,
@@ -28,14 +29,33 @@ from bertvision.tasks.examples import IntArray
 SHARD_WINDOWS = 128
 """Windows in a shard; the last one may have fewer."""
 
+GROUP_SHARDS = 8
+"""Most shards that are computed at once: with more windows to choose from, a batch has more of like lengths."""
+
+GROUP_BYTES = 2**30
+"""Most states that are held at once, in bytes of float32; a shard is never divided."""
+
 STATISTICS = "statistics.safetensors"
 
+_SAMPLE_TOKENS = 4096
+"""About as many tokens as int8 is measured on; more of them make its error no smaller."""
+
+_SAMPLE_WINDOWS = (16, 64)
+"""Fewest and most windows that those tokens are taken from."""
+
+_CHUNK = 256
+"""Tokens that are encoded at once: they stay in the processor's cache, and a GPU needs little memory for them."""
+
 StatesOf = Callable[[IntArray], Tensor]
-"""Numbers of windows → their states end to end, (tokens, layers, width), float32."""
+"""Numbers of windows → their states end to end, (tokens, layers, width), in any precision, anywhere."""
 
 
+@final
 class StoreWriter:
-    """Makes a store in a folder.
+    """Makes a store in a folder: `begin`, `measure`, `write` (each process its share), `finish`.
+
+    What is computed together depends on the windows alone, so that a store is the same to the last bit however many
+    processes wrote it, and however often they were killed.
 
     Attributes:
         folder: where.
@@ -43,49 +63,122 @@ class StoreWriter:
     """
 
     def __init__(self, folder: Path, content: Content, lengths: IntArray) -> None:
-        """Open a folder, new or of an interrupted writer.
+        """Plan a store; nothing is read or written.
 
         Args:
             folder: of the store.
             content: what it will hold.
             lengths: (windows,) tokens of every window; ones where a window has one row.
-
-        Raises:
-            BertVisionError: the folder holds something else.
         """
         self.folder = folder
         self.content = content
         self._lengths = lengths
-        before = read_content(folder)
-        if before is None and folder.is_dir() and any(folder.iterdir()):
-            raise BertVisionError(f"{folder} is there already and is no store. Use another --store.")
-        if before is not None and before != content:
-            listed = "; ".join(before.differences(content))
-            raise BertVisionError(f"{folder} holds another store: {listed}. Use another --store.")
-        write_content(folder, content)
 
-    def write(self, states_of: StatesOf) -> Iterator[int]:
-        """Write what is missing, shard by shard, and the manifest at the end; yields the windows done so far.
+    def check(self) -> Content | None:
+        """See whether the folder is new or of an interrupted writer of the same; what it says of itself.
+
+        Raises:
+            BertVisionError: the folder holds something else.
+        """
+        before = read_content(self.folder)
+        if before is None and self.folder.is_dir() and any(self.folder.glob("[!.]*")):
+            raise BertVisionError(f"{self.folder} is there already and is no store. Use another --store.")
+        if before is not None and before != self.content:
+            listed = "; ".join(before.differences(self.content))
+            raise BertVisionError(f"{self.folder} holds another store: {listed}. Use another --store.")
+        return before
+
+    @property
+    def bytes_there(self) -> int:
+        """Bytes of the shards that are there already."""
+        return sum(path.stat().st_size for path in self.folder.glob("0*.safetensors"))
+
+    def windows(self, *, process: int = 0, processes: int = 1) -> int:
+        """How many windows one process's share has."""
+        return sum(len(self._rows(number)) for group in self._groups()[process::processes] for number in group)
+
+    def begin(self) -> None:
+        """Say what the store will hold, and clear away what a killed writer left half-written; one process alone.
+
+        Raises:
+            BertVisionError: the folder holds something else, or cannot be written.
+        """
+        if self.check() is None:
+            write_content(self.folder, self.content)
+        for pattern in (".*.safetensors.part", ".*.json.*"):
+            for left in self.folder.glob(pattern):
+                left.unlink()
+
+    def measure(self, states_of: StatesOf) -> None:
+        """Measure what int8 is standardised by, on windows spread over all; one process, before any of them writes.
+
+        Every shard names the statistics that it was made with. Statistics that no shard names, lost, damaged or not
+        used yet, are measured anew; shards that then name others cannot be read any more, and are written again.
+
+        Raises:
+            BertVisionError: they cannot be written.
+        """
+        path = self.folder / STATISTICS
+        if self.content.keep != "int8" or (path.is_file() and file_digest(path) in self._named_statistics()):
+            return
+        (self.folder / MANIFEST).unlink(missing_ok=True)  # nobody may read old shards with new statistics
+        windows = np.clip(_SAMPLE_TOKENS * self.content.windows // self.content.tokens, *_SAMPLE_WINDOWS)
+        rows = np.unique(np.linspace(0, self.content.windows - 1, windows).astype(np.int64))
+        found = measure(states_of(rows).float())
+        self._save({"mean": found.mean.cpu().contiguous(), "deviation": found.deviation.cpu().contiguous()}, path)
+
+    def write(self, states_of: StatesOf, *, process: int = 0, processes: int = 1) -> Iterator[Shard]:
+        """Write what is missing of one process's share, shard by shard; yields every shard that is whole.
 
         Of a finished store, what is no longer as it was written is written again.
 
         Raises:
-            BertVisionError: the disk is full, or a value does not fit; whole shards are kept.
+            BertVisionError: the disk is full, or a value is not finite; whole shards are kept.
         """
-        windows = np.arange(self.content.windows)
         known = self._known()
-        statistics = self._statistics(states_of, known) if self.content.keep == "int8" else None
-        shards = []
-        for begin in range(0, len(windows), SHARD_WINDOWS):
-            rows = windows[begin : begin + SHARD_WINDOWS]
-            path = self.folder / f"{begin // SHARD_WINDOWS:06}.safetensors"
-            tokens = int(self._lengths[rows].sum())
-            if not (self._is_whole(path, tokens) and _is_as_known(path, known)):
-                self._write_shard(path, rows, states_of(rows), statistics)
-            shards.append(_listed(path, len(rows), tokens))
-            yield int(rows[-1]) + 1
-        beside = None if statistics is None else _listed(self.folder / STATISTICS)
-        write_manifest(self.folder, Manifest(content=self.content, shards=tuple(shards), statistics=beside))
+        statistics, named = None, None
+        if self.content.keep == "int8":
+            statistics, named = load_statistics(self.folder), file_digest(self.folder / STATISTICS)
+        for numbers in self._groups()[process::processes]:
+            found = {number: self._find(number, known, named) for number in numbers}
+            if all(found.values()):
+                yield from (shard for shard in found.values() if shard is not None)
+                continue
+            rows = np.concatenate([self._rows(number) for number in numbers])
+            states = states_of(rows)
+            for number, some in zip(numbers, torch.split(states, self._tokens(numbers)), strict=True):
+                yield found[number] or self._write(number, some, statistics, named)
+
+    def finish(self, shards: Iterable[Shard]) -> Manifest:
+        """Write the manifest, when every shard is whole; one process alone."""
+        ordered = tuple(sorted(shards, key=lambda shard: shard.file))
+        beside = _listed(self.folder / STATISTICS) if self.content.keep == "int8" else None
+        manifest = Manifest(content=self.content, shards=ordered, statistics=beside)
+        write_manifest(self.folder, manifest)
+        return manifest
+
+    def _groups(self) -> list[range]:
+        """Numbers of the shards that are computed together."""
+        shards = range(-(-self.content.windows // SHARD_WINDOWS))
+        sizes = [tokens * self.content.layers * self.content.width * 4 for tokens in self._tokens(shards)]
+        groups: list[range] = []
+        begin, held = 0, 0
+        for number, size in enumerate(sizes):
+            if number > begin and (number - begin == GROUP_SHARDS or held + size > GROUP_BYTES):
+                groups.append(range(begin, number))
+                begin, held = number, 0
+            held += size
+        return [*groups, range(begin, len(sizes))] if sizes else []
+
+    def _rows(self, number: int) -> IntArray:
+        return np.arange(number * SHARD_WINDOWS, min((number + 1) * SHARD_WINDOWS, self.content.windows))
+
+    def _tokens(self, numbers: Iterable[int]) -> list[int]:
+        """How many tokens each of these shards has."""
+        return [int(self._lengths[self._rows(number)].sum()) for number in numbers]
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:06}.safetensors"
 
     def _known(self) -> dict[str, str]:
         """Checksums of a store that was finished before, by file."""
@@ -93,24 +186,57 @@ class StoreWriter:
             return {}
         return {file.file: file.sha256 for file in read_manifest(self.folder).files}
 
-    def _write_shard(self, path: Path, rows: IntArray, states: Tensor, statistics: Statistics | None) -> None:
-        bounds = torch.from_numpy(np.concatenate([[0], np.cumsum(self._lengths[rows])]))
-        kept = encode(states, self.content.keep, statistics)
-        self._save({**{name: value.contiguous() for name, value in kept.items()}, "bounds": bounds}, path)
+    def _named_statistics(self) -> set[str]:
+        """Checksums of the statistics that shards were made with."""
+        named = set()
+        for path in self.folder.glob("0*.safetensors"):
+            try:
+                with safe_open(path, framework="pt") as file:
+                    named.add((file.metadata() or {}).get("statistics", ""))
+            except (OSError, SafetensorError):
+                continue
+        return named
 
-    def _statistics(self, states_of: StatesOf, known: dict[str, str]) -> Statistics:
-        """Of a sample of windows, spread over all; kept, so that a resumed writer has the same."""
-        path = self.folder / STATISTICS
-        if not path.exists() or not _is_as_known(path, known):
-            sample = np.unique(np.linspace(0, self.content.windows - 1, 64).astype(np.int64))
-            found = measure(states_of(sample))
-            self._save({"mean": found.mean.contiguous(), "deviation": found.deviation.contiguous()}, path)
-        return load_statistics(self.folder)
+    def _find(self, number: int, known: dict[str, str], statistics: str | None) -> Shard | None:
+        """A shard that is there and can be read to its end, which a truncated one cannot; None if it must be written.
 
-    def _save(self, tensors: dict[str, Tensor], path: Path) -> None:
+        Args:
+            number: of the shard.
+            known: checksums of a store that was finished before.
+            statistics: checksum of the statistics that int8 is made with.
+        """
+        path = self._path(number)
+        (tokens,) = self._tokens([number])
+        try:
+            with safe_open(path, framework="pt") as file:
+                states = file.get_slice("states")
+                named = (file.metadata() or {}).get("statistics")
+                if states.get_shape()[0] != tokens or named != statistics:
+                    return None
+                wide = self.content.keep == "fp16" and states.get_dtype() == "BF16"
+        except (OSError, SafetensorError):
+            return None
+        shard = _listed(path, windows=len(self._rows(number)), tokens=tokens, wide=wide)
+        return shard if known.get(path.name, shard.sha256) == shard.sha256 else None
+
+    def _write(self, number: int, states: Tensor, statistics: Statistics | None, named: str | None) -> Shard:
+        keep = fitting(states, self.content.keep)
+        if statistics is not None:
+            statistics = statistics.to(states.device)
+        parts = [encode(part, keep, statistics) for part in torch.split(states, _CHUNK)]
+        kept = {name: torch.cat([part[name] for part in parts]).cpu() for name in parts[0]}
+        lengths = self._lengths[self._rows(number)]
+        kept["bounds"] = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]))
+        path = self._path(number)
+        self._save(kept, path, named)
+        return _listed(path, windows=len(lengths), tokens=len(states), wide=keep != self.content.keep)
+
+    def _save(self, tensors: dict[str, Tensor], path: Path, statistics: str | None = None) -> None:
         temporary = path.with_name(f".{path.name}.part")
         try:
-            save_file(tensors, temporary)
+            save_file(tensors, temporary, metadata=None if statistics is None else {"statistics": statistics})
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())  # else a power cut could leave its name and no content
             temporary.replace(path)
         except Exception as error:  # noqa: BLE001 - safetensors raises a kind of its own when the disk is full
             temporary.unlink(missing_ok=True)
@@ -119,22 +245,16 @@ class StoreWriter:
                 f"{path} cannot be written: {reason}. Whole shards are kept; make room, and run the same command again."
             ) from None
 
-    def _is_whole(self, path: Path, tokens: int) -> bool:
-        """Whether a shard is there and can be read to its end, which a truncated one cannot."""
-        try:
-            with safe_open(path, framework="pt") as file:
-                return bool(file.get_slice("states").get_shape()[0] == tokens)
-        except (OSError, SafetensorError):
-            return False
 
-
-def _is_as_known(path: Path, known: dict[str, str]) -> bool:
-    """Whether a file has the checksum that it had when the store was finished; True if it never was."""
-    return path.name not in known or file_digest(path) == known[path.name]
-
-
-def _listed(path: Path, windows: int = 0, tokens: int = 0) -> Shard:
-    return Shard(file=path.name, windows=windows, tokens=tokens, bytes=path.stat().st_size, sha256=file_digest(path))
+def _listed(path: Path, *, windows: int = 0, tokens: int = 0, wide: bool = False) -> Shard:
+    return Shard(
+        file=path.name,
+        windows=windows,
+        tokens=tokens,
+        bytes=path.stat().st_size,
+        sha256=file_digest(path),
+        keep="bf16" if wide else None,
+    )
 
 
 def load_statistics(folder: Path) -> Statistics:
@@ -146,5 +266,7 @@ def load_statistics(folder: Path) -> Statistics:
     try:
         found = load_file(folder / STATISTICS)
     except (OSError, SafetensorError) as error:
-        raise BertVisionError(f"{folder / STATISTICS} cannot be read ({error}). Make the store anew.") from None
+        raise BertVisionError(
+            f"{folder / STATISTICS} cannot be read ({error}). Run the same extract again: it writes them anew."
+        ) from None
     return Statistics(found["mean"], found["deviation"])

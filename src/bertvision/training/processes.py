@@ -43,6 +43,13 @@ def leave_processes() -> None:
     PartialState().destroy_process_group()
 
 
+def is_main() -> bool:
+    """Whether this process is the one that speaks for all."""
+    from accelerate import PartialState  # noqa: PLC0415
+
+    return bool(PartialState().is_main_process)
+
+
 def on_main(accelerator: Processes, action: Callable[[], T]) -> T:
     """Let the main process act, and give its result to every process.
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from bertvision.errors import BertVisionError
-from bertvision.store.codec import Keep, Statistics, bytes_per_token, decode, encode, measure
+from bertvision.store.codec import Keep, Statistics, bytes_per_token, decode, encode, fitting, measure
 
 KEEPS: list[Keep] = ["fp16", "bf16", "int8"]
 
@@ -87,24 +87,34 @@ def test_keeping_twice_is_keeping_once(values: list[float]) -> None:
         assert torch.equal(decode(encode(once, keep)), once)
 
 
-@pytest.mark.parametrize("value", [float("inf"), float("nan")])
-@pytest.mark.parametrize("keep", ["fp16", "bf16", "int8"])
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+@pytest.mark.parametrize("keep", KEEPS)
 def test_a_value_that_is_not_finite_is_refused(value: float, keep: Keep) -> None:
+    states = torch.zeros(2, 2, 3)
+    states[1, 0, 2] = value
     with pytest.raises(BertVisionError, match="a state is not finite"):
-        encode(torch.full((1, 2, 3), value), keep)
+        fitting(states, keep)
 
 
 @pytest.mark.parametrize("value", [65505.0, -1e5])
-def test_a_value_too_large_for_float16_is_refused_with_the_remedy(value: float) -> None:
+def test_values_too_large_for_float16_are_kept_in_bfloat16(value: float) -> None:
     states = torch.zeros(2, 2, 3)
     states[1, 0, 2] = value
-    with pytest.raises(BertVisionError, match=r"too large for float16\. Use --keep bf16, and another --store"):
-        encode(states, "fp16")
-    assert encode(states.clamp(-65504, 65504), "fp16")["states"].isfinite().all()
+    assert [fitting(states, keep) for keep in KEEPS] == ["bf16", "bf16", "int8"]
+    assert [fitting(states.clamp(-65504, 65504), keep) for keep in KEEPS] == KEEPS
+    back = decode(encode(states, "bf16"))
+    assert float(back[1, 0, 2]) == pytest.approx(value, rel=2**-8)
+
+
+def test_int8_has_no_room_for_a_value_far_from_all_that_was_measured() -> None:
+    statistics = measure(torch.ones(4, 1, 2))
+    with pytest.raises(BertVisionError, match=r"too far from those that int8 was measured on\. Use --keep fp16"):
+        encode(torch.full((1, 1, 2), 100.0), "int8", statistics)
 
 
 def test_no_tokens_are_no_error() -> None:
-    assert encode(torch.zeros(0, 2, 3), "fp16")["states"].shape == (0, 2, 3)
+    states = torch.zeros(0, 2, 3)
+    assert encode(states, fitting(states, "fp16"))["states"].shape == (0, 2, 3)
 
 
 @pytest.mark.parametrize("keep", KEEPS)

@@ -3,9 +3,12 @@
 import errno
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -28,6 +31,14 @@ KEEPS: list[Keep] = ["fp16", "bf16", "int8"]
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     small_shards(monkeypatch)
+
+
+def opened(folder: Path, source: Source, **changes: Any) -> StoreWriter:  # noqa: ANN401 - any field
+    """A writer that is ready to write."""
+    writer = StoreWriter(folder, source.content(**changes), source.lengths)
+    writer.begin()
+    writer.measure(source)
+    return writer
 
 
 def test_a_store_is_shards_of_windows_end_to_end_without_padding(tmp_path: Path) -> None:
@@ -75,7 +86,8 @@ def test_a_killed_writer_goes_on_after_the_last_whole_shard_and_ends_the_same(
         StoreReader(tmp_path / "store")
     rest = Source(*LENGTHS)
     assert write_store(tmp_path / "store", rest, keep=keep) == [4, 8, 9]
-    assert rest.asked == [[0, 1, 2, 3], [4, 5, 6, 7], [8]][whole:]
+    sampled = [list(range(9))] if keep == "int8" and not whole else []  # statistics that no shard was made with
+    assert rest.asked == sampled + [[0, 1, 2, 3], [4, 5, 6, 7], [8]][whole:]
     assert everything(tmp_path / "store") == everything(tmp_path / "whole")
 
 
@@ -99,6 +111,13 @@ def test_int8_is_standardised_by_windows_spread_over_all(tmp_path: Path) -> None
     found = load_statistics(tmp_path)
     torch.testing.assert_close(found.mean, states.sum(dim=0) / len(states))
     torch.testing.assert_close(found.deviation, states.var(dim=0, correction=0).sqrt())
+
+
+@pytest.mark.parametrize(("length", "windows"), [(1, 64), (100, 40), (300, 16)])
+def test_long_windows_make_a_sample_of_fewer(length: int, windows: int, tmp_path: Path) -> None:
+    source = Source(*[length] * 80)
+    opened(tmp_path, source, keep="int8")
+    assert [len(rows) for rows in source.asked] == [windows]
 
 
 @pytest.mark.parametrize("harm", [cut_short, change_byte, Path.unlink])
@@ -158,12 +177,12 @@ def test_an_empty_folder_will_do(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_whole_shards_alone_and_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_tensors: dict[str, Tensor], path: Path) -> None:
+    def full(_tensors: dict[str, Tensor], path: Path, **_more: object) -> None:
         path.write_bytes(b"half of ")
         raise OSError(errno.ENOSPC, "device is full")
 
-    writing = StoreWriter(tmp_path, Source(*LENGTHS).content(), Source(*LENGTHS).lengths).write(Source(*LENGTHS))
-    assert next(writing) == 4
+    writing = opened(tmp_path, Source(*LENGTHS)).write(Source(*LENGTHS))
+    assert next(writing).file == "000000.safetensors"
     before = everything(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr("bertvision.store.writer.save_file", full)
@@ -182,7 +201,7 @@ def test_a_full_disk_leaves_whole_shards_alone_and_says_what_to_do(
 def test_an_error_of_another_kind_while_saving_is_told_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_tensors: dict[str, Tensor], _path: Path) -> None:
+    def fail(*_tensors: object, **_more: object) -> None:
         raise RuntimeError("I/O error 7")
 
     monkeypatch.setattr("bertvision.store.writer.save_file", fail)
@@ -190,14 +209,120 @@ def test_an_error_of_another_kind_while_saving_is_told_as_it_is(
         write_store(tmp_path, Source(*LENGTHS))
 
 
-def test_a_state_too_large_for_float16_ends_it_and_keeps_whole_shards(tmp_path: Path) -> None:
+def test_a_shard_with_a_state_too_large_for_fp16_is_kept_as_bf16(tmp_path: Path) -> None:
     source = Source(*LENGTHS)
-    source.windows[5][0, 1, 2] = 70000
-    with pytest.raises(BertVisionError, match="a state is 70000, too large for float16"):
+    source.windows[5][0, 1, 2] = -70000
+    write_store(tmp_path / "whole", source)
+    assert [shard.keep for shard in read_manifest(tmp_path / "whole").shards] == [None, "bf16", None]
+    shard = load_file(tmp_path / "whole" / "000001.safetensors")
+    assert torch.equal(shard["states"], torch.cat(source.windows[4:8]).bfloat16())
+    hidden = StoreReader(tmp_path / "whole").batch(np.array([0, 5])).states
+    assert torch.equal(hidden[0, :, :5], source.windows[0].half().float().transpose(0, 1))
+    assert torch.equal(hidden[1, :, :3], source.windows[5].bfloat16().float().transpose(0, 1))
+    killed = Source(*LENGTHS, calls=2)
+    killed.windows = source.windows
+    with pytest.raises(KeyboardInterrupt):
+        write_store(tmp_path / "store", killed)
+    write_store(tmp_path / "store", source)
+    assert everything(tmp_path / "store") == everything(tmp_path / "whole")
+
+
+def test_a_state_that_is_not_finite_ends_it_and_keeps_whole_shards(tmp_path: Path) -> None:
+    source = Source(*LENGTHS)
+    source.windows[5][0, 1, 2] = float("nan")
+    with pytest.raises(BertVisionError, match="a state is not finite"):
         write_store(tmp_path, source)
     assert sorted(everything(tmp_path)) == ["000000.safetensors", "content.json"]
 
 
 def test_statistics_that_are_not_whole_are_told(tmp_path: Path) -> None:
-    with pytest.raises(BertVisionError, match=r"statistics\.safetensors cannot be read .*\. Make the store anew"):
+    with pytest.raises(
+        BertVisionError, match=r"statistics\.safetensors cannot be read .*\. Run the same extract again"
+    ):
         load_statistics(tmp_path)
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("harm", [cut_short, change_byte, Path.unlink])
+def test_no_shard_stays_under_statistics_that_it_was_not_made_with(
+    *, harm: Callable[[Path], None], finished: bool, tmp_path: Path
+) -> None:
+    """On another machine, say, states differ by a hair, and so do statistics that are measured there."""
+    with suppress(KeyboardInterrupt):
+        write_store(tmp_path / "store", Source(*LENGTHS, calls=None if finished else 3), keep="int8")
+    harm(tmp_path / "store" / "statistics.safetensors")
+    other = Source(*LENGTHS, seed=1)
+    write_store(tmp_path / "store", other, keep="int8")
+    assert other.asked == [list(range(9)), [0, 1, 2, 3], [4, 5, 6, 7], [8]]
+    write_store(tmp_path / "other", Source(*LENGTHS, seed=1), keep="int8")
+    assert everything(tmp_path / "store") == everything(tmp_path / "other")
+
+
+def test_a_store_is_not_finished_while_its_statistics_are_others(tmp_path: Path) -> None:
+    write_store(tmp_path, Source(*LENGTHS), keep="int8")
+    (tmp_path / "statistics.safetensors").unlink()
+    for calls in (0, 1, 2):  # killed while measuring, before any shard, and in the middle
+        with pytest.raises(KeyboardInterrupt):
+            write_store(tmp_path, Source(*LENGTHS, seed=1, calls=calls), keep="int8")
+        with pytest.raises(BertVisionError, match="it is not finished"):
+            StoreReader(tmp_path)
+    write_store(tmp_path, Source(*LENGTHS, seed=1), keep="int8")
+    write_store(tmp_path / "other", Source(*LENGTHS, seed=1), keep="int8")
+    (tmp_path / "other").rename(tmp_path.with_name("other"))
+    assert everything(tmp_path) == everything(tmp_path.with_name("other"))
+
+
+@pytest.mark.parametrize("keep", KEEPS)
+@pytest.mark.parametrize("processes", [2, 3, 5])
+def test_shares_of_several_processes_make_the_store_of_one(processes: int, keep: Keep, tmp_path: Path) -> None:
+    write_store(tmp_path / "one", Source(*LENGTHS), keep=keep)
+    writer = opened(tmp_path / "several", Source(*LENGTHS), keep=keep)
+    sources = [Source(*LENGTHS) for _ in range(processes)]
+    shares = [list(writer.write(source, process=number, processes=processes)) for number, source in enumerate(sources)]
+    writer.finish(shard for share in reversed(shares) for shard in share)
+    asked = sorted(rows for source in sources for rows in source.asked)
+    assert asked == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
+    assert sources[1].asked[0] == [4, 5, 6, 7]
+    counts = [writer.windows(process=number, processes=processes) for number in range(processes)]
+    assert counts == [sum(shard.windows for shard in share) for share in shares]
+    assert everything(tmp_path / "several") == everything(tmp_path / "one")
+
+
+def test_shards_are_computed_together_as_far_as_memory_allows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bertvision.store.writer.GROUP_SHARDS", 2)
+    source = Source(*LENGTHS)
+    write_store(tmp_path / "two", source)
+    assert source.asked == [list(range(8)), [8]]
+    monkeypatch.setattr("bertvision.store.writer.GROUP_SHARDS", 3)
+    # 15 tokens, 16 tokens and 2 tokens of 3 layers × 4 numbers × 4 bytes
+    for room, expected in ((33 * 48, [list(range(9))]), (32 * 48, [list(range(8)), [8]])):
+        monkeypatch.setattr("bertvision.store.writer.GROUP_BYTES", room)
+        source = Source(*LENGTHS)
+        write_store(tmp_path / str(room), source)
+        assert source.asked == expected
+        assert everything(tmp_path / str(room)) == everything(tmp_path / "two")
+
+
+def test_what_is_missing_is_computed_with_its_group_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In another batch its states would differ in their last bits."""
+    monkeypatch.setattr("bertvision.store.writer.GROUP_SHARDS", 2)
+    write_store(tmp_path, Source(*LENGTHS))
+    before = everything(tmp_path)
+    (tmp_path / "000001.safetensors").unlink()
+    unread = (tmp_path / "000000.safetensors").stat().st_mtime_ns
+    again = Source(*LENGTHS)
+    write_store(tmp_path, again)
+    assert again.asked == [list(range(8))]
+    assert everything(tmp_path) == before
+    assert (tmp_path / "000000.safetensors").stat().st_mtime_ns == unread
+
+
+def test_what_a_killed_writer_left_half_written_is_cleared_away(tmp_path: Path) -> None:
+    tmp_path.joinpath(".content.json.a1b2").write_bytes(b"{")  # killed in its very first write
+    write_store(tmp_path, Source(*LENGTHS))
+    before = everything(tmp_path)
+    for name in (".000001.safetensors.part", ".manifest.json.a1b2"):
+        (tmp_path / name).write_bytes(b"half")
+    write_store(tmp_path, Source(*LENGTHS))
+    assert everything(tmp_path) == before
+    assert len(before) == 5

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bertvision.errors import BertVisionError, UnknownNameError
-from bertvision.training.processes import gather, join_processes, leave_processes, on_main
+from bertvision.training.processes import gather, is_main, join_processes, leave_processes, on_main
 
 ALONE = SimpleNamespace(num_processes=1)
 
@@ -50,6 +50,7 @@ def test_a_process_that_was_not_launched_with_others_is_alone_on_its_device() ->
     accelerator = join_processes(cpu=True)
     assert (accelerator.num_processes, accelerator.is_main_process) == (1, True)
     assert accelerator.device == torch.device("cpu")
+    assert is_main()
     leave_processes()
     assert join_processes(cpu=True).device == torch.device("cpu")
 

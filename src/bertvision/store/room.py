@@ -1,0 +1,85 @@
+"""Room on disk: what a store takes, against what is allowed and what is free; one that cannot fit never begins."""
+
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from bertvision.errors import BertVisionError
+from bertvision.store.manifest import Content
+from bertvision.store.writer import SHARD_WINDOWS
+
+_BESIDE_STATES = 2048
+"""Most bytes of a shard that are no states: its header, its bounds, its lines in the manifest."""
+
+_BESIDE_SHARDS = 16384
+"""Most bytes of a store's other files, but for the statistics of int8."""
+
+
+def store_bytes(content: Content) -> int:
+    """The most that a store takes on disk."""
+    statistics = 8 * content.layers * content.width if content.keep == "int8" else 0
+    return content.bytes + math.ceil(content.windows / SHARD_WINDOWS) * _BESIDE_STATES + statistics + _BESIDE_SHARDS
+
+
+def check_room(contents: Sequence[Content], max_disk: int | None) -> None:
+    """Refuse stores that would take more than is allowed.
+
+    Raises:
+        BertVisionError: naming what they would take, and what takes less.
+    """
+    needed = _bytes_of(contents)
+    if max_disk is None or needed <= max_disk:
+        return
+    shard = max(content.bytes * min(SHARD_WINDOWS, content.windows) // max(1, content.windows) for content in contents)
+    allowed = f"--max-disk allows {size_words(max_disk)}"
+    if max_disk < shard:
+        allowed += f", less than one shard ({size_words(shard)})"
+    raise BertVisionError(f"the store would take {size_words(needed)}; {allowed}. Allow more, or use {_less(contents)}")
+
+
+def check_disk(contents: Sequence[Content], store: Path, there: int = 0) -> None:
+    """Refuse stores for which the disk has no room.
+
+    Args:
+        contents: of the stores.
+        store: the folder that they go to; it need not be there yet.
+        there: bytes that are written already.
+
+    Raises:
+        BertVisionError: naming what they would take, what is free, and what takes less.
+    """
+    needed = _bytes_of(contents) - there
+    disk = next(folder for folder in [store, *store.absolute().parents] if folder.exists())
+    free = shutil.disk_usage(disk).free
+    if needed > free:
+        more = " more" if there else ""
+        raise BertVisionError(
+            f"the store would take {size_words(needed)}{more}; {size_words(free)} are free on the disk of {disk}. "
+            f"Make room, or use {_less(contents, 'another disk')}"
+        )
+
+
+def size_words(size: int) -> str:
+    """Bytes in words, such as 1.625 GB."""
+    for factor, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "KB")):
+        if size >= factor:
+            return f"{size / factor:.4g} {unit}"
+    return f"{size} bytes"
+
+
+def _bytes_of(contents: Sequence[Content]) -> int:
+    return sum(store_bytes(content) for content in contents)
+
+
+def _less(contents: Sequence[Content], *more: str) -> str:
+    """These ways out, and what takes less room, in words."""
+    ways = list(more)
+    if any(content.keep != "int8" for content in contents):
+        small = _bytes_of([replace(content, keep="int8") for content in contents])
+        ways.append(f"--keep int8 ({size_words(small)})")
+    if any(content.layers > 1 for content in contents):
+        layer = sum(content.bytes // content.layers for content in contents)
+        ways.append(f"fewer --layers ({size_words(layer)} each)")
+    return " or ".join([", ".join(ways)] * bool(ways) + ["no store: bertvision fit computes states anew."])
