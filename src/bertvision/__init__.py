@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from bertvision.heads import HEADS, Head, HeadEntry, HeadShape, OutputMap, build_head, load_head, save_head
     from bertvision.runs.fit import FitResult, fit_heads
     from bertvision.runs.fit_request import FitRequest
+    from bertvision.runs.freeze_points import FreezeResult, fit_snapshots
     from bertvision.runs.request import TuneRequest
     from bertvision.runs.tune import TuneResult, tune
     from bertvision.tasks import TASKS, OwnColumns, Task, TaskData, load_task
@@ -25,6 +26,7 @@ __all__ = [
     "Encoder",
     "FitRequest",
     "FitResult",
+    "FreezeResult",
     "Head",
     "HeadEntry",
     "HeadShape",
@@ -45,6 +47,7 @@ __all__ = [
     "build_windows",
     "decode_spans",
     "fit_heads",
+    "fit_snapshots",
     "fit_threshold",
     "load_encoder",
     "load_head",
@@ -78,6 +81,7 @@ _MODULES = {
     ),
     "bertvision.runs.fit": ("FitResult", "fit_heads"),
     "bertvision.runs.fit_request": ("FitRequest",),
+    "bertvision.runs.freeze_points": ("FreezeResult", "fit_snapshots"),
     "bertvision.runs.request": ("TuneRequest",),
     "bertvision.runs.tune": ("TuneResult", "tune"),
     "bertvision.tasks": ("TASKS", "OwnColumns", "Task", "TaskData", "load_task"),
