@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from bertvision.heads import HEADS, Head, HeadEntry, HeadShape, OutputMap, build_head, load_head, save_head
     from bertvision.runs.fit import FitResult, fit_heads
     from bertvision.runs.fit_request import FitRequest
+    from bertvision.runs.fit_tasks import TasksResult, fit_tasks
     from bertvision.runs.freeze_points import FreezeResult, fit_snapshots
     from bertvision.runs.request import TuneRequest
     from bertvision.runs.tune import TuneResult, tune
@@ -37,6 +38,7 @@ __all__ = [
     "Scoring",
     "Task",
     "TaskData",
+    "TasksResult",
     "TextTokenizer",
     "TuneOptions",
     "TuneRequest",
@@ -48,6 +50,7 @@ __all__ = [
     "decode_spans",
     "fit_heads",
     "fit_snapshots",
+    "fit_tasks",
     "fit_threshold",
     "load_encoder",
     "load_head",
@@ -81,6 +84,7 @@ _MODULES = {
     ),
     "bertvision.runs.fit": ("FitResult", "fit_heads"),
     "bertvision.runs.fit_request": ("FitRequest",),
+    "bertvision.runs.fit_tasks": ("TasksResult", "fit_tasks"),
     "bertvision.runs.freeze_points": ("FreezeResult", "fit_snapshots"),
     "bertvision.runs.request": ("TuneRequest",),
     "bertvision.runs.tune": ("TuneResult", "tune"),

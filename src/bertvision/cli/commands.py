@@ -61,6 +61,7 @@ COMMANDS = {
             "bertvision fit sst5 --heads last_layer,layer_concat",
             "bertvision fit squad2 --encoder runs/squad2-lora16@0.3 --heads all --out runs/heads",
             "bertvision fit squad2 --heads adapter_pool --grid lr=3e-4,1e-3 --grid size=64,128 --seeds 3",
+            "bertvision fit cola,sst5,rte --data DIR --heads last_layer,layer_concat --out runs/three",
             "bertvision fit squad2 --encoder runs/squad2-lora16 --snapshots 0.1,0.3,1 --heads layer_mix,ladder",
         ),
     ),

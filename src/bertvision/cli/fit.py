@@ -8,8 +8,9 @@ from bertvision.cli.leaderboard import print_freeze_points, print_leaderboard
 from bertvision.cli.options import Given
 from bertvision.cli.output import ProgressBar, print_json, print_note
 from bertvision.cli.task_options import DataOptions, parse_numbers
+from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER
-from bertvision.tasks.own import OwnColumns
+from bertvision.tasks.own import OWN, OwnColumns
 from bertvision.tasks.windows import WindowOptions
 from bertvision.training.schedule import Schedule
 
@@ -59,7 +60,8 @@ class Options:
     """Options of `bertvision fit`."""
 
     task: str
-    """A task's name; 'bertvision ls tasks' lists them."""
+    """A task's name; 'bertvision ls tasks' lists them. Several, such as cola,sst5,rte, are fitted in one pass over
+    their texts, each in a folder of its own."""
 
     data: DataOptions = field(default_factory=DataOptions)
     columns: OwnColumns = field(default_factory=OwnColumns)
@@ -111,13 +113,13 @@ class Options:
     """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere; heads' weights stay float32."""
 
     out: Path | None = None
-    """Folder of the run (default: runs/TASK-heads)."""
+    """Folder of the run, or of the runs of several tasks or snapshots (default: runs/TASK-heads)."""
 
     resume: bool = False
     """Go on with a run that was interrupted."""
 
     json: bool = False
-    """Print the leaderboard, or the freeze points, as JSON."""
+    """Print the leaderboard (of several tasks: by task), or the freeze points, as JSON."""
 
     given: Given = field(default_factory=Given)
 
@@ -126,6 +128,9 @@ def run(options: Options) -> int:
     """Fit."""
     from bertvision.runs.fit import fit_heads  # noqa: PLC0415 - imports torch, and help should open at once
 
+    tasks = [task.strip() for task in options.task.split(",") if task.strip()]
+    if len(tasks) > 1:
+        return _run_tasks(options, tasks)
     if options.freezing.snapshots:
         return _run_snapshots(options)
     request = _request(options)
@@ -137,6 +142,28 @@ def run(options: Options) -> int:
         print_json(result.leaderboard)
     else:
         print_leaderboard(result.run, result.leaderboard)
+    return 0
+
+
+def _run_tasks(options: Options, tasks: list[str]) -> int:
+    from bertvision.runs.fit_tasks import fit_tasks  # noqa: PLC0415 - imports torch
+
+    if options.freezing.snapshots:
+        raise BertVisionError(f"--snapshots takes one task, {len(tasks)} were named. Fit them one by one.")
+    none = OwnColumns()
+    requests = [
+        _request(replace(options, task=task, columns=options.columns if task == OWN else none)) for task in tasks
+    ]
+    out = options.out or Path("runs") / f"{'+'.join(tasks)}-heads"
+    with ProgressBar("fit") as bar:
+        result = fit_tasks(requests, out, resume=options.resume, show=bar.show)
+    for notice in result.notices:
+        print_note(notice)
+    if options.json:
+        print_json({task: fitted.leaderboard for task, fitted in result.results.items()})
+        return 0
+    for fitted in result.results.values():
+        print_leaderboard(fitted.run, fitted.leaderboard)
     return 0
 
 

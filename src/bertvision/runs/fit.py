@@ -11,6 +11,7 @@ import numpy as np
 from bertvision.atomic import write_json
 from bertvision.encoder.load import fingerprint
 from bertvision.errors import BertVisionError
+from bertvision.heads import blank_head
 from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.fit_run import FitRun
 from bertvision.runs.folder import RunFolder
@@ -45,8 +46,22 @@ class FitResult:
     notices: tuple[str, ...]
 
 
-def fit_heads(request: FitRequest, out: str | Path, *, resume: bool = False, show: Show | None = None) -> FitResult:
+def fit_heads(
+    request: FitRequest,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    show: Show | None = None,
+    frozen: FrozenTask | None = None,
+) -> FitResult:
     """Train many heads in one pass over a frozen encoder; a killed fit goes on with `resume`.
+
+    Args:
+        request: what to fit.
+        out: folder of the run.
+        resume: go on with a fit that was interrupted.
+        show: is told how far it is.
+        frozen: what `freeze_task` gave for this request; None loads it.
 
     Raises:
         BertVisionError: something in the request does not fit, or something cannot be written; what is there is kept.
@@ -56,11 +71,10 @@ def fit_heads(request: FitRequest, out: str | Path, *, resume: bool = False, sho
     folder.check(asdict(request), resume=resume)
     if folder.result() is not None:
         return _result(folder, (f"{folder.path} is finished; there was nothing left to do.",))
-    frozen = freeze_task(request)
+    frozen = frozen or freeze_task(request)
+    check_fit(frozen)
     trainees = [_trainee(spec, frozen, request) for spec in request.heads]
     plan = Plan(frozen.train.windows.lengths, request.plan())
-    fractions = sorted({*request.validate, request.epochs})
-    plan.snapshot_steps(fractions, option="--validate")  # refuses what cannot be, while nothing is written
     folder.begin(asdict(request), fingerprint(frozen.encoder))
     layers = range(min(t.head.reads[0] for t in trainees), max(t.head.depth for t in trainees) + 1)
     run = FitRun(folder, frozen, trainees, layers, show)
@@ -87,7 +101,7 @@ def fit_heads(request: FitRequest, out: str | Path, *, resume: bool = False, sho
             data,
             plan,
             run=folder.path,
-            fractions=fractions,
+            fractions=request.fractions,
             watcher=run,
         )
     leaderboard = run.leaderboard()
@@ -95,6 +109,23 @@ def fit_heads(request: FitRequest, out: str | Path, *, resume: bool = False, sho
     folder.finish({"heads": len(leaderboard)})
     remove_checkpoints(folder.path)
     return _result(folder, (*frozen.notices, *run.notices))
+
+
+def check_fit(frozen: FrozenTask) -> None:
+    """Refuse what cannot be done with a task's data, while nothing is written.
+
+    Raises:
+        BertVisionError: a head cannot be built or read these states, or cannot be judged where it was asked for.
+    """
+    request = frozen.request
+    for spec in request.heads:
+        head = blank_head(spec.head, frozen.shape, spec.options)
+        if frozen.task.kind != "spans" and not head.token_wise:
+            raise BertVisionError(
+                f"head '{spec.head}' looks at neighbouring tokens, and a fit has one row per text. "
+                f"Leave it out, or tune it: bertvision tune {request.task} --learn none --head {spec.head}"
+            )
+    Plan(frozen.train.windows.lengths, request.plan()).snapshot_steps(request.fractions, option="--validate")
 
 
 def _trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Trainee:
@@ -108,13 +139,7 @@ def _trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Trainee
         chosen = np.zeros(len(examples), dtype=np.bool_)
         chosen[subset_rows(len(examples), spec.fraction / request.largest, request.seed)] = True
         rows = chosen[frozen.train.windows.example]
-    trainee = Trainee(spec, frozen.shape, device=frozen.encoder.device, rows=rows)
-    if frozen.task.kind != "spans" and not trainee.head.token_wise:
-        raise BertVisionError(
-            f"head '{spec.head}' looks at neighbouring tokens, and a fit has one row per text. "
-            f"Leave it out, or tune it: bertvision tune {request.task} --learn none --head {spec.head}"
-        )
-    return trainee
+    return Trainee(spec, frozen.shape, device=frozen.encoder.device, rows=rows)
 
 
 def _solve(trainee: Trainee, frozen: FrozenTask, states: RowStates, run: FitRun) -> Solution:

@@ -68,6 +68,11 @@ class FitRequest:
         return max(spec.fraction for spec in self.heads)
 
     @property
+    def fractions(self) -> list[float]:
+        """Epochs after which heads are judged."""
+        return sorted({*self.validate, self.epochs})
+
+    @property
     def store(self) -> Path | None:
         """The folder that states are read from; None computes them anew."""
         return None if self.source == STREAM else Path(self.source.removeprefix(STORE))

@@ -13,7 +13,7 @@ from bertvision.runs.fit import FitResult, fit_heads
 from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder, check_series
 from bertvision.runs.tuned_split import check_unseen
-from bertvision.runs.watch import Show
+from bertvision.runs.watch import Show, telling
 
 FORMAT = 1
 FREEZE_POINTS = "freeze_points.json"
@@ -78,7 +78,7 @@ def fit_snapshots(  # noqa: PLR0913 - what it depends on, by keyword
             replace(request, encoder=f"{run}@{name}"),
             folder / f"at-{name}",
             resume=resume,
-            show=None if show is None else _telling(show, name),
+            show=telling(show, f"snapshot {name}"),
         )
         points.append(_point(snapshot, fitted, own.get(snapshot.fraction)))
         notices += [notice for notice in fitted.notices if notice not in notices]
@@ -160,10 +160,3 @@ def _point(snapshot: Snapshot, fitted: FitResult, own: dict[str, Any] | None) ->
         "head": best,
         "held_out": None if best is None else best["held_out"],
     }
-
-
-def _telling(show: Show, snapshot: str) -> Show:
-    def tell(step: int, total: int, values: Mapping[str, float], *, doing: str = "") -> None:
-        show(step, total, values, doing=f"snapshot {snapshot} {doing}".rstrip())
-
-    return tell

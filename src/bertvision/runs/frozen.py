@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from torch import Tensor
+
 from bertvision.encoder.encoder import Encoder
-from bertvision.encoder.load import load_encoder, mean_pooled
+from bertvision.encoder.load import Precision, load_encoder, mean_pooled
 from bertvision.encoder.snapshot import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads import HeadShape
@@ -14,6 +16,7 @@ from bertvision.runs.extract import ExtractRequest, store_content
 from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.outputs import PassOptions
 from bertvision.runs.parts import choose_device, split_train
+from bertvision.runs.shared_rows import SharedRows
 from bertvision.runs.states import RowStates, StreamStates, compare_rows, encode_rows
 from bertvision.runs.store_states import StoreStates, rows_in_memory, stored_rows
 from bertvision.runs.validate import Part
@@ -21,6 +24,7 @@ from bertvision.store.reader import StoreReader
 from bertvision.tasks.examples import Examples, Texts
 from bertvision.tasks.load import load_task
 from bertvision.tasks.task import Task
+from bertvision.tasks.token_rows import TokenRows
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, build_windows
 from bertvision.training.fit import States
@@ -44,6 +48,7 @@ class FrozenTask:
         whole: every split as it was loaded.
         request: what was asked for.
         notices: what the user should know.
+        shared: rows that several tasks were encoded for together; None encodes those of this task alone.
     """
 
     task: Task
@@ -59,6 +64,7 @@ class FrozenTask:
     whole: Mapping[str, Examples]
     request: FitRequest
     notices: tuple[str, ...]
+    shared: SharedRows | None = None
 
     @property
     def shape(self) -> HeadShape:
@@ -76,12 +82,20 @@ class FrozenTask:
             return self._stored(self.request.store, part, layers)
         if self.task.kind == "spans":
             return StreamStates(self.encoder, part.windows, self.passes, layers)
-        rows = encode_rows(self.encoder, part.windows, self.passes, self.pool)
-        if self.apart:
-            second = _second(part.examples)
-            windows = build_windows(self.task, second, self.tokenizer, self.options)
-            rows = compare_rows(rows, encode_rows(self.encoder, windows, self.passes, self.pool))
-        return RowStates(rows, self.encoder.device)
+        rows = [self._rows(windows) for windows in self.texts(part)]
+        return RowStates(compare_rows(*rows) if self.apart else rows[0], self.encoder.device)
+
+    def texts(self, part: Part) -> list[TokenRows]:
+        """The windows that are encoded for a part: of pairs apart, those of the first texts and of the second."""
+        if not self.apart:
+            return [part.windows]
+        second = _second(part.examples)
+        return [part.windows, build_windows(self.task, second, self.tokenizer, self.options)]
+
+    def _rows(self, windows: TokenRows) -> Tensor:
+        if self.shared is not None:
+            return self.shared.rows(windows)
+        return encode_rows(self.encoder, windows, self.passes, self.pool)
 
     def _stored(self, store: Path, part: Part, layers: range) -> States:
         split = "dev" if part is self.dev else "train"
@@ -103,8 +117,12 @@ class FrozenTask:
         return rows_in_memory(reader, rows, self.encoder.device)
 
 
-def freeze_task(request: FitRequest) -> FrozenTask:
+def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> FrozenTask:
     """Load data and encoder, and cut the windows.
+
+    Args:
+        request: what is asked for.
+        encoder: the one that was loaded for a like request; None loads it.
 
     Raises:
         BertVisionError: data or encoder cannot be had, or do not fit.
@@ -115,7 +133,8 @@ def freeze_task(request: FitRequest) -> FrozenTask:
     device = choose_device(request.device)
     bf16 = request.dtype == "bfloat16" or (request.dtype == "auto" and device.type == "cuda")
     packed = device.type == "cuda" and bf16
-    encoder = load_encoder(request.encoder, device=device, packed=packed, precision="bfloat16" if packed else "float32")
+    precision: Precision = "bfloat16" if packed else "float32"
+    encoder = encoder or load_encoder(request.encoder, device=device, packed=packed, precision=precision)
     sentences = mean_pooled(request.encoder)
     train = loaded.splits["train"]
     paired = isinstance(train, Texts) and train.pairs is not None

@@ -7,7 +7,7 @@ import torch
 
 from bertvision.heads import Head
 from bertvision.objectives import Pool, pool_rows
-from bertvision.runs.outputs import Outputs, frozen_batches, split_scores, token_places
+from bertvision.runs.outputs import Outputs, frozen_batches, split_scores
 from bertvision.tasks.task import Task
 from bertvision.tasks.windows import Windows
 from bertvision.training.fit import States
@@ -26,7 +26,7 @@ def read_heads(  # noqa: PLR0913 - what outputs depend on, by keyword
         head.eval()
     for rows in frozen_batches(windows, device):
         batch = states.batch(rows)
-        places = token_places(windows, rows) if spans else rows
+        places = windows.places(rows) if spans else rows
         for head, array in zip(heads, arrays, strict=True):
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
                 outputs, mask = batch.read(head, None if spans else pool)
