@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from bertvision.encoder import Encoder, HiddenStates, load_encoder
     from bertvision.evaluation import Scoring, decode_spans, fit_threshold, score_squad1, score_squad2, score_targets
     from bertvision.heads import HEADS, Head, HeadEntry, HeadShape, OutputMap, build_head, load_head, save_head
+    from bertvision.runs.cross_fit import CrossFitResult, tune_folds
     from bertvision.runs.fit import FitResult, fit_heads
     from bertvision.runs.fit_request import FitRequest
     from bertvision.runs.fit_tasks import TasksResult, fit_tasks
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 __all__ = [
     "HEADS",
     "TASKS",
+    "CrossFitResult",
     "Encoder",
     "FitRequest",
     "FitResult",
@@ -60,6 +62,7 @@ __all__ = [
     "score_squad2",
     "score_targets",
     "tune",
+    "tune_folds",
 ]
 
 _MODULES = {
@@ -82,6 +85,7 @@ _MODULES = {
         "load_head",
         "save_head",
     ),
+    "bertvision.runs.cross_fit": ("CrossFitResult", "tune_folds"),
     "bertvision.runs.fit": ("FitResult", "fit_heads"),
     "bertvision.runs.fit_request": ("FitRequest",),
     "bertvision.runs.fit_tasks": ("TasksResult", "fit_tasks"),

@@ -100,6 +100,10 @@ class Options:
     """Encode the two texts of a pair together, or apart and then compare them (default: apart for encoders trained on
     sentences)."""
 
+    cross_fit: int | None = None
+    """Take the states of every training example from the one of so many encoders that was tuned without it: those of
+    'bertvision tune --cross-fit', which --encoder names."""
+
     train_all: bool = False
     """Train convex heads like the others instead of solving them."""
 
@@ -127,12 +131,15 @@ class Options:
 def run(options: Options) -> int:
     """Fit."""
     from bertvision.runs.fit import fit_heads  # noqa: PLC0415 - imports torch, and help should open at once
+    from bertvision.runs.fit_request import WHOLE, split_snapshot  # noqa: PLC0415
 
     tasks = [task.strip() for task in options.task.split(",") if task.strip()]
     if len(tasks) > 1:
         return _run_tasks(options, tasks)
     if options.freezing.snapshots:
         return _run_snapshots(options)
+    if options.cross_fit is not None:
+        options = _as_tuned(options, split_snapshot(options.encoder)[0] / WHOLE)
     request = _request(options)
     with ProgressBar(f"fit {options.task}") as bar:
         result = fit_heads(request, _out(options), resume=options.resume, show=bar.show)
@@ -197,8 +204,8 @@ def _as_tuned(options: Options, run: Path) -> Options:
     if not (run / CONFIG).is_file():
         return options  # no run: whoever fits says so
     tuned = tuned_split(run)
-    if tuned.task != options.task:
-        return options
+    if tuned.task != options.task and options.cross_fit is None:
+        return options  # other examples
     given = options.given
     return replace(
         options,
@@ -246,6 +253,7 @@ def _request(options: Options) -> "FitRequest":
         pool=options.pool,
         pairs=options.pairs,
         source=options.from_,
+        cross_fit=options.cross_fit,
         solve=not options.train_all,
         device=options.device,
         dtype=options.dtype,

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from bertvision.atomic import write_json
-from bertvision.encoder.load import fingerprint
 from bertvision.errors import BertVisionError
 from bertvision.heads import blank_head
 from bertvision.runs.fit_request import FitRequest
@@ -24,7 +23,6 @@ from bertvision.tasks.batches import subset_rows
 from bertvision.tasks.files import read_json
 from bertvision.training.checkpoint import remove_checkpoints
 from bertvision.training.fit import FitData, fit_trainees
-from bertvision.training.plan import Plan
 from bertvision.training.solve import Solution
 from bertvision.training.trainee import HeadSpec, Trainee
 
@@ -74,8 +72,8 @@ def fit_heads(
     frozen = frozen or freeze_task(request)
     check_fit(frozen)
     trainees = [_trainee(spec, frozen, request) for spec in request.heads]
-    plan = Plan(frozen.train.windows.lengths, request.plan())
-    folder.begin(asdict(request), fingerprint(frozen.encoder))
+    plan = frozen.plan()
+    folder.begin(asdict(request), frozen.fingerprint)
     layers = range(min(t.head.reads[0] for t in trainees), max(t.head.depth for t in trainees) + 1)
     run = FitRun(folder, frozen, trainees, layers, show)
     states = frozen.states(frozen.train, layers)
@@ -125,7 +123,7 @@ def check_fit(frozen: FrozenTask) -> None:
                 f"head '{spec.head}' looks at neighbouring tokens, and a fit has one row per text. "
                 f"Leave it out, or tune it: bertvision tune {request.task} --learn none --head {spec.head}"
             )
-    Plan(frozen.train.windows.lengths, request.plan()).snapshot_steps(request.fractions, option="--validate")
+    frozen.plan().snapshot_steps(request.fractions, option="--validate")
 
 
 def _trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Trainee:

@@ -91,6 +91,8 @@ def _check_alike(requests: Sequence[FitRequest]) -> None:
             raise BertVisionError(
                 f"tasks that share a pass need the same {name}; {' and '.join(sorted(values))} differ."
             )
+    if any(request.cross_fit is not None for request in requests):
+        raise BertVisionError("the encoders of --cross-fit were tuned for one task. Fit the tasks one by one.")
     if any(request.store is not None for request in requests):
         raise BertVisionError("a store holds the states of one task. Use --from stream with several tasks.")
 

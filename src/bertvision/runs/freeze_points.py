@@ -64,13 +64,17 @@ def fit_snapshots(  # noqa: PLR0913 - what it depends on, by keyword
         raise BertVisionError(f"--tolerance is {tolerance:g}, at least 0 and less than 1 is expected.")
     if request.store is not None:
         raise BertVisionError("a store holds the states of one snapshot. Use --from stream with --snapshots.")
+    if request.cross_fit is not None:
+        raise BertVisionError("--cross-fit takes one snapshot, such as --encoder RUN@0.3, and no --snapshots.")
     run = Path(request.encoder)
     chosen = _chosen(run, snapshots)
     request.check()
-    check_unseen(request, run)
+    own: dict[float, dict[str, Any]] = {}
+    if chosen[0].task == request.task:
+        check_unseen(request, run)
+        own = _own_metrics(run)
     folder = Path(out)
     check_series(folder, resume=resume)
-    own = _own_metrics(run) if chosen[0].task == request.task else {}
     points, notices = [], []
     for snapshot in chosen:
         name = snapshot.folder.name

@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor
 
 from bertvision.encoder.encoder import Encoder
-from bertvision.encoder.load import Precision, load_encoder, mean_pooled
+from bertvision.encoder.load import fingerprint, load_encoder, mean_pooled
 from bertvision.encoder.snapshot import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads import HeadShape
 from bertvision.objectives import Pool
 from bertvision.runs.extract import ExtractRequest, store_content
 from bertvision.runs.fit_request import FitRequest
+from bertvision.runs.folds import Folds, check_folds, load_folds
 from bertvision.runs.outputs import PassOptions
 from bertvision.runs.parts import choose_device, split_train
 from bertvision.runs.shared_rows import SharedRows
@@ -28,6 +30,7 @@ from bertvision.tasks.token_rows import TokenRows
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, build_windows
 from bertvision.training.fit import States
+from bertvision.training.plan import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,7 @@ class FrozenTask:
         whole: every split as it was loaded.
         request: what was asked for.
         notices: what the user should know.
+        folds: encoders for the training part, of which each was tuned without the fold that it encodes.
         shared: rows that several tasks were encoded for together; None encodes those of this task alone.
     """
 
@@ -64,6 +68,7 @@ class FrozenTask:
     whole: Mapping[str, Examples]
     request: FitRequest
     notices: tuple[str, ...]
+    folds: Folds | None = None
     shared: SharedRows | None = None
 
     @property
@@ -80,9 +85,11 @@ class FrozenTask:
         """
         if self.request.store is not None:
             return self._stored(self.request.store, part, layers)
+        if self.task.kind == "spans" and self.folds is not None and part is self.train:
+            return self.folds.stream(part.windows, self.passes, layers)
         if self.task.kind == "spans":
             return StreamStates(self.encoder, part.windows, self.passes, layers)
-        rows = [self._rows(windows) for windows in self.texts(part)]
+        rows = [self._rows(windows, part) for windows in self.texts(part)]
         return RowStates(compare_rows(*rows) if self.apart else rows[0], self.encoder.device)
 
     def texts(self, part: Part) -> list[TokenRows]:
@@ -92,7 +99,20 @@ class FrozenTask:
         second = _second(part.examples)
         return [part.windows, build_windows(self.task, second, self.tokenizer, self.options)]
 
-    def _rows(self, windows: TokenRows) -> Tensor:
+    def plan(self) -> Plan:
+        """Which windows heads learn from at which step: where an encoder runs for every batch, of one fold each."""
+        groups = self.folds.numbers if self.folds is not None and self.task.kind == "spans" else None
+        return Plan(self.train.windows.lengths, self.request.plan(), groups=groups)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all encoders."""
+        others = () if self.folds is None else self.folds.encoders
+        return "+".join(fingerprint(encoder) for encoder in (self.encoder, *others))
+
+    def _rows(self, windows: TokenRows, part: Part) -> Tensor:
+        if self.folds is not None and part is self.train:
+            return self.folds.rows(windows, self.passes, self.pool)
         if self.shared is not None:
             return self.shared.rows(windows)
         return encode_rows(self.encoder, windows, self.passes, self.pool)
@@ -133,10 +153,11 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
     device = choose_device(request.device)
     bf16 = request.dtype == "bfloat16" or (request.dtype == "auto" and device.type == "cuda")
     packed = device.type == "cuda" and bf16
-    precision: Precision = "bfloat16" if packed else "float32"
-    encoder = encoder or load_encoder(request.encoder, device=device, packed=packed, precision=precision)
-    sentences = mean_pooled(request.encoder)
     train = loaded.splits["train"]
+    fold_of = None if request.cross_fit is None else check_folds(request, train)
+    load = partial(load_encoder, device=device, packed=packed, precision="bfloat16" if packed else "float32")
+    encoder = encoder or load(request.main_encoder)
+    sentences = mean_pooled(request.main_encoder)
     paired = isinstance(train, Texts) and train.pairs is not None
     pairs = request.pairs or ("apart" if sentences else "together")
     if request.store is not None and paired and pairs == "apart":
@@ -144,13 +165,14 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
     learnt, held_out = split_train(train, fraction=request.largest, held_out=request.held_out, seed=request.seed)
     if held_out is None:
         raise BertVisionError("--held-out is 0, but heads are judged on held-out training examples.")
-    tokenizer = TextTokenizer.load(base_encoder(request.encoder))
+    tokenizer = TextTokenizer.load(base_encoder(request.main_encoder))
     apart = paired and pairs == "apart"
 
     def part(examples: Examples) -> Part:
         first = _first(examples) if apart else examples
         return Part(examples=examples, windows=build_windows(loaded.task, first, tokenizer, request.windows))
 
+    learning = part(learnt)
     return FrozenTask(
         task=loaded.task,
         encoder=encoder,
@@ -159,12 +181,13 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
         apart=apart,
         tokenizer=tokenizer,
         options=request.windows,
-        train=part(learnt),
+        train=learning,
         held_out=part(held_out),
         dev=part(loaded.splits["dev"]) if "dev" in loaded.splits else None,
         whole=loaded.splits,
         request=request,
         notices=loaded.notices,
+        folds=None if fold_of is None else load_folds(request, fold_of, learning, load),
     )
 
 
