@@ -40,7 +40,7 @@ def test_several_tasks_have_a_leaderboard_each(capsys: Capture, encoder: str, tm
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["sst2,squad2", "--heads", "layer_mix", "--stride", "16", "--question", "24"], "squad2 asks for spans"),
+        (["sst2,squad2", "--heads", "layer_mix", "--stride", "16", "--question", "24"], "squad2: it asks for spans"),
         (["sst2,sst3"], "unknown task 'sst3'"),
         (["sst2,sts,sst2"], "sst2 is named 2 times"),
         (["sst2,sts", "--snapshots", "all"], "--snapshots takes one task, 2 were named"),

@@ -93,8 +93,9 @@ class Options:
     held_out: float = 0.1
     """Share of the training examples that nobody learns from: they judge heads and fit thresholds."""
 
-    pool: Literal["cls", "mean"] | None = None
-    """Which row stands for a text, for labels and scores (default: what the encoder was trained with)."""
+    pool: Literal["cls", "mean", "attention"] | None = None
+    """Which row stands for a text, for labels and scores; 'attention' lets every head learn which tokens count, and
+    runs the encoder for every batch (default: what the encoder was trained with)."""
 
     pairs: Literal["together", "apart"] | None = None
     """Encode the two texts of a pair together, or apart and then compare them (default: apart for encoders trained on

@@ -1,7 +1,7 @@
 """fit_heads: a task, an encoder and heads → a run with every head's best weights and a leaderboard."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
 from bertvision.heads import blank_head
+from bertvision.heads.options import ATTENTION, TOKENS
 from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.fit_run import FitRun
 from bertvision.runs.folder import RunFolder
@@ -118,6 +119,10 @@ def check_fit(frozen: FrozenTask) -> None:
     request = frozen.request
     for spec in request.heads:
         head = blank_head(spec.head, frozen.shape, spec.options)
+        if head.token_pool is not None:
+            raise BertVisionError(
+                f"head '{spec.head}': {TOKENS}={ATTENTION} is for all heads of a fit: --pool {ATTENTION}"
+            )
         if frozen.task.kind != "spans" and not head.token_wise:
             raise BertVisionError(
                 f"head '{spec.head}' looks at neighbouring tokens, and a fit has one row per text. "
@@ -137,6 +142,8 @@ def _trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Trainee
         chosen = np.zeros(len(examples), dtype=np.bool_)
         chosen[subset_rows(len(examples), spec.fraction / request.largest, request.seed)] = True
         rows = chosen[frozen.train.windows.example]
+    if request.pool == ATTENTION:
+        spec = replace(spec, options={**spec.options, TOKENS: ATTENTION})
     return Trainee(spec, frozen.shape, device=frozen.encoder.device, rows=rows)
 
 

@@ -40,7 +40,8 @@ class FitRequest:
         seed: of data order, of the choice of held-out examples and of subsets.
         validate: epochs after which heads are judged on held-out examples; the end always counts.
         held_out: share of the training examples that nobody learns from.
-        pool: which row counts for labels and scores; None takes what the encoder was trained with.
+        pool: which row counts for labels and scores; `attention` lets every head learn which tokens count, None takes
+            what the encoder was trained with.
         pairs: how pairs of texts are encoded; None takes `apart` for encoders trained on sentences.
         source: where states come from: `stream` computes them anew, `store:DIR` reads them.
         cross_fit: how many folds; the encoder is a folder of as many runs, each tuned without the fold whose states it
@@ -62,7 +63,7 @@ class FitRequest:
     seed: int = 0
     validate: tuple[float, ...] = ()
     held_out: float = 0.1
-    pool: Pool | None = None
+    pool: Pool | Literal["attention"] | None = None
     pairs: Pairs | None = None
     source: str = STREAM
     cross_fit: int | None = None

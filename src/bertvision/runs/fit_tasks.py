@@ -99,11 +99,12 @@ def _check_alike(requests: Sequence[FitRequest]) -> None:
 
 def _check_rows(frozen: FrozenTask) -> None:
     """Refuse a task whose states do not stay in memory."""
-    if frozen.task.kind == "spans":
+    if not frozen.in_memory:
         name = frozen.task.name
+        reason = "it asks for spans" if frozen.task.kind == "spans" else "--pool attention"
         raise BertVisionError(
-            f"{name} asks for spans: its heads read every token, and those states are not kept in memory, so that it "
-            f"shares no pass with other tasks. Fit it by itself: bertvision fit {name}"
+            f"{name}: {reason}, so heads read every token, and those states are not kept in memory: it shares no pass "
+            f"with other tasks. Fit it by itself: bertvision fit {name}"
         )
 
 

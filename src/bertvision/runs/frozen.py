@@ -12,6 +12,7 @@ from bertvision.encoder.load import fingerprint, load_encoder, mean_pooled
 from bertvision.encoder.snapshot import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads import HeadShape
+from bertvision.heads.options import ATTENTION
 from bertvision.objectives import Pool
 from bertvision.runs.extract import ExtractRequest, store_content
 from bertvision.runs.fit_request import FitRequest
@@ -41,7 +42,7 @@ class FrozenTask:
         task: what is asked.
         encoder: frozen.
         passes: how it is run.
-        pool: which row counts for labels and scores.
+        pool: which row counts for labels and scores, where heads do not pool tokens themselves.
         apart: whether the texts of a pair are encoded apart.
         tokenizer: the encoder's.
         options: of token windows.
@@ -77,17 +78,22 @@ class FrozenTask:
         width = self.encoder.width * (2 if self.apart else 1)
         return HeadShape(layers=self.encoder.depth + 1, width=width, outputs=self.task.outputs)
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether heads read one row per text, so that all states stay in memory."""
+        return self.task.kind != "spans" and self.request.pool != ATTENTION
+
     def states(self, part: Part, layers: range) -> States:
-        """The states of a part: from a store or batch by batch for spans, kept in memory for labels and scores.
+        """The states of a part: from a store, in memory, or batch by batch where heads read every token.
 
         Raises:
             BertVisionError: the store holds something else.
         """
         if self.request.store is not None:
             return self._stored(self.request.store, part, layers)
-        if self.task.kind == "spans" and self.folds is not None and part is self.train:
+        if not self.in_memory and self.folds is not None and part is self.train:
             return self.folds.stream(part.windows, self.passes, layers)
-        if self.task.kind == "spans":
+        if not self.in_memory:
             return StreamStates(self.encoder, part.windows, self.passes, layers)
         rows = [self._rows(windows, part) for windows in self.texts(part)]
         return RowStates(compare_rows(*rows) if self.apart else rows[0], self.encoder.device)
@@ -101,7 +107,7 @@ class FrozenTask:
 
     def plan(self) -> Plan:
         """Which windows heads learn from at which step: where an encoder runs for every batch, of one fold each."""
-        groups = self.folds.numbers if self.folds is not None and self.task.kind == "spans" else None
+        groups = self.folds.numbers if self.folds is not None and not self.in_memory else None
         return Plan(self.train.windows.lengths, self.request.plan(), groups=groups)
 
     @property
@@ -159,7 +165,10 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
     encoder = encoder or load(request.main_encoder)
     sentences = mean_pooled(request.main_encoder)
     paired = isinstance(train, Texts) and train.pairs is not None
-    pairs = request.pairs or ("apart" if sentences else "together")
+    attention = request.pool == ATTENTION
+    pairs = request.pairs or ("apart" if sentences and not attention else "together")
+    if attention:
+        _check_attention(request, loaded.task, apart=paired and pairs == "apart")
     if request.store is not None and paired and pairs == "apart":
         raise BertVisionError("a store keeps pairs together. Use --pairs together, or --from stream.")
     learnt, held_out = split_train(train, fraction=request.largest, held_out=request.held_out, seed=request.seed)
@@ -177,7 +186,7 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
         task=loaded.task,
         encoder=encoder,
         passes=PassOptions(packed=packed and encoder.can_pack, pad=int(encoder.config.pad_token_id or 0), bf16=bf16),
-        pool=request.pool or ("mean" if sentences else "cls"),
+        pool=request.pool if request.pool in ("cls", "mean") else "mean" if sentences else "cls",
         apart=apart,
         tokenizer=tokenizer,
         options=request.windows,
@@ -189,6 +198,16 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
         notices=loaded.notices,
         folds=None if fold_of is None else load_folds(request, fold_of, learning, load),
     )
+
+
+def _check_attention(request: FitRequest, task: Task, *, apart: bool) -> None:
+    """Refuse what `--pool attention` cannot do."""
+    if task.kind == "spans":
+        raise BertVisionError(f"--pool attention is for labels and scores; heads for {task.name} read every token.")
+    if apart:
+        raise BertVisionError("--pool attention reads the two texts of a pair together. Use --pairs together.")
+    if request.store is not None:
+        raise BertVisionError("--pool attention needs every token, and a store of texts keeps one. Use --from stream.")
 
 
 def _first(examples: Examples) -> Texts:

@@ -192,6 +192,8 @@ def _build_head(request: TuneRequest, encoder: Encoder, task: Task, own: OwnOutp
     elif request.head is None:
         usual = {"dropout": 0.0 if task.kind == "spans" else 0.1}
     head = build_head(name, shape, {**usual, **request.head_options})
+    if head.token_pool is not None and task.kind == "spans":
+        raise BertVisionError(f"tokens=attention makes one row of a text; {task.name} needs one for every token.")
     if request.pooled and 0 not in head.reads:
         raise BertVisionError(
             f"--pooled adds the pooled vector as layer 0, which head '{name}' does not read. "
@@ -203,6 +205,6 @@ def _build_head(request: TuneRequest, encoder: Encoder, task: Task, own: OwnOutp
 def _start_head(head: Head, own: OwnOutput | None, task: Task, targets: IntArray | FloatArray) -> None:
     """A better start than zero: the checkpoint's own output where it has one, the mean score for scores."""
     if own is not None:
-        head.load_state_dict(own.weights)
+        head.load_state_dict(own.weights, strict=head.token_pool is None)  # a query is nobody's own
     elif task.kind == "scores":
         head.project.bias.data.fill_(float(np.mean(targets)))

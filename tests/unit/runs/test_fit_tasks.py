@@ -163,7 +163,7 @@ def test_one_killed_between_two_tasks_goes_on_and_encodes_only_what_is_left(
 
 
 def test_spans_share_no_pass(ask: Ask, tmp_path: Path) -> None:
-    expected = r"squad2 asks for spans: .* Fit it by itself: bertvision fit squad2"
+    expected = r"squad2: it asks for spans, .* Fit it by itself: bertvision fit squad2"
     with pytest.raises(BertVisionError, match=expected):
         fit_tasks(ask("sst2", "squad2"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
