@@ -116,7 +116,7 @@ class FitRequest:
             problems.append(f"--from is '{self.source}', stream or store:DIR is expected")
         if self.cross_fit is not None and self.cross_fit < FEWEST_FOLDS:
             problems.append(f"--cross-fit is {self.cross_fit}, at least {FEWEST_FOLDS} is expected")
-        if self.cross_fit is not None and self.source != STREAM:
+        if self.cross_fit is not None and self.source.startswith(STORE):
             problems.append(f"--from is '{self.source}', a cross-fit needs stream: a store holds one encoder's states")
         problems += [problem for spec in self.heads for problem in spec.problems()]
         if problems:

@@ -23,7 +23,7 @@ def fold_numbers(examples: Examples, folds: int) -> IntArray:
         BertVisionError: there are too few examples.
     """
     # in the order of hashes, so that neighbours in a file are not neighbours here
-    hashes = np.array([hashlib.sha256(name.encode()).hexdigest() for name in _names(examples)])
+    hashes = np.array([_hash(name) for name in _names(examples)])
     _, group, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
     middle = (np.cumsum(sizes) - sizes / 2) / len(hashes)  # of each group among all examples, 0 to 1
     numbers: IntArray = (middle * folds).astype(np.int64)[group]
@@ -38,8 +38,13 @@ def folds_digest(examples: Examples, numbers: IntArray) -> str:
     """A hash of which example is in which fold, to tell other data and other folds."""
     digest = hashlib.sha256()
     for key, number in zip(examples.ids, numbers.tolist(), strict=True):
-        digest.update(f"{key}\0{number}\0".encode())
+        digest.update(f"{key}\0{number}\0".encode(errors="surrogatepass"))
     return digest.hexdigest()[:16]
+
+
+def _hash(text: str) -> int:
+    """A number that is the same on every machine; JSON may hold half a character, which is text here, too."""
+    return int.from_bytes(hashlib.sha256(text.encode(errors="surrogatepass")).digest()[:7], "big")
 
 
 def _names(examples: Examples) -> list[str]:

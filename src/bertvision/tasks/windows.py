@@ -31,6 +31,7 @@ class Windows(TokenRows):
     """Token windows end to end, without padding, and where they come from.
 
     Attributes:
+        ids, types, bounds: see `TokenRows`.
         example: (windows,) the example each window was cut from; windows of one example stand together.
         targets: what to learn: (windows, 2) first and last token of the answer, 0 and 0 where the window has none;
             or (windows,) class numbers or scores.

@@ -66,6 +66,10 @@ def test_folds_depend_on_the_texts_and_not_on_their_order() -> None:
     assert np.array_equal(shuffled, fold_numbers(texts(words), 4)[order])
 
 
+def test_half_a_character_is_text_too() -> None:
+    assert set(fold_numbers(texts(["a \ud800", "b", "c", "d"]), 2).tolist()) == {0, 1}
+
+
 def test_too_few_texts_are_refused() -> None:
     with pytest.raises(BertVisionError, match=r"2 different texts or articles are too few for 3 folds. Use a smaller"):
         fold_numbers(texts(["a", "b", "a"]), 3)
