@@ -17,8 +17,11 @@ if TYPE_CHECKING:
         load_head,
         save_head,
     )
+    from bertvision.runs.cross_fit import CrossFitResult, tune_folds
     from bertvision.runs.fit import FitResult, fit_heads
     from bertvision.runs.fit_request import FitRequest
+    from bertvision.runs.fit_tasks import TasksResult, fit_tasks
+    from bertvision.runs.freeze_points import FreezeResult, fit_snapshots
     from bertvision.runs.request import TuneRequest
     from bertvision.runs.tune import TuneResult, tune
     from bertvision.tasks import TASKS, OwnColumns, Task, TaskData, load_task
@@ -32,9 +35,11 @@ __version__ = "0.1.0"
 __all__ = [
     "HEADS",
     "TASKS",
+    "CrossFitResult",
     "Encoder",
     "FitRequest",
     "FitResult",
+    "FreezeResult",
     "Head",
     "HeadEntry",
     "HeadShape",
@@ -46,6 +51,7 @@ __all__ = [
     "Scoring",
     "Task",
     "TaskData",
+    "TasksResult",
     "TextTokenizer",
     "TuneOptions",
     "TuneRequest",
@@ -56,6 +62,8 @@ __all__ = [
     "build_windows",
     "decode_spans",
     "fit_heads",
+    "fit_snapshots",
+    "fit_tasks",
     "fit_threshold",
     "load_encoder",
     "load_head",
@@ -65,6 +73,7 @@ __all__ = [
     "score_squad2",
     "score_targets",
     "tune",
+    "tune_folds",
 ]
 
 _MODULES = {
@@ -88,8 +97,11 @@ _MODULES = {
         "load_head",
         "save_head",
     ),
+    "bertvision.runs.cross_fit": ("CrossFitResult", "tune_folds"),
     "bertvision.runs.fit": ("FitResult", "fit_heads"),
     "bertvision.runs.fit_request": ("FitRequest",),
+    "bertvision.runs.fit_tasks": ("TasksResult", "fit_tasks"),
+    "bertvision.runs.freeze_points": ("FreezeResult", "fit_snapshots"),
     "bertvision.runs.request": ("TuneRequest",),
     "bertvision.runs.tune": ("TuneResult", "tune"),
     "bertvision.tasks": ("TASKS", "OwnColumns", "Task", "TaskData", "load_task"),

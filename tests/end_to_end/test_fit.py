@@ -105,6 +105,17 @@ def test_what_was_asked_for_on_the_command_line_is_what_is_asked_for(command: li
     assert asked.items() >= {**expected, "seed": 3, "held_out": 0.2, "task": "sst2", "validate": []}.items()
 
 
+def test_heads_learn_which_tokens_count(capsys: Capture, command: list[str], tmp_path: Path) -> None:
+    assert main([*command, "--pool", "attention", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["options"]["tokens"] for row in rows] == ["attention"] * 3
+    for row in rows:
+        assert load_head(tmp_path / "run" / row["folder"]).token_pool is not None
+    assert "--pool attention is for labels and scores" in fails(
+        capsys, ["fit", "squad2", *command[2:], "--pool", "attention", "--out", str(tmp_path / "spans")]
+    )
+
+
 def test_a_finished_fit_is_shown_again_and_another_is_refused(
     capsys: Capture, command: list[str], tmp_path: Path
 ) -> None:

@@ -51,6 +51,7 @@ COMMANDS = {
             "bertvision tune squad2 --learn lora:16 --epochs 2 --snapshots 0.3,1",
             "bertvision tune squad2 --learn top:6 --head dot_attention",
             "bertvision tune own --data reviews/ --text review --label stars --learn top:2",
+            "bertvision tune squad2 --learn lora:16 --cross-fit 4 --out runs/folds",
             "accelerate launch -m bertvision tune squad2 --learn full --out runs/full",
         ),
     ),
@@ -61,6 +62,9 @@ COMMANDS = {
             "bertvision fit sst5 --heads last_layer,layer_concat",
             "bertvision fit squad2 --encoder runs/squad2-lora16@0.3 --heads all --out runs/heads",
             "bertvision fit squad2 --heads adapter_pool --grid lr=3e-4,1e-3 --grid size=64,128 --seeds 3",
+            "bertvision fit cola,sst5,rte --data DIR --heads last_layer,layer_concat --out runs/three",
+            "bertvision fit squad2 --encoder runs/squad2-lora16 --snapshots 0.1,0.3,1 --heads layer_mix,ladder",
+            "bertvision fit squad2 --encoder runs/folds --cross-fit 4 --heads all",
         ),
     ),
     "extract": Command(

@@ -1,19 +1,21 @@
 """`bertvision fit`: stage 2, many heads in one pass over a frozen encoder."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from bertvision.cli.leaderboard import print_freeze_points, print_leaderboard
 from bertvision.cli.options import Given
-from bertvision.cli.output import ProgressBar, print_json, print_note, print_table
+from bertvision.cli.output import ProgressBar, print_json, print_note
 from bertvision.cli.task_options import DataOptions, parse_numbers
+from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER
-from bertvision.tasks.own import OwnColumns
+from bertvision.tasks.own import OWN, OwnColumns
 from bertvision.tasks.windows import WindowOptions
 from bertvision.training.schedule import Schedule
 
 if TYPE_CHECKING:
-    from bertvision.runs.fit import FitResult
+    from bertvision.runs.fit_request import FitRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,16 +45,29 @@ class HeadLearning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FreezePoints:
+    """Where more tuning stops paying."""
+
+    snapshots: str = ""
+    """Fit the heads on each of these snapshots of a tuned run, such as 0.1,0.3,1, or on 'all'."""
+
+    tolerance: float = 0.01
+    """With --snapshots, share of the best later score that may be missing at the freeze point."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Options of `bertvision fit`."""
 
     task: str
-    """A task's name; 'bertvision ls tasks' lists them."""
+    """A task's name; 'bertvision ls tasks' lists them. Several, such as cola,sst5,rte, are fitted in one pass over
+    their texts, each in a folder of its own."""
 
     data: DataOptions = field(default_factory=DataOptions)
     columns: OwnColumns = field(default_factory=OwnColumns)
     windows: WindowOptions = field(default_factory=WindowOptions)
     learning: HeadLearning = field(default_factory=HeadLearning)
+    freezing: FreezePoints = field(default_factory=FreezePoints)
 
     encoder: str = BUILTIN_ENCODER
     """'minilm', a local folder, a name on the hub, or a tuned run: RUN or RUN@0.3."""
@@ -78,12 +93,17 @@ class Options:
     held_out: float = 0.1
     """Share of the training examples that nobody learns from: they judge heads and fit thresholds."""
 
-    pool: Literal["cls", "mean"] | None = None
-    """Which row stands for a text, for labels and scores (default: what the encoder was trained with)."""
+    pool: Literal["cls", "mean", "attention"] | None = None
+    """Which row stands for a text, for labels and scores; 'attention' lets every head learn which tokens count, and
+    runs the encoder for every batch (default: what the encoder was trained with)."""
 
     pairs: Literal["together", "apart"] | None = None
     """Encode the two texts of a pair together, or apart and then compare them (default: apart for encoders trained on
     sentences)."""
+
+    cross_fit: int | None = None
+    """Take the states of every training example from the one of so many encoders that was tuned without it: those of
+    'bertvision tune --cross-fit', which --encoder names."""
 
     train_all: bool = False
     """Train convex heads like the others instead of solving them."""
@@ -98,13 +118,13 @@ class Options:
     """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere; heads' weights stay float32."""
 
     out: Path | None = None
-    """Folder of the run (default: runs/TASK-heads)."""
+    """Folder of the run, or of the runs of several tasks or snapshots (default: runs/TASK-heads)."""
 
     resume: bool = False
     """Go on with a run that was interrupted."""
 
     json: bool = False
-    """Print the leaderboard as JSON."""
+    """Print the leaderboard (of several tasks: by task), or the freeze points, as JSON."""
 
     given: Given = field(default_factory=Given)
 
@@ -112,7 +132,96 @@ class Options:
 def run(options: Options) -> int:
     """Fit."""
     from bertvision.runs.fit import fit_heads  # noqa: PLC0415 - imports torch, and help should open at once
-    from bertvision.runs.fit_request import FitRequest  # noqa: PLC0415
+    from bertvision.runs.fit_request import WHOLE, split_snapshot  # noqa: PLC0415
+
+    tasks = [task.strip() for task in options.task.split(",") if task.strip()]
+    if len(tasks) > 1:
+        return _run_tasks(options, tasks)
+    if options.freezing.snapshots:
+        return _run_snapshots(options)
+    if options.cross_fit is not None:
+        options = _as_tuned(options, split_snapshot(options.encoder)[0] / WHOLE)
+    request = _request(options)
+    with ProgressBar(f"fit {options.task}") as bar:
+        result = fit_heads(request, _out(options), resume=options.resume, show=bar.show)
+    for notice in result.notices:
+        print_note(notice)
+    if options.json:
+        print_json(result.leaderboard)
+    else:
+        print_leaderboard(result.run, result.leaderboard)
+    return 0
+
+
+def _run_tasks(options: Options, tasks: list[str]) -> int:
+    from bertvision.runs.fit_tasks import fit_tasks  # noqa: PLC0415 - imports torch
+
+    if options.freezing.snapshots:
+        raise BertVisionError(f"--snapshots takes one task, {len(tasks)} were named. Fit them one by one.")
+    none = OwnColumns()
+    requests = [
+        _request(replace(options, task=task, columns=options.columns if task == OWN else none)) for task in tasks
+    ]
+    out = options.out or Path("runs") / f"{'+'.join(tasks)}-heads"
+    with ProgressBar("fit") as bar:
+        result = fit_tasks(requests, out, resume=options.resume, show=bar.show)
+    for notice in result.notices:
+        print_note(notice)
+    if options.json:
+        print_json({task: fitted.leaderboard for task, fitted in result.results.items()})
+        return 0
+    for fitted in result.results.values():
+        print_leaderboard(fitted.run, fitted.leaderboard)
+    return 0
+
+
+def _run_snapshots(options: Options) -> int:
+    from bertvision.runs.freeze_points import fit_snapshots  # noqa: PLC0415 - imports torch
+
+    words = options.freezing.snapshots
+    with ProgressBar(f"fit {options.task}") as bar:
+        result = fit_snapshots(
+            _request(_as_tuned(options, Path(options.encoder))),
+            _out(options),
+            snapshots=None if words == "all" else parse_numbers("--snapshots", words),
+            tolerance=options.freezing.tolerance,
+            resume=options.resume,
+            show=bar.show,
+        )
+    for notice in result.notices:
+        print_note(notice)
+    if options.json:
+        print_json(result.table)
+    else:
+        print_freeze_points(result.table)
+    return 0
+
+
+def _as_tuned(options: Options, run: Path) -> Options:
+    """Hold out what a tuned run held out, where the user says nothing else."""
+    from bertvision.runs.folder import CONFIG  # noqa: PLC0415 - imports numpy
+    from bertvision.runs.tuned_split import tuned_split  # noqa: PLC0415
+
+    if not (run / CONFIG).is_file():
+        return options  # no run: whoever fits says so
+    tuned = tuned_split(run)
+    if tuned.task != options.task and options.cross_fit is None:
+        return options  # other examples
+    given = options.given
+    return replace(
+        options,
+        fraction=options.fraction if "fraction" in given else str(tuned.fraction),
+        held_out=options.held_out if "held_out" in given or not tuned.held_out else tuned.held_out,
+        seed=options.seed if "seed" in given else tuned.seed,
+    )
+
+
+def _out(options: Options) -> Path:
+    return options.out or Path("runs") / f"{options.task}-heads"
+
+
+def _request(options: Options) -> "FitRequest":
+    from bertvision.runs.fit_request import FitRequest  # noqa: PLC0415 - imports torch
     from bertvision.runs.head_specs import parse_heads, spread  # noqa: PLC0415
     from bertvision.tasks.load import load_task  # noqa: PLC0415
     from bertvision.training.trainee import HeadSpec  # noqa: PLC0415
@@ -129,7 +238,7 @@ def run(options: Options) -> int:
     )
     kind = load_task(options.task, data=options.data.data, columns=options.columns, skip_bad=True).task.kind
     specs = parse_heads(options.heads, kind, base)
-    request = FitRequest(
+    return FitRequest(
         task=options.task,
         data=options.data.data,
         columns=options.columns,
@@ -145,34 +254,8 @@ def run(options: Options) -> int:
         pool=options.pool,
         pairs=options.pairs,
         source=options.from_,
+        cross_fit=options.cross_fit,
         solve=not options.train_all,
         device=options.device,
         dtype=options.dtype,
-    )
-    with ProgressBar(f"fit {options.task}") as bar:
-        result = fit_heads(
-            request, options.out or Path("runs") / f"{options.task}-heads", resume=options.resume, show=bar.show
-        )
-    for notice in result.notices:
-        print_note(notice)
-    _print(result, as_json=options.json)
-    return 0
-
-
-def _print(result: "FitResult", *, as_json: bool) -> None:
-    if as_json:
-        print_json(result.leaderboard)
-        return
-    shown = ["f1", "f1_fitted", "best_f1", "exact", "exact_match", "accuracy", "matthews", "pearson", "spearman"]
-    metrics = [name for name in shown if any(name in row["metrics"] for row in result.leaderboard)]
-    metrics = metrics or sorted({name for row in result.leaderboard for name in row["metrics"]})
-    rows = [
-        [row["head"], row["lr"], row["seed"], row["fraction"], row["parameters"], row["seconds"]]
-        + [row["metrics"].get(name) for name in metrics]
-        for row in result.leaderboard
-    ]
-    print_table(
-        f"{result.run}: {len(rows)} heads, best first",
-        ["head", "lr", "seed", "fraction", "parameters", "seconds", *metrics],
-        rows,
     )

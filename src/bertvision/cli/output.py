@@ -56,6 +56,7 @@ class ProgressBar:
         self._plain = not console.is_terminal
         self._task = self._progress.add_task(title, total=None, rate="", values="")
         self._begin = (0.0, 0)
+        self._step = 0
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -67,8 +68,9 @@ class ProgressBar:
     def show(self, step: int, total: int, values: Mapping[str, float], *, doing: str = "") -> None:
         """Move the bar to `step`, show `values` and what takes long now; a snapshot's values stay on the screen."""
         now = time.monotonic()
-        if not self._begin[0]:
+        if not self._begin[0] or step < self._step:  # the next of several runs starts anew
             self._begin = (now, step)
+        self._step = step
         elapsed = now - self._begin[0]
         rate = f"{(step - self._begin[1]) / elapsed:.1f} steps/s" if elapsed > 0 and step > self._begin[1] else ""
         words = "  ".join([f"{name} {_cell(value)}" for name, value in values.items()] + [doing] * bool(doing))

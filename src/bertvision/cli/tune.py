@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from bertvision.cli.leaderboard import SHOWN
 from bertvision.cli.options import Given
 from bertvision.cli.output import ProgressBar, print_json, print_note, print_table
 from bertvision.cli.task_options import DataOptions, parse_numbers, parse_settings
@@ -13,6 +14,7 @@ from bertvision.tasks.windows import WindowOptions
 from bertvision.training.options import Recipe, TuneOptions, with_recipe
 
 if TYPE_CHECKING:
+    from bertvision.runs.request import TuneRequest
     from bertvision.runs.tune import TuneResult
 
 
@@ -56,6 +58,10 @@ class Options:
     held_out: float = 0.05
     """Share of the training examples that nobody learns from: thresholds and early stopping look at them."""
 
+    cross_fit: int | None = None
+    """Tune so many encoders, each without a fold of the training examples, and one with all of them: what
+    'bertvision fit --cross-fit' needs."""
+
     pool: Literal["cls", "mean"] | None = None
     """Which row stands for a text, for labels and scores (default: what the encoder was trained with)."""
 
@@ -72,7 +78,7 @@ class Options:
     """Report to an experiment tracker that Accelerate knows, such as tensorboard."""
 
     out: Path | None = None
-    """Folder of the run (default: runs/TASK-LEARN)."""
+    """Folder of the run, or of the runs of a cross-fit (default: runs/TASK-LEARN)."""
 
     resume: bool = False
     """Go on with a run that was interrupted."""
@@ -111,6 +117,8 @@ def run(options: Options) -> int:
         tracker=options.tracker,
     )
     out = options.out or Path("runs") / f"{options.task}-{options.learn.replace(':', '')}"
+    if options.cross_fit is not None:
+        return _run_folds(options, request, options.cross_fit, out)
     with ProgressBar(f"tune {options.task}") as bar:
         result = tune(request, out, resume=options.resume, show=bar.show)
     leave_processes()
@@ -121,19 +129,42 @@ def run(options: Options) -> int:
     return 0
 
 
+def _run_folds(options: Options, request: "TuneRequest", folds: int, out: Path) -> int:
+    from bertvision.runs.cross_fit import tune_folds  # noqa: PLC0415 - imports torch
+    from bertvision.training.processes import leave_processes  # noqa: PLC0415
+
+    with ProgressBar(f"tune {options.task}") as bar:
+        result = tune_folds(request, folds, out, resume=options.resume, show=bar.show)
+    leave_processes()
+    if not result.main:
+        return 0
+    for notice in result.notices:
+        print_note(notice)
+    if options.json:
+        print_json({name: _as_json(one) for name, one in result.results.items()})
+        return 0
+    names = list(dict.fromkeys(name for one in result.results.values() for name in one.metrics))
+    columns = [name for name in names if name in SHOWN or name.removeprefix("held_out_") in SHOWN]
+    rows = [[name, one.steps, *(one.metrics.get(key) for key in columns)] for name, one in result.results.items()]
+    print_table(f"{result.run}: {folds} folds and the whole", ["run", "steps", *columns], rows)
+    return 0
+
+
+def _as_json(result: "TuneResult") -> dict[str, object]:
+    return {
+        "run": str(result.run),
+        "trainable": result.trainable,
+        "total": result.total,
+        "steps": result.steps,
+        "processes": result.processes,
+        "snapshots": [f"{result.run}@{snapshot.folder.name}" for snapshot in result.snapshots],
+        "metrics": result.metrics,
+    }
+
+
 def _print(result: "TuneResult", *, as_json: bool) -> None:
     if as_json:
-        print_json(
-            {
-                "run": str(result.run),
-                "trainable": result.trainable,
-                "total": result.total,
-                "steps": result.steps,
-                "processes": result.processes,
-                "snapshots": [f"{result.run}@{snapshot.folder.name}" for snapshot in result.snapshots],
-                "metrics": result.metrics,
-            }
-        )
+        print_json(_as_json(result))
         return
     share = result.trainable / result.total
     title = f"{result.run}: {result.trainable:,} of {result.total:,} parameters learnt ({share:.2%})"

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from bertvision.tasks.examples import IntArray
-from bertvision.tasks.windows import Windows
+from bertvision.tasks.token_rows import TokenRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TokenBatch:
         return replace(self, ids=move(self.ids), types=move(self.types), mask=move(self.mask), bounds=bounds)
 
 
-def padded_batch(windows: Windows, rows: IntArray, *, pad: int = 0) -> TokenBatch:
+def padded_batch(windows: TokenRows, rows: IntArray, *, pad: int = 0) -> TokenBatch:
     """Windows padded to the longest of them.
 
     Args:
@@ -66,11 +66,11 @@ def padded_batch(windows: Windows, rows: IntArray, *, pad: int = 0) -> TokenBatc
     )
 
 
-def packed_batch(windows: Windows, rows: IntArray) -> TokenBatch:
+def packed_batch(windows: TokenRows, rows: IntArray) -> TokenBatch:
     """Windows end to end in one row, without padding."""
     lengths = windows.lengths[rows]
     ends = np.cumsum(lengths)
-    source = np.repeat(windows.bounds[rows] - ends + lengths, lengths) + np.arange(ends[-1])
+    source = windows.places(rows)
     bounds = torch.from_numpy(np.concatenate([[0], ends]).astype(np.int32))
     ids = torch.from_numpy(windows.ids[source].astype(np.int64))[None]
     types = torch.from_numpy(windows.types[source].astype(np.int64))[None]

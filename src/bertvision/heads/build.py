@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 import torch
 
-from bertvision.errors import UnknownNameError
+from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.heads.head import Head, HeadOptions, HeadShape, OptionValue
-from bertvision.heads.options import LAYERS, check_options, parse_layers
+from bertvision.heads.options import ATTENTION, LAYERS, TOKENS, check_options, parse_layers
 from bertvision.heads.parts.convolution import MaskedBatchNorm
+from bertvision.heads.parts.token_attention import TokenAttention
 from bertvision.heads.table import HEADS
 
 
@@ -18,7 +19,8 @@ def build_head(name: str, shape: HeadShape, options: HeadOptions | Mapping[str, 
         name: one of `HEADS`.
         shape: of the states there are, and how many outputs are needed.
         options: those of the head that differ from its own; values may be words. `layers="0..6"` lets it read these
-            layers alone, as if the encoder had no others.
+            layers alone, as if the encoder had no others; `tokens="attention"` lets it learn which tokens of a text
+            count, for labels and scores.
 
     Raises:
         BertVisionError: there is no such head, option or value; the nearest right one is named.
@@ -33,13 +35,25 @@ def build_head(name: str, shape: HeadShape, options: HeadOptions | Mapping[str, 
         raise UnknownNameError("head", name, HEADS)
     entry = HEADS[name]
     given: dict[str, OptionValue] = {**entry.options, **(options or {})}  # type: ignore[dict-item]  # checked below
+    tokens = given.pop(TOKENS, None)
     layers = parse_layers(given.pop(LAYERS, None), shape.layers, entry.head.first_layer)
     checked = check_options(name, entry.head, given)
     read = HeadShape(layers=len(layers), width=shape.width, outputs=shape.outputs)
     head = entry.head(read, **checked)
     head.name, head.full_shape, head.lowest = name, shape, layers[0]
     head.options = {**checked, LAYERS: f"{layers[0]}..{layers[-1]}"}
+    if tokens is not None:
+        _pool_tokens(head, tokens)
     return head
+
+
+def _pool_tokens(head: Head, tokens: OptionValue) -> None:
+    if tokens != ATTENTION:
+        raise BertVisionError(f"head '{head.name}': option {TOKENS} is {tokens!r}, {ATTENTION} is expected.")
+    if not head.token_wise:
+        raise BertVisionError(f"head '{head.name}' looks at neighbouring tokens. Leave {TOKENS}={ATTENTION} out.")
+    head.token_pool = TokenAttention(len(head.needs), head.shape.width)
+    head.options[TOKENS] = ATTENTION
 
 
 def blank_head(name: str, shape: HeadShape, options: HeadOptions | Mapping[str, object] | None = None) -> Head:

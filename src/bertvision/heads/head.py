@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from bertvision.heads.parts.output import OutputMap
+from bertvision.heads.parts.token_attention import TokenAttention
 
 OptionValue = float | int | bool | str | tuple[int, ...] | None
 """What an option of a head may be."""
@@ -48,6 +49,8 @@ class Head(nn.Module, ABC):
         shape: of the states it reads.
         full_shape: of the encoder's states, of which it may read a part.
         project: its last map, whose bias is the first guess.
+        token_pool: how it makes one row of a text's tokens before it reads them, for labels and scores; None leaves
+            that to others.
         token_wise: whether a token's row depends on that token alone, so that windows may be packed end to end.
     """
 
@@ -65,6 +68,7 @@ class Head(nn.Module, ABC):
         self.shape = shape
         self.full_shape = shape
         self.lowest = 0
+        self.token_pool: TokenAttention | None = None
 
     @property
     def needs(self) -> Sequence[int]:

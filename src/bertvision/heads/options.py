@@ -42,6 +42,9 @@ Positive = Annotated[float, Limits("more than 0", lambda value: 0 < value < math
 LAYERS = "layers"
 """The option that every head has: which layers it may read."""
 
+TOKENS, ATTENTION = "tokens", "attention"
+"""The option that every head of single tokens has: `attention` lets it learn which tokens of a text count."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
@@ -92,7 +95,7 @@ def check_options(name: str, head: type[Head], options: HeadOptions) -> dict[str
     known = head_options(head)
     for given in options:
         if given not in known:
-            raise UnknownNameError(f"option of head '{name}'", given, [*known, LAYERS])
+            raise UnknownNameError(f"option of head '{name}'", given, [*known, LAYERS, TOKENS])
     try:
         return {key: option.parse(options.get(key, option.default)) for key, option in known.items()}
     except BertVisionError as error:

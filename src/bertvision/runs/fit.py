@@ -1,7 +1,7 @@
 """fit_heads: a task, an encoder and heads → a run with every head's best weights and a leaderboard."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from bertvision.atomic import write_json
-from bertvision.encoder.load import fingerprint
 from bertvision.errors import BertVisionError
+from bertvision.heads import blank_head
+from bertvision.heads.options import ATTENTION, TOKENS
 from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.fit_run import FitRun
 from bertvision.runs.folder import RunFolder
@@ -23,7 +24,6 @@ from bertvision.tasks.batches import subset_rows
 from bertvision.tasks.files import read_json
 from bertvision.training.checkpoint import remove_checkpoints
 from bertvision.training.fit import FitData, fit_trainees
-from bertvision.training.plan import Plan
 from bertvision.training.solve import Solution
 from bertvision.training.trainee import HeadSpec, Trainee
 
@@ -45,8 +45,22 @@ class FitResult:
     notices: tuple[str, ...]
 
 
-def fit_heads(request: FitRequest, out: str | Path, *, resume: bool = False, show: Show | None = None) -> FitResult:
+def fit_heads(
+    request: FitRequest,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    show: Show | None = None,
+    frozen: FrozenTask | None = None,
+) -> FitResult:
     """Train many heads in one pass over a frozen encoder; a killed fit goes on with `resume`.
+
+    Args:
+        request: what to fit.
+        out: folder of the run.
+        resume: go on with a fit that was interrupted.
+        show: is told how far it is.
+        frozen: what `freeze_task` gave for this request; None loads it.
 
     Raises:
         BertVisionError: something in the request does not fit, or something cannot be written; what is there is kept.
@@ -56,12 +70,11 @@ def fit_heads(request: FitRequest, out: str | Path, *, resume: bool = False, sho
     folder.check(asdict(request), resume=resume)
     if folder.result() is not None:
         return _result(folder, (f"{folder.path} is finished; there was nothing left to do.",))
-    frozen = freeze_task(request)
+    frozen = frozen or freeze_task(request)
+    check_fit(frozen)
     trainees = [_trainee(spec, frozen, request) for spec in request.heads]
-    plan = Plan(frozen.train.windows.lengths, request.plan())
-    fractions = sorted({*request.validate, request.epochs})
-    plan.snapshot_steps(fractions, option="--validate")  # refuses what cannot be, while nothing is written
-    folder.begin(asdict(request), fingerprint(frozen.encoder))
+    plan = frozen.plan()
+    folder.begin(asdict(request), frozen.fingerprint)
     layers = range(min(t.head.reads[0] for t in trainees), max(t.head.depth for t in trainees) + 1)
     run = FitRun(folder, frozen, trainees, layers, show)
     states = frozen.states(frozen.train, layers)
@@ -87,7 +100,7 @@ def fit_heads(request: FitRequest, out: str | Path, *, resume: bool = False, sho
             data,
             plan,
             run=folder.path,
-            fractions=fractions,
+            fractions=request.fractions,
             watcher=run,
         )
     leaderboard = run.leaderboard()
@@ -95,6 +108,27 @@ def fit_heads(request: FitRequest, out: str | Path, *, resume: bool = False, sho
     folder.finish({"heads": len(leaderboard)})
     remove_checkpoints(folder.path)
     return _result(folder, (*frozen.notices, *run.notices))
+
+
+def check_fit(frozen: FrozenTask) -> None:
+    """Refuse what cannot be done with a task's data, while nothing is written.
+
+    Raises:
+        BertVisionError: a head cannot be built or read these states, or cannot be judged where it was asked for.
+    """
+    request = frozen.request
+    for spec in request.heads:
+        head = blank_head(spec.head, frozen.shape, spec.options)
+        if head.token_pool is not None:
+            raise BertVisionError(
+                f"head '{spec.head}': {TOKENS}={ATTENTION} is for all heads of a fit: --pool {ATTENTION}"
+            )
+        if frozen.task.kind != "spans" and not head.token_wise:
+            raise BertVisionError(
+                f"head '{spec.head}' looks at neighbouring tokens, and a fit has one row per text. "
+                f"Leave it out, or tune it: bertvision tune {request.task} --learn none --head {spec.head}"
+            )
+    frozen.plan().snapshot_steps(request.fractions, option="--validate")
 
 
 def _trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Trainee:
@@ -108,13 +142,9 @@ def _trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Trainee
         chosen = np.zeros(len(examples), dtype=np.bool_)
         chosen[subset_rows(len(examples), spec.fraction / request.largest, request.seed)] = True
         rows = chosen[frozen.train.windows.example]
-    trainee = Trainee(spec, frozen.shape, device=frozen.encoder.device, rows=rows)
-    if frozen.task.kind != "spans" and not trainee.head.token_wise:
-        raise BertVisionError(
-            f"head '{spec.head}' looks at neighbouring tokens, and a fit has one row per text. "
-            f"Leave it out, or tune it: bertvision tune {request.task} --learn none --head {spec.head}"
-        )
-    return trainee
+    if request.pool == ATTENTION:
+        spec = replace(spec, options={**spec.options, TOKENS: ATTENTION})
+    return Trainee(spec, frozen.shape, device=frozen.encoder.device, rows=rows)
 
 
 def _solve(trainee: Trainee, frozen: FrozenTask, states: RowStates, run: FitRun) -> Solution:

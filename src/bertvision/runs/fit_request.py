@@ -13,6 +13,11 @@ from bertvision.training.options import TuneOptions
 from bertvision.training.trainee import HeadSpec
 
 STREAM, STORE = "stream", "store:"
+WHOLE = "whole"
+"""The run of a cross-fit that learnt from every fold."""
+
+FEWEST_FOLDS = 2
+"""With one fold, its encoder would have learnt from nothing."""
 
 Pairs = Literal["together", "apart"]
 """Two texts as one window, or each by itself and then compared number by number."""
@@ -35,9 +40,12 @@ class FitRequest:
         seed: of data order, of the choice of held-out examples and of subsets.
         validate: epochs after which heads are judged on held-out examples; the end always counts.
         held_out: share of the training examples that nobody learns from.
-        pool: which row counts for labels and scores; None takes what the encoder was trained with.
+        pool: which row counts for labels and scores; `attention` lets every head learn which tokens count, None takes
+            what the encoder was trained with.
         pairs: how pairs of texts are encoded; None takes `apart` for encoders trained on sentences.
         source: where states come from: `stream` computes them anew, `store:DIR` reads them.
+        cross_fit: how many folds; the encoder is a folder of as many runs, each tuned without the fold whose states it
+            gives. None takes all states from one encoder.
         solve: solve convex heads instead of training them, for labels and scores.
         device: `auto`, `cpu` or `cuda`.
         dtype: `auto` computes in bfloat16 on a GPU.
@@ -55,9 +63,10 @@ class FitRequest:
     seed: int = 0
     validate: tuple[float, ...] = ()
     held_out: float = 0.1
-    pool: Pool | None = None
+    pool: Pool | Literal["attention"] | None = None
     pairs: Pairs | None = None
     source: str = STREAM
+    cross_fit: int | None = None
     solve: bool = True
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -66,6 +75,16 @@ class FitRequest:
     def largest(self) -> float:
         """The largest share of the training examples that some head sees: what the run passes over."""
         return max(spec.fraction for spec in self.heads)
+
+    @property
+    def main_encoder(self) -> str:
+        """The encoder of all examples that no encoder learnt from."""
+        return self.encoder if self.cross_fit is None else fold_encoder(self.encoder, WHOLE)
+
+    @property
+    def fractions(self) -> list[float]:
+        """Epochs after which heads are judged."""
+        return sorted({*self.validate, self.epochs})
 
     @property
     def store(self) -> Path | None:
@@ -95,6 +114,22 @@ class FitRequest:
             problems.append(f"--held-out is {self.held_out:g}, more than 0 and less than 1 is expected")
         if self.source != STREAM and (not self.source.startswith(STORE) or self.source == STORE):
             problems.append(f"--from is '{self.source}', stream or store:DIR is expected")
+        if self.cross_fit is not None and self.cross_fit < FEWEST_FOLDS:
+            problems.append(f"--cross-fit is {self.cross_fit}, at least {FEWEST_FOLDS} is expected")
+        if self.cross_fit is not None and self.source.startswith(STORE):
+            problems.append(f"--from is '{self.source}', a cross-fit needs stream: a store holds one encoder's states")
         problems += [problem for spec in self.heads for problem in spec.problems()]
         if problems:
             raise BertVisionError("; ".join(dict.fromkeys(problems)) + ".")
+
+
+def fold_encoder(encoder: str, name: str | int) -> str:
+    """One of the runs of a cross-fit: `RUN` and 3 are `RUN/fold-3`, `RUN@0.3` and `whole` are `RUN/whole@0.3`."""
+    run, snapshot = split_snapshot(encoder)
+    return f"{run / (name if isinstance(name, str) else f'fold-{name}')}{snapshot}"
+
+
+def split_snapshot(encoder: str) -> tuple[Path, str]:
+    """The folder of a run, and which snapshot of it: `RUN@0.3` is `RUN` and `@0.3`, `RUN` has none."""
+    run, at, snapshot = encoder.rpartition("@")
+    return (Path(run), at + snapshot) if at else (Path(encoder), "")

@@ -100,7 +100,7 @@ class FitRun:
         if frozen.dev is not None:
             dev = self._read(heads, frozen.dev, frozen.states(frozen.dev, self._layers))
         rows = [
-            self._row(number, head, self._validation.score_outputs(mine, reported)[0])
+            self._row(number, head, *self._validation.score_outputs(mine, reported))
             for number, head, mine, reported in zip(kept, heads, held_out, dev, strict=True)
         ]
         main = "f1" if frozen.task.kind == "spans" else frozen.task.metrics[0]
@@ -110,7 +110,7 @@ class FitRun:
             row["metrics"] = {k: v if math.isfinite(v) else None for k, v in row["metrics"].items()}
         return rows
 
-    def _row(self, number: int, head: Head, metrics: Mapping[str, float]) -> dict[str, Any]:
+    def _row(self, number: int, head: Head, metrics: Mapping[str, float], held_out: float | None) -> dict[str, Any]:
         trainee = self._trainees[number]
         spec = trainee.spec
         return {
@@ -124,6 +124,7 @@ class FitRun:
             "depth": head.depth,
             "seconds": round(trainee.watch.seconds, 3),
             "folder": str(self._place(number).relative_to(self._folder.path)),
+            "held_out": held_out if held_out is not None and math.isfinite(held_out) else None,
             "metrics": dict(metrics),
         }
 

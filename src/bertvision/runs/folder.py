@@ -66,6 +66,18 @@ class RunFolder:
         """
         write_json(self.path / RESULT, {"format": FORMAT, **result})
 
+    def request(self) -> dict[str, Any]:
+        """What the run in this folder was asked for.
+
+        Raises:
+            BertVisionError: it holds no run.
+        """
+        config = self._config()
+        if config is None:
+            raise BertVisionError(f"{self.path} holds no run: {CONFIG} is not there, or says nothing.")
+        request: dict[str, Any] = config["request"]
+        return request
+
     def result(self) -> dict[str, Any] | None:
         """What came out; None if the run is not finished."""
         path = self.path / RESULT
@@ -120,6 +132,21 @@ class RunFolder:
             except ValueError:
                 break  # the kill came while it was being written
         return lines
+
+
+def check_series(path: Path, *, resume: bool) -> None:
+    """See whether several runs can begin in a folder, each in one of its own, or go on; writes nothing.
+
+    Every run sees for itself whether it was asked for the same before.
+
+    Raises:
+        BertVisionError: the folder holds runs and `resume` is not set, or other files.
+    """
+    holds_runs = any(path.glob(f"*/{CONFIG}"))
+    if holds_runs and not resume:
+        raise BertVisionError(f"{path} holds runs already. Go on with them: --resume. Or use another --out.")
+    if not holds_runs and path.exists() and (not path.is_dir() or any(path.glob("[!.]*"))):
+        raise BertVisionError(f"{path} is there already and holds no runs. Use another --out.")
 
 
 def _flat(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:

@@ -14,6 +14,7 @@ from bertvision.objectives import Pool, pool_rows
 from bertvision.tasks.batches import length_batches
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.task import Task
+from bertvision.tasks.token_rows import TokenRows
 from bertvision.tasks.windows import Windows
 from bertvision.training.model import TunedModel
 
@@ -53,7 +54,7 @@ def span_scores(model: TunedModel, windows: Windows, options: PassOptions) -> Sp
     """Start and end scores of every token of a split."""
     scores = np.empty((len(windows.ids), 2), dtype=np.float32)
     for rows, outputs, mask in _passes(model, windows, options):
-        scores[token_places(windows, rows)] = outputs[mask].float().cpu().numpy()
+        scores[windows.places(rows)] = outputs[mask].float().cpu().numpy()
     return split_scores(scores)
 
 
@@ -67,20 +68,12 @@ def row_scores(model: TunedModel, windows: Windows, options: PassOptions, *, poo
     return np.stack([collected[row] for row in range(len(windows))])
 
 
-def token_places(windows: Windows, rows: IntArray) -> IntArray:
-    """Where the tokens of some windows stand among all tokens of a split."""
-    lengths = windows.lengths[rows]
-    ends = np.cumsum(lengths)
-    places: IntArray = np.repeat(windows.bounds[rows] - ends + lengths, lengths) + np.arange(ends[-1])
-    return places
-
-
 def split_scores(scores: NDArray[np.float32]) -> SpanScores:
     """(tokens, 2) → scores as first and as last token, apart."""
     return SpanScores(np.ascontiguousarray(scores[:, 0]), np.ascontiguousarray(scores[:, 1]))
 
 
-def frozen_batches(windows: Windows, device: torch.device) -> list[IntArray]:
+def frozen_batches(windows: TokenRows, device: torch.device) -> list[IntArray]:
     """Batches for a pass that learns nothing, longest windows first."""
     tokens = BATCH_TOKENS["cpu" if device.type == "cpu" else "cuda"]
     return length_batches(windows.lengths, size=tokens, tokens=tokens)

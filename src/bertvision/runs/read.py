@@ -7,7 +7,7 @@ import torch
 
 from bertvision.heads import Head
 from bertvision.objectives import Pool, pool_rows
-from bertvision.runs.outputs import Outputs, frozen_batches, split_scores, token_places
+from bertvision.runs.outputs import Outputs, frozen_batches, split_scores
 from bertvision.runs.states import StreamStates, can_follow
 from bertvision.tasks.task import Task
 from bertvision.tasks.windows import Windows
@@ -27,7 +27,7 @@ def read_heads(  # noqa: PLR0913 - what outputs depend on, by keyword
         head.eval()
     follows = bool(heads) and spans and all(can_follow(head) for head in heads)
     for rows in frozen_batches(windows, device):
-        places = token_places(windows, rows) if spans else rows
+        places = windows.places(rows) if spans else rows
         if follows and isinstance(states, StreamStates):
             results = states.follow(rows, heads)
         else:

@@ -31,6 +31,8 @@ class TuneRequest:
         snapshots: epochs after which to keep a snapshot; the end is always kept.
         fraction: share of the training examples to use.
         held_out: share of the training examples that nobody learns from.
+        folds: how many folds the training examples are in; None has none.
+        fold: the one that nobody learns from.
         pool: which row counts for labels and scores; None takes what the encoder was trained with.
         device: `auto`, `cpu` or `cuda`.
         dtype: `auto` computes in bfloat16 on a GPU.
@@ -52,6 +54,8 @@ class TuneRequest:
     snapshots: tuple[float, ...] = ()
     fraction: float = 1.0
     held_out: float = 0.05
+    folds: int | None = None
+    fold: int | None = None
     pool: Pool | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -71,5 +75,9 @@ class TuneRequest:
             problems.append(f"--held-out is {self.held_out:g}, at least 0 and less than 1 is expected")
         if self.save_every is not None and self.save_every < 1:
             problems.append(f"--save-every is {self.save_every}, at least 1 is expected")
+        if (self.folds is None) != (self.fold is None):
+            problems.append(f"fold is {self.fold} of {self.folds} folds, both or none are expected")
+        elif self.folds is not None and self.fold is not None and not 0 <= self.fold < self.folds:
+            problems.append(f"fold is {self.fold}, 0 to {self.folds - 1} is expected")
         if problems:
             raise BertVisionError("; ".join(problems) + ".")

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from bertvision.heads.layer_concat import LayerConcat
+from bertvision.objectives import pool_rows
 from bertvision.tasks.examples import IntArray
 from bertvision.training.fit import States
 from bertvision.training.trainee import Trainee
@@ -26,7 +27,10 @@ def standardise_heads(trainees: Sequence[Trainee], states: States, batches: Iter
     for rows in batches:
         batch = states.batch(rows)
         lowest = batch.lowest
-        tokens = batch.padded.states.transpose(1, 2)[batch.padded.mask].double()  # (tokens, layers, width)
+        every, mask = batch.padded.states, batch.padded.mask
+        # heads that pool tokens themselves begin with their mean, which varies less than tokens do
+        read = pool_rows(every, mask, "mean") if heads[0].token_pool is not None else every.transpose(1, 2)[mask]
+        tokens = read.double()  # (tokens, layers, width)
         count += len(tokens)
         total = total + tokens.sum(dim=0)
         squares = squares + tokens.square().sum(dim=0)

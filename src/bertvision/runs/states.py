@@ -13,7 +13,7 @@ from bertvision.heads import Head, LayerwiseHead
 from bertvision.objectives import Pool, pool_rows
 from bertvision.runs.outputs import PassOptions, frozen_batches
 from bertvision.tasks.examples import IntArray
-from bertvision.tasks.windows import Windows
+from bertvision.tasks.token_rows import TokenRows
 from bertvision.training.states import StateBatch
 
 
@@ -21,7 +21,7 @@ from bertvision.training.states import StateBatch
 class StreamStates:
     """States of a split's windows from a frozen encoder, computed when they are asked for, and forgotten."""
 
-    def __init__(self, encoder: Encoder, windows: Windows, options: PassOptions, layers: range) -> None:
+    def __init__(self, encoder: Encoder, windows: TokenRows, options: PassOptions, layers: range) -> None:
         self._encoder = encoder
         self._windows = windows
         self._options = options
@@ -101,7 +101,7 @@ class RowStates:
 
 
 @torch.no_grad()
-def encode_rows(encoder: Encoder, windows: Windows, options: PassOptions, pool: Pool) -> Tensor:
+def encode_rows(encoder: Encoder, windows: TokenRows, options: PassOptions, pool: Pool) -> Tensor:
     """One row per window and layer, (windows, layers, width), float32 in memory; one frozen pass."""
     encoder.eval()
     rows = torch.empty(len(windows), encoder.depth + 1, encoder.width)

@@ -22,6 +22,7 @@ from bertvision.runs.request import TuneRequest
 from bertvision.runs.validate import Part, Validation
 from bertvision.runs.watch import Card, RunWatcher, Show
 from bertvision.tasks.examples import Examples, FloatArray, IntArray
+from bertvision.tasks.folds import fold_numbers
 from bertvision.tasks.load import TaskData, load_task
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
@@ -97,6 +98,8 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
     learnt, held_out = split_train(
         loaded.splits["train"], fraction=request.fraction, held_out=request.held_out, seed=request.options.seed
     )
+    if request.folds is not None:
+        learnt = _without_fold(learnt, loaded.splits["train"], request)
     pool: Pool = request.pool or ("mean" if own is None and mean_pooled(request.encoder) else "cls")
     windows = build_windows(loaded.task, learnt, tokenizer, request.windows)
     _start_head(head, own, loaded.task, windows.targets)
@@ -123,6 +126,15 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
     )
     on_main(accelerator, lambda: _finish(folder, model, progress, accelerator))
     return _result(folder, accelerator, loaded.notices)
+
+
+def _without_fold(learnt: Examples, train: Examples, request: TuneRequest) -> Examples:
+    """The examples that are in other folds than the one that is left out; folds are those of the whole split."""
+    numbers = dict(zip(train.ids, fold_numbers(train, request.folds or 1).tolist(), strict=True))
+    kept = np.flatnonzero([numbers[key] != request.fold for key in learnt.ids])
+    if not len(kept):
+        raise BertVisionError(f"fold {request.fold} holds all {len(learnt)} examples. Use a larger --fraction.")
+    return learnt.select(kept)
 
 
 def _finish(folder: RunFolder, model: TunedModel, progress: Progress, accelerator: Processes) -> None:
@@ -180,6 +192,8 @@ def _build_head(request: TuneRequest, encoder: Encoder, task: Task, own: OwnOutp
     elif request.head is None:
         usual = {"dropout": 0.0 if task.kind == "spans" else 0.1}
     head = build_head(name, shape, {**usual, **request.head_options})
+    if head.token_pool is not None and task.kind == "spans":
+        raise BertVisionError(f"tokens=attention makes one row of a text; {task.name} needs one for every token.")
     if request.pooled and 0 not in head.reads:
         raise BertVisionError(
             f"--pooled adds the pooled vector as layer 0, which head '{name}' does not read. "
@@ -191,6 +205,6 @@ def _build_head(request: TuneRequest, encoder: Encoder, task: Task, own: OwnOutp
 def _start_head(head: Head, own: OwnOutput | None, task: Task, targets: IntArray | FloatArray) -> None:
     """A better start than zero: the checkpoint's own output where it has one, the mean score for scores."""
     if own is not None:
-        head.load_state_dict(own.weights)
+        head.load_state_dict(own.weights, strict=head.token_pool is None)  # a query is nobody's own
     elif task.kind == "scores":
         head.project.bias.data.fill_(float(np.mean(targets)))

@@ -29,6 +29,17 @@ class Show(Protocol):
         """Called with steps made, steps in all, the newest values, and what takes long now."""
 
 
+def telling(show: Show | None, what: str) -> Show | None:
+    """Whoever is told how far one of several runs is, and of what."""
+    if show is None:
+        return None
+
+    def tell(step: int, total: int, values: Mapping[str, float], *, doing: str = "") -> None:
+        show(step, total, values, doing=f"{what} {doing}".rstrip())
+
+    return tell
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     """What every snapshot of a run says of it."""

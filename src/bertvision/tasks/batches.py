@@ -72,12 +72,24 @@ def held_out_rows(examples: Examples, share: float, seed: int) -> IntArray:
     random = np.random.default_rng(seed)
     if not isinstance(examples, Questions):
         return np.sort(random.permutation(len(examples))[: round(share * len(examples))])
-    titles = np.unique(np.array(examples.titles), return_inverse=True)[1][examples.context_index]
-    groups = titles if len(np.unique(titles)) >= FEWEST_ARTICLES else examples.context_index
+    groups, _ = question_groups(examples)
     names, sizes = np.unique(groups, return_counts=True)
     order = random.permutation(len(names))
     enough = int(np.searchsorted(np.cumsum(sizes[order]), share * len(examples))) + 1
     return np.flatnonzero(np.isin(groups, names[order[:enough]]))
+
+
+def question_groups(examples: Questions) -> tuple[IntArray, list[str]]:
+    """What must stay on one side: the article of each question, (questions,), or its context where there are few.
+
+    Returns:
+        The number of each question's group, and what the groups of all contexts are called, by number.
+    """
+    names, titles = np.unique(np.array(examples.titles), return_inverse=True)
+    groups = titles[examples.context_index]
+    if len(np.unique(groups)) >= FEWEST_ARTICLES:
+        return groups, names.tolist()
+    return examples.context_index, examples.contexts
 
 
 def _cut(order: IntArray, lengths: IntArray, size: int, tokens: int | None) -> list[IntArray]:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from bertvision.errors import BertVisionError
 from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions, Texts
 from bertvision.tasks.task import Task
+from bertvision.tasks.token_rows import TokenRows
 from bertvision.tasks.tokenizer import Special, TextTokenizer, TokenTexts
 
 
@@ -26,13 +27,11 @@ class WindowOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
-    """Token windows end to end, without padding.
+class Windows(TokenRows):
+    """Token windows end to end, without padding, and where they come from.
 
     Attributes:
-        ids: (tokens,) vocabulary numbers, special tokens included.
-        types: (tokens,) segment numbers.
-        bounds: (windows + 1,) window w has the tokens bounds[w] to bounds[w + 1].
+        ids, types, bounds: see `TokenRows`.
         example: (windows,) the example each window was cut from; windows of one example stand together.
         targets: what to learn: (windows, 2) first and last token of the answer, 0 and 0 where the window has none;
             or (windows,) class numbers or scores.
@@ -42,23 +41,12 @@ class Windows:
         truncated: how many examples lost tokens: cut questions, or texts too long for one window.
     """
 
-    ids: NDArray[np.int32]
-    types: NDArray[np.uint8]
-    bounds: IntArray
     example: IntArray
     targets: IntArray | FloatArray
     context: IntArray
     context_token: IntArray
     offsets: NDArray[np.int32]
     truncated: int
-
-    def __len__(self) -> int:
-        return len(self.example)
-
-    @property
-    def lengths(self) -> IntArray:
-        """Tokens per window, (windows,)."""
-        return np.diff(self.bounds)
 
     def characters(self, window: IntArray, first: IntArray, last: IntArray) -> tuple[IntArray, IntArray]:
         """Where token spans stand in their contexts: first character, and the one after the last.

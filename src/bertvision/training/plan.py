@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from bertvision.errors import BertVisionError
 from bertvision.tasks.batches import length_batches
 from bertvision.tasks.examples import IntArray
@@ -17,10 +19,19 @@ class Plan:
         total: steps of the whole run.
     """
 
-    def __init__(self, lengths: IntArray, options: TuneOptions) -> None:
+    def __init__(self, lengths: IntArray, options: TuneOptions, *, groups: IntArray | None = None) -> None:
+        """Plan a run.
+
+        Args:
+            lengths: (windows,) tokens of each.
+            options: epochs, batch and seed.
+            groups: (windows,) windows of different groups never stand in one batch; None makes one group of all.
+        """
         self._lengths = lengths
         self._options = options
-        self.per_epoch = math.ceil(len(lengths) / options.batch)
+        self._groups = np.zeros_like(lengths) if groups is None else groups
+        sizes = np.unique(self._groups, return_counts=True)[1].tolist()
+        self.per_epoch = sum(math.ceil(size / options.batch) for size in sizes)
         self.total = max(1, round(options.epochs * self.per_epoch))
 
     def steps_from(self, begin: int) -> Iterator[tuple[int, IntArray]]:
@@ -29,9 +40,20 @@ class Plan:
         for step in range(begin, self.total):
             if step // self.per_epoch != epoch:
                 epoch = step // self.per_epoch
-                seed = self._options.seed * 1_000_003 + epoch
-                batches = length_batches(self._lengths, self._options.batch, seed=seed)
+                batches = self._batches(self._options.seed * 1_000_003 + epoch)
             yield step, batches[step % self.per_epoch]
+
+    def _batches(self, seed: int) -> list[IntArray]:
+        """The batches of an epoch."""
+        groups = [np.flatnonzero(self._groups == number) for number in np.unique(self._groups)]
+        batches = [
+            rows[some]
+            for rows in groups
+            for some in length_batches(self._lengths[rows], self._options.batch, seed=seed)
+        ]
+        if len(groups) == 1:
+            return batches  # in random order already
+        return [batches[number] for number in np.random.default_rng(seed).permutation(len(batches))]
 
     def snapshot_steps(self, fractions: Sequence[float], *, option: str = "--snapshots") -> dict[int, float]:
         """The step after which each snapshot is taken; `option` is what the user calls the fractions.

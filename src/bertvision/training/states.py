@@ -46,8 +46,8 @@ class StateBatch:
 
         Args:
             head: reads its layers.
-            pool: how a window becomes one row before the head reads it; None gives the head every token. A head that
-                looks beyond a token gets every token in any case.
+            pool: how a window becomes one row before the head reads it, unless the head has learnt that itself; None
+                gives the head every token. A head that looks beyond a token gets every token in any case.
         """
         if self.packed is not None and pool is None and head.token_wise:
             outputs = head(self._layers(head, self.hidden.states), self.hidden.mask)
@@ -56,7 +56,9 @@ class StateBatch:
         states = self._layers(head, hidden.states)
         if pool is None or not head.token_wise:
             return head(states, hidden.mask, hidden.context), hidden.mask
-        rows = pool_rows(states, hidden.mask, pool).unsqueeze(2)  # (windows, layers, 1, width)
+        own = head.token_pool
+        rows = pool_rows(states, hidden.mask, pool) if own is None else own(states, hidden.mask)
+        rows = rows.unsqueeze(2)  # (windows, layers, 1, width)
         mask = hidden.mask.new_ones(len(rows), 1)
         return head(rows, mask), mask
 

@@ -66,3 +66,12 @@ def test_the_rate_counts_from_where_a_run_goes_on(capsys: Capture) -> None:
 def test_before_the_first_step_there_is_no_rate(capsys: Capture) -> None:
     run((0, {}, ""), (0, {}, "waiting"))
     assert capsys.readouterr().err == "step 0 of 1,000  waiting\n"
+
+
+def test_the_rate_of_the_next_of_several_runs_starts_anew(capsys: Capture) -> None:
+    run((0, {}, ""), (100, {}, "first"), (0, {}, "second"), (40, {}, "second"))
+    assert capsys.readouterr().err.splitlines() == [
+        "step 100 of 1,000  50.0 steps/s  first",
+        "step 0 of 1,000  second",
+        "step 40 of 1,000  20.0 steps/s  second",
+    ]

@@ -74,7 +74,9 @@ def test_an_option_that_the_head_does_not_have_is_answered_with_the_nearest() ->
         match=r"^unknown option of head 'mean_conv' 'filter'\. Did you mean 'filters'\? Known: adapter, dilation, ",
     ):
         build_head("mean_conv", SHAPE, {"filter": 3})
-    with pytest.raises(UnknownNameError, match=r"^unknown option of head 'dot_attention' 'size'\. Known: layers\.$"):
+    with pytest.raises(
+        UnknownNameError, match=r"^unknown option of head 'dot_attention' 'size'\. Known: layers, tokens\.$"
+    ):
         build_head("dot_attention", SHAPE, {"size": 3})
 
 

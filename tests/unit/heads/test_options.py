@@ -186,7 +186,7 @@ def test_an_unknown_option_is_answered_with_the_nearest_and_all_there_are() -> N
     with pytest.raises(
         UnknownNameError,
         match=r"^unknown option of head 'example' 'size'\. Did you mean 'sizes'\? Known: count, flag, layers, maybe, "
-        r"number, positive, share, sizes, whole, word\.$",
+        r"number, positive, share, sizes, tokens, whole, word\.$",
     ):
         check_options("example", Example, {"size": 3})
 

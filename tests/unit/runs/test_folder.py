@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from bertvision.errors import BertVisionError
-from bertvision.runs.folder import RunFolder
+from bertvision.runs.folder import RunFolder, check_series
 
 REQUEST = {"task": "squad2", "snapshots": (0.3, 1.0), "options": {"lr": 0.001, "batch": 8}}
 OTHER = REQUEST | {"task": "sst2", "options": {"lr": 0.002, "batch": 8}}
@@ -127,3 +127,21 @@ def test_a_line_that_was_cut_off_is_dropped(begun: RunFolder) -> None:
 def test_a_log_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BertVisionError, match=r"metrics\.jsonl cannot be written: No such file or directory"):
         RunFolder(tmp_path / "nowhere").log({"step": 1})
+
+
+def test_a_run_says_what_it_was_asked_for(begun: RunFolder, tmp_path: Path) -> None:
+    assert begun.request() == json.loads(json.dumps(REQUEST))
+    with pytest.raises(BertVisionError, match=r"none holds no run: config\.json is not there"):
+        RunFolder(tmp_path / "none").request()
+
+
+def test_several_runs_begin_in_an_empty_folder_and_go_on_in_their_own(begun: RunFolder, tmp_path: Path) -> None:
+    for resume in (False, True):
+        check_series(tmp_path / "new", resume=resume)
+    assert not (tmp_path / "new").exists()
+    check_series(tmp_path, resume=True)
+    with pytest.raises(BertVisionError, match=r"holds runs already\. Go on with them: --resume\. Or use another --out"):
+        check_series(tmp_path, resume=False)
+    for other in (begun.path, begun.path / "config.json"):  # a run, and no folder at all
+        with pytest.raises(BertVisionError, match=r"is there already and holds no runs\. Use another --out"):
+            check_series(other, resume=True)

@@ -75,3 +75,23 @@ def test_the_user_is_told_which_option_was_wrong() -> None:
         plan.snapshot_steps([2], option="--validate")
     with pytest.raises(BertVisionError, match=r"^--validate 0\.3 and 0\.31 fall on the same step 3 of 10"):
         plan.snapshot_steps([0.3, 0.31], option="--validate")
+
+
+def test_groups_never_share_a_batch_and_are_learnt_in_turn() -> None:
+    groups = np.arange(50) % 3
+    plan = Plan(LENGTHS, TuneOptions(batch=4, epochs=2, seed=1), groups=groups)
+    assert plan.per_epoch == 5 + 5 + 4  # 17, 17 and 16 windows
+    made = [rows for _, rows in plan.steps_from(0)]
+    for epoch in (made[:14], made[14:]):
+        assert sorted(np.concatenate(epoch).tolist()) == list(range(50))
+        order = [set(groups[rows].tolist()) for rows in epoch]
+        assert all(len(some) == 1 for some in order)
+        numbers = [some.pop() for some in order]
+        assert numbers != sorted(numbers)
+    assert [rows.tolist() for rows in made[:14]] != [rows.tolist() for rows in made[14:]]
+
+
+def test_one_group_is_as_none() -> None:
+    options = TuneOptions(batch=8, epochs=2, seed=3)
+    made = [rows.tolist() for _, rows in Plan(LENGTHS, options, groups=np.full(50, 7)).steps_from(0)]
+    assert made == [rows for _, rows in steps(batch=8, epochs=2, seed=3)]

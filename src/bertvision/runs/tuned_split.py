@@ -1,0 +1,63 @@
+"""What a tuned run held out: heads are to be judged by examples that their encoder never learnt from."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertvision.errors import BertVisionError
+from bertvision.runs.fit_request import FitRequest
+from bertvision.runs.folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunedSplit:
+    """How a tuned run divided its training examples; see `split_train`.
+
+    Attributes:
+        task: what it was tuned for.
+        fraction: share of the examples that it used.
+        held_out: share of those that it did not learn from.
+        seed: of both choices.
+    """
+
+    task: str
+    fraction: float
+    held_out: float
+    seed: int
+
+
+def tuned_split(run: Path) -> TunedSplit:
+    """How the run in a folder divided its training examples.
+
+    Raises:
+        BertVisionError: the folder holds no run.
+    """
+    request = RunFolder(run).request()
+    return TunedSplit(
+        task=request["task"],
+        fraction=request["fraction"],
+        held_out=request["held_out"],
+        seed=request["options"]["seed"],
+    )
+
+
+def check_unseen(request: FitRequest, run: Path) -> None:
+    """See that the encoder of a run did not learn from what a fit of the same examples holds out.
+
+    Of one seed and share of the data, a smaller held-out part lies within a larger one.
+
+    Raises:
+        BertVisionError: it may have learnt from some of it; the message names the options that help.
+    """
+    tuned = tuned_split(run)
+    if not tuned.held_out:
+        raise BertVisionError(
+            f"{run} was tuned with --held-out 0, so that nothing is left to judge heads by. "
+            "Tune it again with --held-out 0.05."
+        )
+    same = (tuned.seed, tuned.fraction) == (request.seed, request.largest)
+    if not same or request.held_out > tuned.held_out:
+        raise BertVisionError(
+            f"{run} held out other examples than this fit would: --held-out is {request.held_out:g}, --seed "
+            f"{request.seed}, --fraction {request.largest:g}, so heads would be judged by examples that the encoder "
+            f"learnt from. Use --held-out {tuned.held_out:g} --seed {tuned.seed} --fraction {tuned.fraction:g}."
+        )

@@ -1,0 +1,61 @@
+"""TokenRows: what an encoder sees of windows, and which windows are the same to it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertvision.tasks.examples import IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRows:
+    """Token windows end to end, without padding.
+
+    Attributes:
+        ids: (tokens,) vocabulary numbers, special tokens included.
+        types: (tokens,) segment numbers.
+        bounds: (windows + 1,) window w has the tokens bounds[w] to bounds[w + 1].
+    """
+
+    ids: NDArray[np.int32]
+    types: NDArray[np.uint8]
+    bounds: IntArray
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    @property
+    def lengths(self) -> IntArray:
+        """Tokens per window, (windows,)."""
+        return np.diff(self.bounds)
+
+    def contents(self) -> Iterator[bytes]:
+        """The tokens of every window as bytes: two with the same content have the same states."""
+        for begin, end in zip(self.bounds.tolist(), self.bounds[1:].tolist(), strict=False):
+            yield self.ids[begin:end].tobytes() + self.types[begin:end].tobytes()
+
+    def places(self, rows: IntArray) -> IntArray:
+        """Where the tokens of the windows at `rows` stand among all tokens."""
+        lengths = self.lengths[rows]
+        ends = np.cumsum(lengths)
+        places: IntArray = np.repeat(self.bounds[rows] - ends + lengths, lengths) + np.arange(ends[-1])
+        return places
+
+    def select(self, rows: IntArray) -> "TokenRows":
+        """The windows at `rows`, in that order."""
+        places = self.places(rows)
+        bounds = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(self.lengths[rows])])
+        return TokenRows(self.ids[places], self.types[places], bounds)
+
+
+def join_rows(parts: list[TokenRows]) -> TokenRows:
+    """The windows of all parts, one part after the other."""
+    bases = np.cumsum([0, *(len(part.ids) for part in parts)])
+    bounds = [part.bounds[1:] + base for part, base in zip(parts, bases, strict=False)]
+    return TokenRows(
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate([part.types for part in parts]),
+        np.concatenate([np.zeros(1, dtype=np.int64), *bounds]),
+    )

@@ -1,0 +1,57 @@
+"""Tables of fitted heads."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertvision.cli.leaderboard import print_freeze_points, print_leaderboard
+
+Capture = pytest.CaptureFixture[str]
+
+HEAD = {"head": "layer_mix", "lr": 0.1, "seed": 0, "fraction": 1.0, "parameters": 7, "seconds": 0.5}
+
+
+def table(freeze: dict[str, Any] | None) -> dict[str, Any]:
+    points = [
+        {"snapshot": "0.1", "epochs": 0.1, "own": None, "head": None, "held_out": None},
+        {
+            "snapshot": "1",
+            "epochs": 1.0,
+            "own": {"accuracy": 0.25},
+            "head": {**HEAD, "metrics": {"accuracy": 0.75, "held_out_accuracy": 0.5}},
+            "held_out": 0.5,
+        },
+    ]
+    return {"run": "runs/x", "tolerance": 0.01, "points": points, "freeze_point": freeze}
+
+
+@pytest.mark.parametrize(
+    ("freeze", "title"),
+    [
+        (None, "runs/x: no head has a held-out score"),
+        (
+            {"snapshot": "1", "epochs": 1.0, "best_later": None, "gained_beyond": None},
+            "runs/x: up to the last snapshot, 1 epochs, more tuning gained over 0.01 of the score",
+        ),
+        (
+            {"snapshot": "0.1", "epochs": 0.1, "best_later": "1", "gained_beyond": 0.002},
+            "tuning beyond 0.1 epochs gained 0.002 on held-out examples (snapshot 1), at most 0.01 of the score",
+        ),
+    ],
+)
+def test_the_title_says_where_to_freeze(capsys: Capture, freeze: dict[str, Any] | None, title: str) -> None:
+    print_freeze_points(table(freeze))
+    assert title in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_is_not_there_is_left_blank(capsys: Capture) -> None:
+    print_freeze_points(table(None))
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    cells = [[cell.strip() for cell in row.split("│")[1:-1]] for row in rows]
+    assert cells == [["0.1", "", "", "", "", ""], ["1", "0.25", "layer_mix", "0.75", "0.5", ""]]
+
+
+def test_without_known_metrics_all_are_shown(capsys: Capture) -> None:
+    print_leaderboard(Path("runs/y"), [{**HEAD, "metrics": {"held_out_mine": 0.5}}])
+    assert "held_out_mine" in capsys.readouterr().out

@@ -1,0 +1,65 @@
+"""Heads are judged by examples that their encoder never learnt from."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertvision.errors import BertVisionError
+from bertvision.runs.fit_request import FitRequest
+from bertvision.runs.folder import RunFolder
+from bertvision.runs.parts import split_train
+from bertvision.runs.tuned_split import TunedSplit, check_unseen, tuned_split
+from bertvision.tasks.load import load_task
+from bertvision.training.trainee import HeadSpec
+from tiny_run import tiny_fit, tiny_request
+
+
+def tuned(folder: Path, **changes: Any) -> Path:  # noqa: ANN401 - any field
+    """The folder of a run that was asked for."""
+    request = tiny_request("sst2", "builtin", "minilm", **{"held_out": 0.2, **changes})
+    RunFolder(folder).begin(asdict(request), "weights")
+    return folder
+
+
+def fit(fraction: float = 1.0, **changes: Any) -> FitRequest:  # noqa: ANN401 - any field
+    return tiny_fit("sst2", "builtin", "minilm", HeadSpec(head="last_layer", fraction=fraction), **changes)
+
+
+def test_a_run_says_how_it_divided_its_examples(tmp_path: Path) -> None:
+    run = tuned(tmp_path, fraction=0.5, seed=3)
+    assert tuned_split(run) == TunedSplit(task="sst2", fraction=0.5, held_out=0.2, seed=3)
+
+
+@pytest.mark.parametrize("task", ["sst2", "squad2"])
+@pytest.mark.parametrize("share", [0.05, 0.2])
+def test_a_smaller_held_out_part_of_the_same_seed_lies_within_a_larger_one(task: str, share: float) -> None:
+    train = load_task(task, data="builtin").splits["train"]
+    learnt, held_out = split_train(train, fraction=0.5, held_out=0.2, seed=3)
+    _, fewer = split_train(train, fraction=0.5, held_out=share, seed=3)
+    assert held_out is not None
+    assert fewer is not None
+    assert set(fewer.ids) <= set(held_out.ids)
+    assert not set(fewer.ids) & set(learnt.ids)
+
+
+def test_what_the_run_did_not_learn_from_may_judge(tmp_path: Path) -> None:
+    run = tuned(tmp_path, fraction=0.5, seed=3)
+    check_unseen(fit(0.5, seed=3), run)
+    check_unseen(fit(0.5, seed=3, held_out=0.1), run)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"seed": 0}, {"fraction": 1.0}, {"held_out": 0.25}], ids=["seed", "share", "held out"]
+)
+def test_what_the_run_may_have_learnt_from_may_not(changes: dict[str, Any], tmp_path: Path) -> None:
+    run = tuned(tmp_path, fraction=0.5, seed=3)
+    expected = r"heads would be judged by examples that the encoder learnt from\. Use --held-out 0\.2 --seed 3 --frac"
+    with pytest.raises(BertVisionError, match=expected):
+        check_unseen(fit(**{"fraction": 0.5, "seed": 3, **changes}), run)
+
+
+def test_a_run_that_held_nothing_out_leaves_nothing_to_judge_by(tmp_path: Path) -> None:
+    with pytest.raises(BertVisionError, match=r"--held-out 0, so that nothing is left .* Tune it again with --held-o"):
+        check_unseen(fit(), tuned(tmp_path, held_out=0.0))

@@ -1,0 +1,44 @@
+"""What an encoder sees of windows, and which of them are the same to it."""
+
+import numpy as np
+
+from bertvision.tasks.token_rows import TokenRows, join_rows
+
+ROWS = TokenRows(
+    np.array([1, 2, 3, 1, 2, 3, 4, 1, 2, 3, 1, 2], dtype=np.int32),
+    np.array([0, 0, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0], dtype=np.uint8),
+    np.array([0, 3, 7, 10, 12]),
+)
+"""Four windows: 1 2 3, 1 2 3 4, 1 2 3 with other segments, and 1 2."""
+
+
+def test_windows_have_lengths_and_places() -> None:
+    assert len(ROWS) == 4
+    assert ROWS.lengths.tolist() == [3, 4, 3, 2]
+    assert ROWS.places(np.array([3, 0])).tolist() == [10, 11, 0, 1, 2]
+
+
+def test_windows_are_the_same_if_all_tokens_and_segments_are() -> None:
+    contents = list(ROWS.contents())
+    assert len(set(contents)) == 4
+    assert list(ROWS.select(np.array([2, 2, 0])).contents()) == [contents[2], contents[2], contents[0]]
+
+
+def test_the_end_of_one_window_is_not_taken_for_the_beginning_of_its_segments() -> None:
+    # 4 + 1 bytes each; the segment number must not be read as a part of a token
+    one = TokenRows(np.array([1, 2], dtype=np.int32), np.array([0, 0], dtype=np.uint8), np.array([0, 2]))
+    two = TokenRows(np.array([1, 2], dtype=np.int32), np.array([0, 0], dtype=np.uint8), np.array([0, 1, 2]))
+    assert not set(one.contents()) & set(two.contents())
+
+
+def test_selected_windows_stand_end_to_end_in_the_order_that_was_asked_for() -> None:
+    some = ROWS.select(np.array([3, 1]))
+    assert some.ids.tolist() == [1, 2, 1, 2, 3, 4]
+    assert some.types.tolist() == [0, 0, 0, 0, 1, 1]
+    assert some.bounds.tolist() == [0, 2, 6]
+
+
+def test_parts_are_joined_one_after_the_other() -> None:
+    joined = join_rows([ROWS, ROWS.select(np.array([1])), ROWS])
+    assert list(joined.contents()) == [*ROWS.contents(), list(ROWS.contents())[1], *ROWS.contents()]
+    assert joined.bounds.tolist() == [0, 3, 7, 10, 12, 16, 19, 23, 26, 28]
