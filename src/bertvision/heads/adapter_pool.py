@@ -2,7 +2,7 @@
 
 from typing import final
 
-from torch import Tensor, nn
+from torch import Tensor
 from typing_extensions import override
 
 from bertvision.heads.head import HeadShape, LayerwiseHead
@@ -24,13 +24,12 @@ class AdapterPool(LayerwiseHead):
 
     @override
     def parts(self, states: Tensor, first: int = 0) -> tuple[Tensor, ...]:
-        own = self.adapter.size * self.shape.layers
-        scores = self.adapter.scores(states, self.project.weight[:, :own], first)  # (batch, layers, tokens, outputs)
-        if self.skip and first + states.shape[1] == self.shape.layers:
-            top = layer_scores(states[:, -1:], self.project.weight[:, own:])
-            scores = scores + nn.functional.pad(top, (0, 0, 0, 0, states.shape[1] - 1, 0))
-        return (scores,)
+        if not self.skip:
+            return (self.adapter.scores(states, self.project.weight, first),)
+        weight, last = self.project.weight.tensor_split([self.adapter.size * self.shape.layers], dim=1)
+        top = states[:, max(0, self.shape.layers - 1 - first) :]  # the last layer, if it is among these
+        return self.adapter.scores(states, weight, first), layer_scores(top, last)
 
     @override
     def combine(self, parts: tuple[Tensor, ...], mask: Tensor) -> Tensor:
-        return parts[0].sum(dim=1) + self.project.bias
+        return sum((part.sum(dim=1) for part in parts), start=self.project.bias)

@@ -51,9 +51,8 @@ class Adapter(nn.Module):
         Returns:
             (batch, layers, tokens, outputs), float32.
         """
-        inner = self._padded(states, first)
         each = weight.reshape(len(weight), -1, self.size).transpose(0, 1)[first : first + states.shape[1]]
-        return layer_maps(inner, _pad(each, inner.shape[-1], each.dtype))
+        return layer_maps(self._padded(states, first), each)
 
     def _padded(self, states: Tensor, first: int = 0) -> Tensor:
         """With zeros behind the numbers, up to a size that a GPU is fast with."""

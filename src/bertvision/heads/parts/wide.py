@@ -18,14 +18,14 @@ def wide_product(rows: Tensor, weight: Tensor) -> Tensor:
 
     Args:
         rows: (groups, rows, width).
-        weight: (groups, outputs, width), float32.
+        weight: (groups, outputs, width), float32; if it is less wide, the last numbers of a row do not count.
 
     Returns:
         (groups, rows, outputs), float32.
     """
     with torch.autocast(rows.device.type, enabled=False):
         if rows.dtype == torch.float32:
-            return torch.bmm(rows, weight.float().transpose(1, 2))
+            return torch.bmm(rows[..., : weight.shape[2]], weight.float().transpose(1, 2))
         return cast("Tensor", _WideProduct.apply(rows, weight.float()))  # type: ignore[no-untyped-call]
 
 
@@ -40,7 +40,7 @@ def layer_scores(states: Tensor, queries: Tensor) -> Tensor:
         (batch, layers, tokens, queries).
     """
     # group by group: layers that are a part of all would be copied to stand in one matrix
-    return wide_product(states.flatten(1, 2), _repeated(queries, len(states))).reshape(*states.shape[:3], -1)
+    return wide_product(states.flatten(1, 2), _repeated(queries, len(states))).reshape(*states.shape[:3], len(queries))
 
 
 def layer_maps(states: Tensor, weight: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ def layer_maps(states: Tensor, weight: Tensor) -> Tensor:
         (batch, layers, tokens, outputs).
     """
     each = _repeated(weight, len(states)).flatten(0, 1)
-    return wide_product(states.flatten(0, 1), each).reshape(*states.shape[:3], -1)
+    return wide_product(states.flatten(0, 1), each).reshape(*states.shape[:3], weight.shape[1])
 
 
 def _repeated(weight: Tensor, batch: int) -> Tensor:
@@ -66,30 +66,31 @@ class _WideProduct(torch.autograd.Function):
     @staticmethod
     @override
     def forward(ctx: Any, rows: Tensor, weight: Tensor) -> Tensor:
-        ctx.save_for_backward(rows, weight)
-        outputs = weight.shape[1]
-        both = _aligned(weight, 2 * outputs, rows.dtype)  # rounded, and what rounding took away
-        torch.sub(weight, both[:, :outputs], out=both[:, outputs : 2 * outputs])
+        outputs, width = weight.shape[1:]
+        columns = 2 * outputs + -2 * outputs % ALIGNED
+        both = _rounded(weight, columns, rows.shape[2], rows.dtype)  # rounded, and below it what rounding took away
+        torch.sub(weight, both[:, :outputs, :width], out=both[:, outputs : 2 * outputs, :width])
         products = _product(rows, both.transpose(1, 2))
+        ctx.save_for_backward(rows, both)
+        ctx.shape = outputs, width
         return products[..., :outputs] + products[..., outputs : 2 * outputs]
 
     @staticmethod
     @override
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        rows, weight = ctx.saved_tensors
-        outputs = weight.shape[1]
-        rounded = _aligned(gradients[0].transpose(1, 2), outputs, rows.dtype)  # (groups, outputs, rows)
-        for_rows = None
-        if ctx.needs_input_grad[0]:
-            for_rows = torch.bmm(rounded.transpose(1, 2), _aligned(weight, outputs, rows.dtype))
-        return for_rows, _product(rounded, rows)[:, :outputs]
+        rows, both = ctx.saved_tensors
+        outputs, width = ctx.shape
+        # zeros stand where `both` has what rounding took away
+        gradient = _rounded(gradients[0].transpose(1, 2), both.shape[1], rows.shape[1], rows.dtype)
+        for_rows = torch.bmm(gradient.transpose(1, 2), both) if ctx.needs_input_grad[0] else None
+        return for_rows, _product(gradient, rows)[:, :outputs, :width]
 
 
-def _aligned(matrix: Tensor, outputs: int, dtype: torch.dtype) -> Tensor:
-    """(groups, outputs, numbers), rounded; zeros below fill up so many outputs, and a size that a GPU is fast with."""
-    aligned = matrix.new_zeros(len(matrix), outputs + -outputs % ALIGNED, matrix.shape[2], dtype=dtype)
-    aligned[:, : matrix.shape[1]] = matrix
-    return aligned
+def _rounded(matrix: Tensor, columns: int, numbers: int, dtype: torch.dtype) -> Tensor:
+    """(groups, outputs, numbers) → (groups, columns, numbers): rounded, and zeros where there is nothing."""
+    rounded = matrix.new_zeros(len(matrix), columns, numbers, dtype=dtype)
+    rounded[:, : matrix.shape[1], : matrix.shape[2]] = matrix
+    return rounded
 
 
 def _product(first: Tensor, second: Tensor) -> Tensor:
