@@ -414,7 +414,7 @@ def test_the_whole_of_a_split_is_cut_into_windows_once(
 
     monkeypatch.setattr("bertvision.runs.frozen.build_windows", count)
     fit_heads(request, tmp_path / "run")
-    assert sorted(sizes) == [8, 12, 32, 40]  # held out, dev, learnt from, and both of train
+    assert sorted(sizes) == [12, 12, 48, 60]  # held out, dev, learnt from, and both of train
 
 
 def test_pairs_that_are_encoded_apart_do_not_come_from_a_store(ask: Ask, tmp_path: Path) -> None:
