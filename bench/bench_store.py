@@ -85,7 +85,8 @@ class Work:
     @property
     def size(self) -> str:
         """How much there is to read."""
-        return f"{len(self.windows):,} windows, mean {self.windows.lengths.mean():.0f} tokens, MiniLM, 2 cores"
+        mean, threads = self.windows.lengths.mean(), torch.get_num_threads()
+        return f"{len(self.windows):,} windows, mean {mean:.0f} tokens, MiniLM, threads: {threads}"
 
     def stream(self) -> StreamStates:
         """All layers, recomputed."""
