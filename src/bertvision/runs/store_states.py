@@ -15,9 +15,6 @@ from bertvision.tasks.examples import Examples, IntArray
 from bertvision.tasks.windows import Windows
 from bertvision.training.states import StateBatch
 
-ROWS = 1024
-"""Rows that are read at a time."""
-
 
 @dataclass(frozen=True, slots=True)
 class StoredSplit:
@@ -91,8 +88,4 @@ class StoreStates:
 
 def rows_in_memory(reader: StoreReader, rows: IntArray, layers: range, device: torch.device) -> RowStates:
     """The one row of every window, read once: (windows, layers, width)."""
-    kept = torch.empty(len(rows), len(layers), reader.manifest.content.width)
-    for begin in range(0, len(rows), ROWS):
-        some = rows[begin : begin + ROWS]
-        kept[begin : begin + ROWS] = reader.packed(some, layers, device=kept.device).transpose(0, 1)
-    return RowStates(kept, device, lowest=layers[0])
+    return RowStates(reader.single(rows, layers), device, lowest=layers[0])

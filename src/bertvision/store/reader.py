@@ -106,6 +106,24 @@ class StoreReader:
         decode(moved, self._statistics(layers, device), out=states.transpose(0, 1))
         return states
 
+    def single(self, rows: IntArray, layers: range | None = None) -> Tensor:
+        """The states of some windows of a store with one row per window, (windows, layers, width), as float32.
+
+        Args:
+            rows: which windows.
+            layers: as in `batch`.
+        """
+        layers = self.layers if layers is None else layers
+        chosen, statistics = self._places(layers), self._statistics(layers, torch.device("cpu"))
+        states = torch.empty(len(rows), len(layers), self.manifest.content.width)
+        numbers, places = self._find(rows)
+        for number in np.unique(numbers):  # a shard at a time: windows are too small for a step each
+            mine = numbers == number
+            within = torch.from_numpy(places[mine])
+            kept = {name: value[within, chosen] for name, value in self._shard(int(number))[1].items()}
+            states[torch.from_numpy(mine)] = decode(kept, statistics)
+        return states
+
     def kept(self, rows: IntArray, layers: range | None = None, *, pinned: bool = False) -> dict[str, Tensor]:
         """The states of some windows end to end, as they are kept: what `codec.decode` takes.
 
@@ -166,14 +184,18 @@ class StoreReader:
     def _windows(self, rows: IntArray, layers: range) -> list[dict[str, Tensor]]:
         """Views of what is kept of some windows, by name; nothing is read yet."""
         chosen = self._places(layers)
-        numbers = np.searchsorted(self._ends, rows, side="right")
-        places = rows - np.concatenate([[0], self._ends])[numbers]  # counted inside the shard
+        numbers, places = self._find(rows)
         found = []
         for number, place in zip(numbers.tolist(), places.tolist(), strict=True):
             bounds, tensors = self._shard(number)
             window = slice(bounds[place], bounds[place + 1])
             found.append({name: value[window, chosen] for name, value in tensors.items()})
         return found
+
+    def _find(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """The shard of every window, and its place in it."""
+        numbers: IntArray = np.searchsorted(self._ends, rows, side="right")
+        return numbers, rows - np.concatenate([[0], self._ends])[numbers]
 
     def _shard(self, number: int) -> tuple[list[int], dict[str, Tensor]]:
         """A shard's bounds and tensors, mapped once: pages are read when they are touched."""

@@ -159,7 +159,7 @@ def test_one_row_per_window_is_read_into_memory(keep: Keep, layers: range, encod
     assert torch.equal(batch.padded.states[:, :, 0], states.rows[[2, 0]])
 
 
-def test_more_rows_than_are_read_at_a_time_keep_their_order(tmp_path: Path) -> None:
+def test_rows_of_many_shards_keep_their_order_and_may_come_twice(tmp_path: Path) -> None:
     source = Source(*[1] * 9)
     write_store(tmp_path, source)
     rows = np.random.default_rng(0).integers(0, 9, 2500)

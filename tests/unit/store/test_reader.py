@@ -98,6 +98,15 @@ def test_packed_windows_are_those_of_the_padded_batch_end_to_end(
     assert torch.equal(packed.transpose(0, 1), padded.states.transpose(1, 2)[padded.mask].to(dtype))
 
 
+@pytest.mark.parametrize("keep", ["fp16", "bf16", "int8"])
+def test_single_rows_are_those_of_the_padded_batch(keep: Keep, tmp_path: Path) -> None:
+    write_store(tmp_path, Source(*[1] * 11), keep=keep)
+    reader = StoreReader(tmp_path)
+    rows = np.array([10, 3, 4, 3, 0, 8])
+    for layers in (None, range(1, 3), range(1)):
+        assert torch.equal(reader.single(rows, layers), reader.batch(rows, layers).states[:, :, 0])
+
+
 def test_what_is_kept_comes_as_it_is_on_disk(source: Source, tmp_path: Path) -> None:
     kept = StoreReader(tmp_path).kept(np.array([5, 2]))
     assert kept.keys() == {"states"}
