@@ -3,7 +3,7 @@
 import numpy as np
 
 from bertvision.bench.measure import side_by_side
-from bertvision.bench.record import SpeedClaim
+from bertvision.bench.record import Claim
 from bertvision.evaluation.decode import decode_spans
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.tokenizer import TextTokenizer
@@ -26,7 +26,7 @@ def main() -> None:
             "plain n-best loop": lambda: plain_n_best(windows, start, end),
         }
     )
-    claim = SpeedClaim(
+    claim = Claim(
         name="speed-decoding",
         what="span decoding, every legal span compared, 20 best with probabilities",
         command="python bench/bench_decoding.py",

@@ -10,13 +10,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import AutoModel, BertConfig, BertModel
 
 from bertvision.bench.measure import Timing, side_by_side
-from bertvision.bench.record import SpeedClaim
+from bertvision.bench.record import Claim
 from bertvision.encoder.batch import packed_batch, padded_batch
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.learn import apply_learn, parse_learn
@@ -26,14 +25,13 @@ from bertvision.heads import HeadShape, build_head
 from bertvision.objectives import example_losses
 from bertvision.pretrained import locate_encoder
 from bertvision.tasks.batches import length_batches
-from bertvision.tasks.examples import Questions
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows, build_windows
 from bertvision.training.model import TunedModel
 from bertvision.training.options import TuneOptions
 from bertvision.training.tune import build_optimizer
-from data import questions, save
+from data import save, spread
 from plain_encoder import plain_frozen, plain_training
 
 PADDED, CPU = "plain loop, padded to 384", "2 cores"
@@ -101,11 +99,11 @@ def tuned(encoder: Encoder, learn: str) -> TunedModel:
     return TunedModel(encoder, head).to(encoder.device).train()
 
 
-def claim(name: str, what: str, windows: Windows, targets: Mapping[str, float], where: str) -> SpeedClaim:
+def claim(name: str, what: str, windows: Windows, targets: Mapping[str, float], where: str) -> Claim:
     """A speed claim of this file."""
     size = f"{len(windows):,} windows, mean {windows.lengths.mean():.0f} tokens, {where}"
     command = "python bench/bench_encoder.py" + (" --gpu" if "H200" in where else "")
-    return SpeedClaim(name=name, what=what, command=command, size=size, targets=targets)
+    return Claim(name=name, what=what, command=command, size=size, targets=targets)
 
 
 def frozen_on_cpu(count: int, rounds: int) -> None:
@@ -219,12 +217,6 @@ def report(what: str, windows: Windows, timings: Mapping[str, Timing]) -> None:
     """Examples per second, for people."""
     for name, timing in timings.items():
         print(json.dumps({"what": what, "how": name, "examples_per_second": round(len(windows) / timing.median)}))
-
-
-def spread(count: int) -> Questions:
-    """Questions spread over all the data, so that lengths are those of the whole."""
-    everything = questions(17_630)
-    return everything.select(np.linspace(0, len(everything) - 1, count).astype(np.int64))
 
 
 def main() -> None:

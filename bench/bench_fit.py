@@ -12,9 +12,9 @@ from pathlib import Path
 
 import torch
 
-from bench_encoder import bert_large, frozen, packed_encoder, report, spread, whole
+from bench_encoder import bert_large, frozen, packed_encoder, report, whole
 from bertvision.bench.measure import side_by_side
-from bertvision.bench.record import SpeedClaim
+from bertvision.bench.record import Claim
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import load_encoder
 from bertvision.heads import HEADS, HeadShape
@@ -31,7 +31,7 @@ from bertvision.training.fit import FitData, fit_trainees
 from bertvision.training.options import TuneOptions
 from bertvision.training.plan import Plan
 from bertvision.training.trainee import HeadSpec, Trainee
-from data import save
+from data import save, spread
 
 LIGHT = [
     *("last_layer", "layer_mix", "layer_mix_sparse", "layer_mean", "layer_weights", "layer_concat"),
@@ -111,10 +111,10 @@ class Bench:
         tokens = 32768 if self.encoder.device.type == "cuda" else 4096
         whole(lambda: frozen(self.encoder, self.windows, 512, tokens))()
 
-    def claim(self, name: str, what: str, targets: Mapping[str, float]) -> SpeedClaim:
+    def claim(self, name: str, what: str, targets: Mapping[str, float]) -> Claim:
         """A claim of this file."""
         gpu = self.encoder.device.type == "cuda"
-        return SpeedClaim(
+        return Claim(
             name=f"{name}-{'gpu' if gpu else 'cpu'}",
             what=what,
             command="python bench/bench_fit.py" + (" --gpu" if gpu else ""),

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from bertvision.bench.measure import side_by_side
-from bertvision.bench.record import SpeedClaim
+from bertvision.bench.record import Claim
 from bertvision.evaluation.score import score_squad2
 from bertvision.tasks.examples import Questions
 from data import questions, save
@@ -53,7 +53,7 @@ def main() -> None:
             "official algorithm, plain": lambda: plain_squad2(golds, answers, no_answer),
         }
     )
-    claim = SpeedClaim(
+    claim = Claim(
         name="speed-scoring",
         what="SQuAD 2.0 scores with the best-threshold search, equal values",
         command="python bench/bench_scoring.py",

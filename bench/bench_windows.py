@@ -5,7 +5,7 @@ import os
 from transformers import AutoTokenizer
 
 from bertvision.bench.measure import side_by_side
-from bertvision.bench.record import SpeedClaim
+from bertvision.bench.record import Claim
 from bertvision.pretrained import builtin_encoder_folder
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.tokenizer import TextTokenizer
@@ -48,7 +48,7 @@ def main() -> None:
         },
         rounds=3,
     )
-    claim = SpeedClaim(
+    claim = Claim(
         name="speed-windows",
         what="token windows with labels, identical ids",
         command="python bench/bench_windows.py",

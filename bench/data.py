@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from bertvision.bench.measure import Timing, compare
-from bertvision.bench.record import SpeedClaim, write_speed_record
-from bertvision.tasks.examples import Questions
+from bertvision.bench.record import Claim, write_size_record, write_speed_record
+from bertvision.tasks.examples import Questions, Texts
 from bertvision.tasks.load import load_task
 
 ROOT = Path(__file__).parents[1]
@@ -20,7 +20,7 @@ RESULTS = ROOT / "results"
 
 def questions(count: int) -> Questions:
     """That many questions: SQuAD 2.0 from the folder BERTVISION_DATA, or the built-in ones, repeated as needed."""
-    folder = Path(os.environ.get("BERTVISION_DATA", ROOT.parent / "shared" / "data")) / "squad2"
+    folder = _folder("squad2")
     if not folder.is_dir():
         print("note: no SQuAD data, the built-in questions are used and repeated", file=sys.stderr)
     loaded = load_task("squad2", data=folder if folder.is_dir() else "builtin").splits["train"]
@@ -30,8 +30,35 @@ def questions(count: int) -> Questions:
     return dataclasses.replace(chosen, ids=[f"{key}-{number}" for number, key in enumerate(chosen.ids)])
 
 
-def save(claim: SpeedClaim, timings: Mapping[str, Timing]) -> None:
+def _folder(name: str) -> Path:
+    return Path(os.environ.get("BERTVISION_DATA", ROOT.parent / "shared" / "data")) / name
+
+
+def texts(task: str, count: int) -> Texts:
+    """The first so many texts of a GLUE task from the folder BERTVISION_DATA, or built-in ones, repeated as needed."""
+    folder = _folder("glue")
+    loaded = load_task(task, data=folder if folder.is_dir() else "builtin").splits["train"]
+    if not isinstance(loaded, Texts):
+        raise TypeError(f"{task} holds questions")
+    return loaded.select(np.arange(count) % len(loaded))
+
+
+def spread(count: int) -> Questions:
+    """Questions spread over all the data, so that lengths are those of the whole."""
+    everything = questions(17_630)
+    return everything.select(np.linspace(0, len(everything) - 1, count).astype(np.int64))
+
+
+def save(claim: Claim, timings: Mapping[str, Timing]) -> None:
     """Compare every baseline with ours, write the record and print it."""
     comparisons = {name: compare(timings["ours"], timing) for name, timing in timings.items() if name != "ours"}
-    path = write_speed_record(RESULTS, claim, timings, comparisons)
+    _show(write_speed_record(RESULTS, claim, timings, comparisons))
+
+
+def save_sizes(claim: Claim, sizes: Mapping[str, int]) -> None:
+    """Write the record of how many bytes ours and the others take, and print it."""
+    _show(write_size_record(RESULTS, claim, sizes))
+
+
+def _show(path: Path) -> None:
     print(json.dumps(json.loads(path.read_text(encoding="utf-8")), ensure_ascii=False))

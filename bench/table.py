@@ -25,6 +25,20 @@ def speed_table() -> str:
     return "\n".join(rows)
 
 
+def size_table() -> str:
+    """The records of sizes as Markdown."""
+    rows = ["| what | against | times smaller | promised | on |", "|---|---|---|---|---|"]
+    for path in sorted((ROOT / "results").glob("size-*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        for baseline, ratio in record["ratios"].items():
+            share = f"{record['bytes']['ours'] / 1e6:,.0f} of {record['bytes'][baseline] / 1e6:,.0f} MB"
+            rows.append(
+                f"| [{record['what']}](results/{path.name}) | {baseline} | **{ratio:.1f}** ({share}) "
+                f"| {record['targets'][baseline]} | {record['size']} |"
+            )
+    return "\n".join(rows)
+
+
 def quality_table() -> str:
     """The chosen runs of each quality record as Markdown."""
     rows = ["| what learns | rate | F1, threshold 0 | fitted | best on dev | bytes kept |", "|---|---|---|---|---|---|"]
@@ -62,6 +76,7 @@ def heads_table() -> str:
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "speed": ("README.md", speed_table),
+    "size": ("README.md", size_table),
     "quality": ("README.md", quality_table),
     "heads": ("docs/heads.md", heads_table),
 }

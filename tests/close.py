@@ -26,3 +26,9 @@ SOLVED = 2e-3
 
 KEPT = 1e-3
 """States that were kept in float16, which has 11 bits: one rounding of at most 1/2048."""
+
+KEPT_BF16 = 1e-2
+"""States that were kept in float16 and widened to bfloat16, which has 8 bits: one more rounding of at most 1/256."""
+
+KEPT_INT8 = 3e-2
+"""States that were kept in int8: half a step of 1/127 of the token's largest standardised number, which is some 4."""

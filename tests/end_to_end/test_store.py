@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -129,6 +131,20 @@ def test_what_cannot_be_is_an_error_and_nothing_is_written(
 ) -> None:
     assert message in fails(capsys, [*command, *words])
     assert not (tmp_path / "store").exists()
+
+
+def test_the_command_in_the_message_makes_the_store_that_is_missed(
+    capsys: Capture, command: list[str], tmp_path: Path
+) -> None:
+    assert main([*command, "--layers", "0..1", "--keep", "bf16"]) == 0
+    options = command[1:-2]
+    fit = ["fit", *options, "--heads", "layer_mix", "--batch", "8", "--out", str(tmp_path / "run")]
+    message = fails(capsys, [*fit, "--from", f"store:{tmp_path / 'store'}"])
+    assert "it has layers 0..1, 0..2 are asked for. Make one that does: bertvision extract squad2 " in message
+    shutil.rmtree(tmp_path / "run")
+    _, *words = shlex.split(message.partition("Make one that does: ")[2])
+    assert main([*words, "--device", "cpu"]) == 0
+    assert main([*fit, "--from", f"store:{tmp_path / 'store-2'}"]) == 0
 
 
 def test_another_content_for_the_same_store_is_refused(capsys: Capture, command: list[str], tmp_path: Path) -> None:

@@ -12,15 +12,15 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpeedClaim:
-    """What a speed benchmark is to show.
+class Claim:
+    """What a benchmark of speed or of size is to show.
 
     Attributes:
         name: of the record.
         what: one line for the table.
         command: that repeats it.
         size: how much work was done, in words.
-        targets: the least ratio that we promise, by baseline.
+        targets: how many times as fast, or as small, we promise to be at least, by baseline.
     """
 
     name: str
@@ -31,23 +31,34 @@ class SpeedClaim:
 
 
 def write_speed_record(
-    folder: Path, claim: SpeedClaim, timings: Mapping[str, Timing], comparisons: Mapping[str, Comparison]
+    folder: Path, claim: Claim, timings: Mapping[str, Timing], comparisons: Mapping[str, Comparison]
 ) -> Path:
     """Write the record of a speed benchmark to `folder`, which is its name in results, and return its path."""
+    ratios = {
+        name: {"median": round(c.ratio, 2), "least": round(c.least, 2), "most": round(c.most, 2)}
+        for name, c in comparisons.items()
+    }
+    seconds = {name: [round(value, 5) for value in timing.seconds] for name, timing in timings.items()}
+    return _write(folder, "speed", claim, {"ratios": ratios, "seconds": seconds})
+
+
+def write_size_record(folder: Path, claim: Claim, sizes: Mapping[str, int]) -> Path:
+    """Write the record of how many bytes something takes, `ours` and others, to `folder`, and return its path."""
+    ratios = {name: round(size / sizes["ours"], 2) for name, size in sizes.items() if name != "ours"}
+    return _write(folder, "size", claim, {"ratios": ratios, "bytes": dict(sizes)})
+
+
+def _write(folder: Path, kind: str, claim: Claim, found: Mapping[str, object]) -> Path:
     path = folder / f"{claim.name}.json"
     content = {
         "format": FORMAT,
-        "kind": "speed",
+        "kind": kind,
         "name": claim.name,
         "what": claim.what,
         "command": claim.command,
         "size": claim.size,
         "targets": dict(claim.targets),
-        "ratios": {
-            name: {"median": round(c.ratio, 2), "least": round(c.least, 2), "most": round(c.most, 2)}
-            for name, c in comparisons.items()
-        },
-        "seconds": {name: [round(value, 5) for value in timing.seconds] for name, timing in timings.items()},
+        **found,
         "provenance": provenance(),
     }
     write_json(path, content)

@@ -19,6 +19,7 @@ from bertvision.runs.frozen import FrozenTask, freeze_task
 from bertvision.runs.solve import CONVEX, solve_trainee
 from bertvision.runs.standardise import BATCHES, standardise_heads
 from bertvision.runs.states import RowStates
+from bertvision.runs.store_states import StoreStates
 from bertvision.runs.watch import Show
 from bertvision.tasks.batches import subset_rows
 from bertvision.tasks.files import read_json
@@ -92,6 +93,7 @@ def fit_heads(
             device=frozen.encoder.device,
             batch=request.batch,
             bf16=frozen.passes.bf16,
+            ahead=isinstance(states, StoreStates),
         )
         trained = [trainees[number] for number in run.following]
         standardise_heads(trained, states, [rows for _, rows in islice(plan.steps_from(0), BATCHES)])

@@ -15,13 +15,14 @@ from bertvision.heads import HeadShape
 from bertvision.heads.options import ATTENTION
 from bertvision.objectives import Pool
 from bertvision.runs.extract import ExtractRequest, store_content
+from bertvision.runs.extract_command import extract_command
 from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.folds import Folds, check_folds, load_folds
 from bertvision.runs.outputs import PassOptions
 from bertvision.runs.parts import choose_device, split_train
 from bertvision.runs.shared_rows import SharedRows
 from bertvision.runs.states import RowStates, StreamStates, compare_rows, encode_rows
-from bertvision.runs.store_states import StoreStates, rows_in_memory, stored_rows
+from bertvision.runs.store_states import StoredSplit, StoreStates, rows_in_memory
 from bertvision.runs.validate import Part
 from bertvision.store.reader import StoreReader
 from bertvision.tasks.examples import Examples, Texts
@@ -49,7 +50,7 @@ class FrozenTask:
         train: what heads learn from.
         held_out: training examples that judge them.
         dev: what is reported, where there is one.
-        whole: every split as it was loaded.
+        stores: every split as the store has it, if states come from one.
         request: what was asked for.
         notices: what the user should know.
         folds: encoders for the training part, of which each was tuned without the fold that it encodes.
@@ -66,7 +67,7 @@ class FrozenTask:
     train: Part
     held_out: Part
     dev: Part | None
-    whole: Mapping[str, Examples]
+    stores: Mapping[str, StoredSplit]
     request: FitRequest
     notices: tuple[str, ...]
     folds: Folds | None = None
@@ -125,22 +126,26 @@ class FrozenTask:
 
     def _stored(self, store: Path, part: Part, layers: range) -> States:
         split = "dev" if part is self.dev else "train"
-        whole = self.whole[split]
-        windows = build_windows(self.task, whole, self.tokenizer, self.options)
-        reader = StoreReader(store / split)
+        stored = self.stores[split]
+        pool = None if self.task.kind == "spans" else self.pool
         wanted = ExtractRequest(
             task=self.request.task,
+            data=self.request.data,
+            columns=self.request.columns,
+            skip_bad=self.request.skip_bad,
             windows=self.options,
             encoder=self.request.encoder,
+            keep=stored.reader.manifest.content.keep,
             layers=f"{layers[0]}..{layers[-1]}",
+            pool=pool,
         )
-        pool = None if self.task.kind == "spans" else self.pool
-        command = f"bertvision extract {self.request.task} --encoder {self.request.encoder} --store ANOTHER_DIR"
-        reader.check(store_content(wanted, self.encoder, windows, split=split, pool=pool), command)
-        rows = stored_rows(whole, part.examples, windows)
-        if pool is None:
-            return StoreStates(reader, rows, part.windows, self.encoder.device)
-        return rows_in_memory(reader, rows, self.encoder.device)
+        content = store_content(wanted, self.encoder, stored.windows, split=split, pool=pool)
+        stored.reader.check(content, extract_command(wanted, store))
+        rows = stored.rows(part.examples)
+        device = self.encoder.device
+        if pool is not None:
+            return rows_in_memory(stored.reader, rows, layers, device)
+        return StoreStates(stored.reader, rows, part.windows, layers=layers, options=self.passes, device=device)
 
 
 def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> FrozenTask:
@@ -182,6 +187,14 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
         return Part(examples=examples, windows=build_windows(loaded.task, first, tokenizer, request.windows))
 
     learning = part(learnt)
+    dev = part(loaded.splits["dev"]) if "dev" in loaded.splits else None
+    stores = {}
+    if request.store is not None:
+        whole = {"train": part(train)} | ({} if dev is None else {"dev": dev})
+        stores = {
+            split: StoredSplit(StoreReader(request.store / split), of.examples, of.windows)
+            for split, of in whole.items()
+        }
     return FrozenTask(
         task=loaded.task,
         encoder=encoder,
@@ -192,8 +205,8 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
         options=request.windows,
         train=learning,
         held_out=part(held_out),
-        dev=part(loaded.splits["dev"]) if "dev" in loaded.splits else None,
-        whole=loaded.splits,
+        dev=dev,
+        stores=stores,
         request=request,
         notices=loaded.notices,
         folds=None if fold_of is None else load_folds(request, fold_of, learning, load),

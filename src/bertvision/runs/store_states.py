@@ -1,11 +1,14 @@
 """StoreStates: states of a part of a split from a store on disk, as an encoder would give them."""
 
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import torch
 
+from bertvision.encoder.batch import packed_batch, padded_batch
 from bertvision.encoder.states import HiddenStates
+from bertvision.runs.outputs import PassOptions
 from bertvision.runs.states import RowStates
 from bertvision.store.reader import StoreReader
 from bertvision.tasks.examples import Examples, IntArray
@@ -13,55 +16,76 @@ from bertvision.tasks.windows import Windows
 from bertvision.training.states import StateBatch
 
 
+@dataclass(frozen=True, slots=True)
+class StoredSplit:
+    """A split in a store, and what it was made of.
+
+    Attributes:
+        reader: of the split's folder.
+        examples: of the whole split.
+        windows: of the whole split.
+    """
+
+    reader: StoreReader
+    examples: Examples
+    windows: Windows
+
+    def rows(self, part: Examples) -> IntArray:
+        """Where the windows of some of its examples, in any order, stand in the store."""
+        place = {key: number for number, key in enumerate(self.examples.ids)}
+        chosen = np.array([place[key] for key in part.ids])
+        begins = np.searchsorted(self.windows.example, np.arange(len(self.examples) + 1))
+        counts = begins[chosen + 1] - begins[chosen]
+        ends = np.cumsum(counts)
+        rows: IntArray = np.repeat(begins[chosen] - ends + counts, counts) + np.arange(ends[-1])
+        return rows
+
+
 @final
 class StoreStates:
     """States of some windows of a store; training cannot tell them from an encoder's."""
 
-    def __init__(self, reader: StoreReader, rows: IntArray, windows: Windows, device: torch.device) -> None:
+    def __init__(  # noqa: PLR0913 - what states depend on, by keyword
+        self,
+        reader: StoreReader,
+        rows: IntArray,
+        windows: Windows,
+        *,
+        layers: range,
+        options: PassOptions,
+        device: torch.device,
+    ) -> None:
         """Read from a store.
 
         Args:
             reader: the store.
             rows: (windows,) where each window of this part stands in the store.
             windows: of this part.
+            layers: which layers to read.
+            options: how an encoder's pass would be computed; a GPU always gets its windows packed.
             device: where heads are.
         """
         self._reader = reader
         self._rows = rows
         self._windows = windows
+        self._layers = layers
+        self._packed = options.packed or device.type == "cuda"
+        self._dtype = torch.bfloat16 if self._packed and options.bf16 else torch.float32
         self._device = device
 
     def batch(self, rows: IntArray) -> StateBatch:
         """The states of the windows at `rows`."""
-        hidden = self._reader.batch(self._rows[rows])
-        context = torch.zeros_like(hidden.mask)
-        for number, row in enumerate(rows):
-            begin, end = self._windows.bounds[row : row + 2]
-            if end - begin <= context.shape[1]:
-                context[number, : end - begin] = torch.from_numpy(self._windows.types[begin:end] > 0)
-        moved = HiddenStates(
-            hidden.states.to(self._device, non_blocking=True),
-            hidden.mask.to(self._device),
-            context=context.to(self._device),
-        )
-        return StateBatch(moved, lowest=self._reader.manifest.content.first_layer)
+        stored = self._rows[rows]
+        if self._packed:
+            tokens = packed_batch(self._windows, rows).to(self._device)
+            states = self._reader.packed(stored, self._layers, device=self._device, dtype=self._dtype)[None]
+        else:
+            tokens = padded_batch(self._windows, rows)
+            states = self._reader.batch(stored, self._layers).states
+        hidden = HiddenStates(states, tokens.mask, context=tokens.types > 0)
+        return StateBatch(hidden, lowest=self._layers[0], packed=tokens if self._packed else None)
 
 
-def stored_rows(whole: Examples, part: Examples, windows: Windows) -> IntArray:
-    """Where the windows of some examples stand among the windows of all of them, in the order of the part.
-
-    Args:
-        whole: the examples that the store was made of.
-        part: some of them, in any order.
-        windows: of the whole.
-    """
-    place = {key: number for number, key in enumerate(whole.ids)}
-    begins = np.searchsorted(windows.example, np.arange(len(whole) + 1))
-    chosen = [place[key] for key in part.ids]
-    return np.concatenate([np.arange(begins[number], begins[number + 1]) for number in chosen])
-
-
-def rows_in_memory(reader: StoreReader, rows: IntArray, device: torch.device) -> RowStates:
-    """One row per window, read once: (windows, layers, width)."""
-    parts = [reader.batch(rows[begin : begin + 1024]).states[:, :, 0] for begin in range(0, len(rows), 1024)]
-    return RowStates(torch.cat(parts), device, lowest=reader.manifest.content.first_layer)
+def rows_in_memory(reader: StoreReader, rows: IntArray, layers: range, device: torch.device) -> RowStates:
+    """The one row of every window, read once: (windows, layers, width)."""
+    return RowStates(reader.single(rows, layers), device, lowest=layers[0])

@@ -76,11 +76,21 @@ def encode(states: Tensor, keep: Keep, statistics: Statistics | None = None) -> 
     return {"states": steps.to(torch.int8), "scales": scales[..., 0]}
 
 
-def decode(kept: dict[str, Tensor], statistics: Statistics | None = None) -> Tensor:
-    """Kept states as float32, (tokens, layers, width)."""
-    states = kept["states"].float()
-    if "scales" not in kept:
-        return states
-    if statistics is None:
-        raise ValueError("int8 needs statistics")
-    return states * kept["scales"].float()[..., None] * statistics.deviation + statistics.mean
+def decode(kept: dict[str, Tensor], statistics: Statistics | None = None, *, out: Tensor | None = None) -> Tensor:
+    """Kept states as numbers to compute with, (tokens, layers, width).
+
+    Args:
+        kept: what `encode` made, on any device.
+        statistics: for int8, on the same device.
+        out: where to put them, strided as it may be, in any precision; None makes a new tensor in float32.
+    """
+    states = kept["states"]
+    if "scales" in kept:
+        if statistics is None:
+            raise ValueError("int8 needs statistics")
+        wide = out if out is not None and out.dtype == torch.float32 else None
+        wide = torch.mul(states, kept["scales"].float()[..., None], out=wide)
+        states = torch.addcmul(statistics.mean, wide, statistics.deviation, out=wide)
+    if out is None:
+        return states.float()
+    return out if out is states else out.copy_(states)

@@ -4,12 +4,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import final
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from bertvision.encoder.states import HiddenStates
 from bertvision.errors import BertVisionError
+from bertvision.store.buffers import Buffers
 from bertvision.store.codec import Statistics, decode
 from bertvision.store.manifest import Content, file_digest, read_manifest
 from bertvision.store.writer import load_statistics
@@ -33,8 +35,15 @@ class StoreReader:
         """
         self.folder = folder
         self.manifest = read_manifest(folder)
-        self._per_shard = self.manifest.shards[0].windows if self.manifest.shards else 1
-        self._shards: dict[int, dict[str, Tensor]] = {}
+        self._ends = np.cumsum([shard.windows for shard in self.manifest.shards], dtype=np.int64)
+        self._shards: dict[int, tuple[list[int], dict[str, Tensor]]] = {}
+        self._buffers = Buffers()
+
+    @property
+    def layers(self) -> range:
+        """Numbers of the layers that it holds."""
+        content = self.manifest.content
+        return range(content.first_layer, content.first_layer + content.layers)
 
     def check(self, wanted: Content, command: str) -> None:
         """See that it holds what is wanted; more layers do no harm.
@@ -49,28 +58,87 @@ class StoreReader:
             for difference in content.differences(wanted)
             if difference.partition(" ")[0] not in {"keep", "layers", "first_layer", "encoder"}
         ]
-        layers = range(content.first_layer, content.first_layer + content.layers)
-        if wanted.first_layer not in layers or wanted.first_layer + wanted.layers - 1 not in layers:
-            last = wanted.first_layer + wanted.layers - 1
-            odd.append(f"it has layers {layers[0]}..{layers[-1]}, {wanted.first_layer}..{last} are asked for")
+        layers = range(wanted.first_layer, wanted.first_layer + wanted.layers)
+        if not self._has(layers):
+            odd.append(self._missed(layers))
         if odd:
             raise BertVisionError(f"store {self.folder} does not fit: {'; '.join(odd)}. Make one that does: {command}")
 
-    def batch(self, rows: IntArray) -> HiddenStates:
-        """The states of some windows, in that order, padded to the longest: (windows, layers, tokens, width)."""
-        content = self.manifest.content
-        slices = [self._window(int(row)) for row in rows]
-        longest = max(len(kept["states"]) for kept in slices)
-        states = torch.zeros(len(rows), content.layers, longest, content.width)
-        mask = torch.zeros(len(rows), longest, dtype=torch.bool)
-        for number, kept in enumerate(slices):
-            tokens = len(kept["states"])
-            if "scales" in kept:
-                states[number, :, :tokens] = decode(kept, self._statistics).transpose(0, 1)
-            else:  # one pass: transposed and widened while it is copied
-                states[number, :, :tokens] = kept["states"].transpose(0, 1)
-            mask[number, :tokens] = True
-        return HiddenStates(states, mask)
+    def batch(self, rows: IntArray, layers: range | None = None) -> HiddenStates:
+        """The states of some windows, in that order, padded to the longest, as float32 on the CPU.
+
+        The memory of a batch is used for another one when nobody holds it any more.
+
+        Args:
+            rows: which windows.
+            layers: which of its layers, without gaps; None reads all. The others are left on the disk.
+        """
+        layers = self.layers if layers is None else layers
+        windows = self._windows(rows, layers)
+        lengths = torch.tensor([len(window["states"]) for window in windows])
+        longest = int(lengths.max())
+        states = self._buffers.take((len(rows), len(layers), longest, self.manifest.content.width))
+        statistics = self._statistics(layers, states.device)
+        for place, window in zip(states.transpose(1, 2), windows, strict=True):  # (tokens, layers, width)
+            tokens = len(window["states"])
+            decode(window, statistics, out=place[:tokens])  # one pass: widened and transposed while it is copied
+            place[tokens:] = 0.0
+        return HiddenStates(states, torch.arange(longest) < lengths[:, None])
+
+    def packed(
+        self, rows: IntArray, layers: range | None = None, *, device: torch.device, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        """The states of some windows end to end, (layers, tokens, width), on a device.
+
+        A GPU gets them as they are kept, while it still computes, and widens them itself.
+
+        Args:
+            rows: which windows.
+            layers: as in `batch`.
+            device: where they are needed.
+            dtype: in which precision.
+        """
+        layers = self.layers if layers is None else layers
+        kept = self.kept(rows, layers, pinned=device.type == "cuda")
+        moved = {name: value.to(device, non_blocking=True) for name, value in kept.items()}
+        tokens, _, width = kept["states"].shape
+        states = torch.empty(len(layers), tokens, width, device=device, dtype=dtype)
+        decode(moved, self._statistics(layers, device), out=states.transpose(0, 1))
+        return states
+
+    def single(self, rows: IntArray, layers: range | None = None) -> Tensor:
+        """The states of some windows of a store with one row per window, (windows, layers, width), as float32.
+
+        Args:
+            rows: which windows.
+            layers: as in `batch`.
+        """
+        layers = self.layers if layers is None else layers
+        chosen, statistics = self._places(layers), self._statistics(layers, torch.device("cpu"))
+        states = torch.empty(len(rows), len(layers), self.manifest.content.width)
+        numbers, places = self._find(rows)
+        for number in np.unique(numbers):  # a shard at a time: windows are too small for a step each
+            mine = numbers == number
+            within = torch.from_numpy(places[mine])
+            kept = {name: value[within, chosen] for name, value in self._shard(int(number))[1].items()}
+            states[torch.from_numpy(mine)] = decode(kept, statistics)
+        return states
+
+    def kept(self, rows: IntArray, layers: range | None = None, *, pinned: bool = False) -> dict[str, Tensor]:
+        """The states of some windows end to end, as they are kept: what `codec.decode` takes.
+
+        Args:
+            rows: which windows.
+            layers: as in `batch`.
+            pinned: in memory that a GPU can read by itself.
+        """
+        windows = self._windows(rows, self.layers if layers is None else layers)
+        found = {}
+        for name, first in windows[0].items():
+            parts = [window[name] for window in windows]
+            shape = (sum(map(len, parts)), *first.shape[1:])
+            found[name] = torch.cat(parts, out=torch.empty(shape, dtype=first.dtype, pin_memory=pinned))
+        return found
 
     def broken(self) -> list[str]:
         """What is wrong with its files, in words; empty if they are as they were written."""
@@ -85,25 +153,60 @@ class StoreReader:
                 problems.append(f"{shard.file} has another checksum than when it was written")
         return problems
 
+    def _has(self, layers: range) -> bool:
+        return layers[0] in self.layers and layers[-1] in self.layers
+
+    def _missed(self, layers: range) -> str:
+        return f"it has layers {self.layers[0]}..{self.layers[-1]}, {layers[0]}..{layers[-1]} are asked for"
+
+    def _statistics(self, layers: range, device: torch.device) -> Statistics | None:
+        """Of these layers, on a device; None where nothing was standardised."""
+        if self.manifest.content.keep != "int8":
+            return None
+        if device not in self._moved:
+            whole = self._moved[torch.device("cpu")]
+            self._moved[device] = Statistics(whole.mean.to(device), whole.deviation.to(device))
+        found = self._moved[device]
+        chosen = self._places(layers)
+        return Statistics(found.mean[chosen], found.deviation[chosen])
+
     @cached_property
-    def _statistics(self) -> Statistics:
-        return load_statistics(self.folder)
+    def _moved(self) -> dict[torch.device, Statistics]:
+        """Statistics by device."""
+        return {torch.device("cpu"): load_statistics(self.folder)}
 
-    def _window(self, row: int) -> dict[str, Tensor]:
-        shard = self._shard(row // self._per_shard)
-        place = row % self._per_shard
-        begin, end = shard["bounds"][place : place + 2].tolist()
-        return {name: value[begin:end] for name, value in shard.items() if name != "bounds"}
+    def _places(self, layers: range) -> slice:
+        """Where layers stand among those of the store."""
+        if not self._has(layers):
+            raise BertVisionError(f"store {self.folder} does not fit: {self._missed(layers)}.")
+        return slice(layers[0] - self.layers[0], layers[-1] - self.layers[0] + 1)
 
-    def _shard(self, number: int) -> dict[str, Tensor]:
-        """A shard's tensors, mapped once: pages are read when they are touched."""
+    def _windows(self, rows: IntArray, layers: range) -> list[dict[str, Tensor]]:
+        """Views of what is kept of some windows, by name; nothing is read yet."""
+        chosen = self._places(layers)
+        numbers, places = self._find(rows)
+        found = []
+        for number, place in zip(numbers.tolist(), places.tolist(), strict=True):
+            bounds, tensors = self._shard(number)
+            window = slice(bounds[place], bounds[place + 1])
+            found.append({name: value[window, chosen] for name, value in tensors.items()})
+        return found
+
+    def _find(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """The shard of every window, and its place in it."""
+        numbers: IntArray = np.searchsorted(self._ends, rows, side="right")
+        return numbers, rows - np.concatenate([[0], self._ends])[numbers]
+
+    def _shard(self, number: int) -> tuple[list[int], dict[str, Tensor]]:
+        """A shard's bounds and tensors, mapped once: pages are read when they are touched."""
         if number not in self._shards:
             path = self.folder / self.manifest.shards[number].file
             try:
                 with safe_open(path, framework="pt") as file:
-                    self._shards[number] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+                    tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
             except (OSError, SafetensorError) as error:
                 raise BertVisionError(
                     f"shard {path} cannot be read ({error}). See: bertvision store verify {self.folder}"
                 ) from None
+            self._shards[number] = tensors.pop("bounds").tolist(), tensors
         return self._shards[number]

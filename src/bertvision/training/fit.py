@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, final
@@ -17,6 +18,7 @@ from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import Task
 from bertvision.training.checkpoint import OwnState, Progress, load_checkpoint, random_states, save_checkpoint
 from bertvision.training.plan import Plan
+from bertvision.training.prefetch import prefetch
 from bertvision.training.schedule import rate_factor
 from bertvision.training.states import StateBatch
 from bertvision.training.trainee import Trainee, trainees_as_module
@@ -59,6 +61,7 @@ class FitData:
         batch: windows per step of a head.
         bf16: whether heads compute in bfloat16; weights stay float32.
         class_weights: (classes,) how much an example of each class counts.
+        ahead: whether a thread prepares the next batch while heads learn; for states that are read, not computed.
     """
 
     task: Task
@@ -69,6 +72,7 @@ class FitData:
     batch: int
     bf16: bool = False
     class_weights: Tensor | None = None
+    ahead: bool = False
 
 
 def fit_trainees(  # noqa: PLR0913 - what a fit depends on, by keyword
@@ -92,18 +96,19 @@ def fit_trainees(  # noqa: PLR0913 - what a fit depends on, by keyword
     begin = fitting.load(run)
     watcher.on_begin(begin, plan.total)
     saved = time.monotonic()
-    for step, batch, rows in fitting.batches(begin):
-        fitting.learn(batch, rows, step)
-        done = step + 1
-        if done % LOG_STEPS == 0 or done in stops:
-            fitting.log(done, watcher)
-        if done in stops:
-            watcher.on_validate(stops[done], done)
-        if done in stops or (done % LOG_STEPS == 0 and time.monotonic() - saved > SAVE_SECONDS):
-            fitting.save(run, done)
-            saved = time.monotonic()
-        if all(trainee.failure is not None for trainee in trainees):
-            return
+    with closing(fitting.batches(begin)) as batches:
+        for step, batch, rows in batches:
+            fitting.learn(batch, rows, step)
+            done = step + 1
+            if done % LOG_STEPS == 0 or done in stops:
+                fitting.log(done, watcher)
+            if done in stops:
+                watcher.on_validate(stops[done], done)
+            if done in stops or (done % LOG_STEPS == 0 and time.monotonic() - saved > SAVE_SECONDS):
+                fitting.save(run, done)
+                saved = time.monotonic()
+            if all(trainee.failure is not None for trainee in trainees):
+                return
 
 
 @final
@@ -120,12 +125,15 @@ class _Fitting:
         self.optimizer = torch.optim.AdamW([group for _, group in groups], fused=True)
         self.waiting: dict[nn.Parameter, Tensor] = {}
 
-    def batches(self, begin: int) -> Iterator[tuple[int, StateBatch, IntArray]]:
+    def batches(self, begin: int) -> Generator[tuple[int, StateBatch, IntArray]]:
         """Every step from `begin` on with its states."""
-        for step, rows in self.plan.steps_from(begin):
-            with torch.no_grad():
-                batch = self.data.states.batch(rows)
-            yield step, batch, rows
+        steps = self.plan.steps_from(begin)
+        yield from prefetch(self._read, steps) if self.data.ahead else map(self._read, steps)
+
+    def _read(self, planned: tuple[int, IntArray]) -> tuple[int, StateBatch, IntArray]:
+        step, rows = planned
+        with torch.no_grad():  # here, for it holds for one thread only
+            return step, self.data.states.batch(rows), rows
 
     def learn(self, batch: StateBatch, rows: IntArray, step: int) -> None:
         """One batch for everybody."""

@@ -22,6 +22,9 @@ from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.frozen import freeze_task
 from bertvision.runs.validate import Validation
+from bertvision.tasks.examples import Examples
+from bertvision.tasks.task import Task
+from bertvision.tasks.windows import Windows, build_windows
 from bertvision.training import fit as loop_module
 from bertvision.training.model import TunedModel
 from bertvision.training.trainee import HeadSpec
@@ -390,8 +393,28 @@ def test_a_store_of_another_encoder_is_refused_with_the_command_that_makes_the_r
 ) -> None:
     request = ask("squad2", PLAIN)
     other = save_tiny_encoder(tmp_path / "other", seed=5)
-    with pytest.raises(BertVisionError, match=r"does not fit: fingerprint is .* bertvision extract squad2 --encoder"):
+    expected = (
+        rf"does not fit: fingerprint is .*\. Make one that does: bertvision extract squad2 --data {request.data} "
+        rf"--length 64 --stride 16 --question 24 --encoder {request.encoder} --layers 2\.\.2 --keep fp16 "
+        rf"--store {tmp_path}/store-2$"
+    )
+    with pytest.raises(BertVisionError, match=expected):
         fit_heads(stored(request, tmp_path / "store", other), tmp_path / "run")
+
+
+def test_the_whole_of_a_split_is_cut_into_windows_once(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = stored(ask("squad2", MIX), tmp_path / "store")
+    sizes: list[int] = []
+
+    def count(task: Task, examples: Examples, *more: Any) -> Windows:  # noqa: ANN401 - handed on
+        sizes.append(len(examples))
+        return build_windows(task, examples, *more)
+
+    monkeypatch.setattr("bertvision.runs.frozen.build_windows", count)
+    fit_heads(request, tmp_path / "run")
+    assert sorted(sizes) == [12, 12, 48, 60]  # held out, dev, learnt from, and both of train
 
 
 def test_pairs_that_are_encoded_apart_do_not_come_from_a_store(ask: Ask, tmp_path: Path) -> None:

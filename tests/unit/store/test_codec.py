@@ -136,6 +136,19 @@ def test_statistics_are_mean_and_deviation_of_every_channel() -> None:
     assert 0 < found.deviation[0, 1] < 1e-5  # nothing is divided by 0
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("keep", KEEPS)
+def test_states_are_decoded_into_strided_memory_of_any_precision(keep: Keep, dtype: torch.dtype) -> None:
+    states = realistic(tokens=5, width=8)
+    statistics = measure(states)
+    kept = encode(states, keep, statistics)
+    memory = torch.full((3, 7, 8), 9.0, dtype=dtype)
+    out = decode(kept, statistics, out=memory[:, 1:6].transpose(0, 1))
+    assert out.data_ptr() == memory[:, 1].data_ptr()
+    assert torch.equal(memory[:, 1:6], decode(kept, statistics).transpose(0, 1).to(dtype))
+    assert (memory[:, [0, 6]] == 9).all()
+
+
 def test_int8_without_statistics_is_a_mistake_of_ours() -> None:
     states = torch.ones(1, 1, 2)
     with pytest.raises(ValueError, match="int8 needs statistics"):

@@ -14,6 +14,7 @@ from bertvision.store.reader import StoreReader
 from tiny_store import LAYERS, WIDTH, Source, change_byte, cut_short, small_shards, write_store
 
 LENGTHS = (5, 2, 7, 1, 3, 3, 6, 4, 2)
+CPU = torch.device("cpu")
 COMMAND = "bertvision extract squad2 --store here"
 
 
@@ -59,6 +60,65 @@ def test_int8_windows_come_back_nearly_as_they_were(tmp_path: Path) -> None:
         assert float(errors.norm() / made.windows[row].norm()) < 0.015
     assert hidden.mask.sum(dim=1).tolist() == [6, 5, 2]
     assert not hidden.states[2, :, 2:].any()
+
+
+@pytest.mark.parametrize("keep", ["fp16", "bf16", "int8"])
+@pytest.mark.parametrize("layers", [range(3), range(1), range(1, 2), range(1, 3), range(2, 3)])
+def test_some_layers_are_those_of_the_whole_read(keep: Keep, layers: range, tmp_path: Path) -> None:
+    write_store(tmp_path, Source(*LENGTHS), keep=keep, first_layer=4)
+    reader = StoreReader(tmp_path)
+    assert reader.layers == range(4, 7)
+    rows = np.array([7, 0, 8, 3])
+    asked = range(layers[0] + 4, layers[-1] + 5)
+    whole, some = reader.batch(rows), reader.batch(rows, asked)
+    assert torch.equal(some.states, whole.states[:, layers[0] : layers[-1] + 1])
+    assert torch.equal(some.mask, whole.mask)
+    packed = reader.packed(rows, asked, device=CPU)
+    assert torch.equal(packed, reader.packed(rows, device=CPU)[layers[0] : layers[-1] + 1])
+
+
+@pytest.mark.usefixtures("source")
+@pytest.mark.parametrize("layers", [range(2, 4), range(-1, 2)])
+def test_layers_that_are_not_there_are_refused(layers: range, tmp_path: Path) -> None:
+    with pytest.raises(BertVisionError, match=rf"it has layers 0\.\.2, {layers[0]}\.\.{layers[-1]} are asked for"):
+        StoreReader(tmp_path).batch(np.array([0]), layers)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("keep", ["fp16", "bf16", "int8"])
+def test_packed_windows_are_those_of_the_padded_batch_end_to_end(
+    keep: Keep, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    write_store(tmp_path, Source(*LENGTHS), keep=keep)
+    reader = StoreReader(tmp_path)
+    rows = np.array([6, 1, 1, 8, 4])
+    padded = reader.batch(rows)
+    packed = reader.packed(rows, device=CPU, dtype=dtype)
+    assert packed.is_contiguous()
+    assert torch.equal(packed.transpose(0, 1), padded.states.transpose(1, 2)[padded.mask].to(dtype))
+
+
+@pytest.mark.parametrize("keep", ["fp16", "bf16", "int8"])
+def test_single_rows_are_those_of_the_padded_batch(keep: Keep, tmp_path: Path) -> None:
+    write_store(tmp_path, Source(*[1] * 11), keep=keep)
+    reader = StoreReader(tmp_path)
+    rows = np.array([10, 3, 4, 3, 0, 8])
+    for layers in (None, range(1, 3), range(1)):
+        assert torch.equal(reader.single(rows, layers), reader.batch(rows, layers).states[:, :, 0])
+
+
+def test_what_is_kept_comes_as_it_is_on_disk(source: Source, tmp_path: Path) -> None:
+    kept = StoreReader(tmp_path).kept(np.array([5, 2]))
+    assert kept.keys() == {"states"}
+    assert torch.equal(kept["states"], torch.cat([source.windows[5], source.windows[2]]).half())
+
+
+def test_a_batch_stays_as_it_is_while_others_are_read(source: Source, tmp_path: Path) -> None:
+    reader = StoreReader(tmp_path)
+    held = reader.batch(np.array([2])).states[0, 1]  # a view holds the memory, too
+    for row in range(9):
+        reader.batch(np.array([row, 6]))
+    assert torch.equal(held, source.windows[2][:, 1].half().float())
 
 
 def test_shards_are_read_once_and_only_those_that_are_needed(source: Source, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Many heads in one pass: each ends as if it were alone, to the last bit."""
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,6 +103,7 @@ def fit(
     memory: Memory | None = None,
     trainees: list[Trainee] | None = None,
     weights: Tensor | None = None,
+    ahead: bool = False,
 ) -> tuple[list[Trainee], Notes]:
     """Fit heads in a folder; those that learnt, and what was told of them."""
     notes = Notes()
@@ -116,6 +118,7 @@ def fit(
             device=CPU,
             batch=BATCH,
             class_weights=weights,
+            ahead=ahead,
         ),
         Plan(LENGTHS, TuneOptions(epochs=epochs, batch=BATCH)),
         run=run,
@@ -145,6 +148,42 @@ def test_a_head_ends_the_same_to_the_last_bit_alone_and_among_others(spec: HeadS
     assert same(together[2], alone)
     assert notes.dropped == [(0, 20)]
     assert not same(alone, make([spec], TASKS[task])[0])
+
+
+@pytest.mark.parametrize("task", ["sst2", "squad2"])
+def test_batches_made_ahead_change_no_bit(task: str, tmp_path: Path) -> None:
+    plain, notes = fit(tmp_path / "plain", DROPOUT, LADDER, SUBSET, task=task)
+    ahead, others = fit(tmp_path / "ahead", DROPOUT, LADDER, SUBSET, task=task, ahead=True)
+    assert all(same(one, other) for one, other in zip(plain, ahead, strict=True))
+    assert notes == others
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_states_that_cannot_be_read_end_the_fit_with_their_error(ahead: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    calls = iter(range(5))
+
+    def fail_at_the_sixth() -> None:
+        if next(calls, None) is None:
+            raise BertVisionError("shard 3 cannot be read")
+
+    trainees = make([HeadSpec(head="last_layer")], TASKS["sst2"])
+    first = tensors(trainees[0])
+    with pytest.raises(BertVisionError, match=r"^shard 3 cannot be read$"):
+        fit(tmp_path, trainees=trainees, memory=Memory(before=fail_at_the_sixth), ahead=ahead)
+    assert not torch.equal(tensors(trainees[0])["project.weight"], first["project.weight"])
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
+
+
+def test_a_fit_that_is_interrupted_leaves_no_thread_behind(tmp_path: Path) -> None:
+    [trainee] = make([HeadSpec(head="last_layer")], TASKS["sst2"])
+
+    def leave(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    trainee.head.register_forward_hook(leave)
+    with pytest.raises(KeyboardInterrupt):
+        fit(tmp_path, trainees=[trainee], ahead=True)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path: Path) -> None:
