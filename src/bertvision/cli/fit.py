@@ -114,7 +114,7 @@ def run(options: Options) -> int:
     from bertvision.runs.fit import fit_heads  # noqa: PLC0415 - imports torch, and help should open at once
     from bertvision.runs.fit_request import FitRequest  # noqa: PLC0415
     from bertvision.runs.head_specs import parse_heads, spread  # noqa: PLC0415
-    from bertvision.tasks.load import load_task  # noqa: PLC0415
+    from bertvision.tasks.load import find_task  # noqa: PLC0415
     from bertvision.training.trainee import HeadSpec  # noqa: PLC0415
 
     learning = options.learning
@@ -127,7 +127,7 @@ def run(options: Options) -> int:
         clip=learning.clip,
         seed=options.seed,
     )
-    kind = load_task(options.task, data=options.data.data, columns=options.columns, skip_bad=True).task.kind
+    kind = find_task(options.task, data=options.data.data, columns=options.columns).kind
     specs = parse_heads(options.heads, kind, base)
     request = FitRequest(
         task=options.task,

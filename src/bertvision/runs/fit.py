@@ -15,16 +15,15 @@ from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.fit_run import FitRun
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.frozen import FrozenTask, freeze_task
-from bertvision.runs.solve import CONVEX, solve_trainee
+from bertvision.runs.solve import CONVEX, Solver
 from bertvision.runs.standardise import BATCHES, standardise_heads
 from bertvision.runs.states import RowStates
 from bertvision.runs.watch import Show
 from bertvision.tasks.batches import subset_rows
 from bertvision.tasks.files import read_json
 from bertvision.training.checkpoint import remove_checkpoints
-from bertvision.training.fit import FitData, fit_trainees
+from bertvision.training.fit import FitData, States, fit_trainees
 from bertvision.training.plan import Plan
-from bertvision.training.solve import Solution
 from bertvision.training.trainee import HeadSpec, Trainee
 
 LEADERBOARD = "leaderboard.json"
@@ -65,9 +64,10 @@ def fit_heads(request: FitRequest, out: str | Path, *, resume: bool = False, sho
     layers = range(min(t.head.reads[0] for t in trainees), max(t.head.depth for t in trainees) + 1)
     run = FitRun(folder, frozen, trainees, layers, show)
     states = frozen.states(frozen.train, layers)
+    solver = _solver(frozen, states, run.held_out) if request.solve else None
     for number, trainee in enumerate(trainees):
-        if request.solve and isinstance(trainee.head, CONVEX) and isinstance(states, RowStates):
-            run.on_solved(number, _solve(trainee, frozen, states, run))
+        if solver is not None and isinstance(trainee.head, CONVEX):
+            run.on_solved(number, solver.solve(trainee))
         else:
             run.following.append(number)
     if run.following:
@@ -117,12 +117,12 @@ def _trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Trainee
     return trainee
 
 
-def _solve(trainee: Trainee, frozen: FrozenTask, states: RowStates, run: FitRun) -> Solution:
-    held_out = run.held_out
-    if not isinstance(held_out, RowStates):
-        raise TypeError("rows are held out as rows")
+def _solver(frozen: FrozenTask, states: States, held_out: States) -> Solver | None:
+    """Solves heads on rows in memory; None where there are none."""
+    if not isinstance(states, RowStates) or not isinstance(held_out, RowStates):
+        return None
     train = states, frozen.train.windows.targets
-    return solve_trainee(trainee, frozen.task, train=train, held_out=(held_out, frozen.held_out.windows.targets))
+    return Solver(frozen.task, train=train, held_out=(held_out, frozen.held_out.windows.targets))
 
 
 def _result(folder: RunFolder, notices: Sequence[str]) -> FitResult:
