@@ -51,7 +51,7 @@ class Options:
 
 def run(options: Options) -> int:
     """Extract."""
-    from bertvision.runs.extract import ExtractRequest, extract_states  # noqa: PLC0415 - imports torch
+    from bertvision.runs.extract import ExtractRequest, default_store, extract_states  # noqa: PLC0415 - imports torch
 
     request = ExtractRequest(
         task=options.task,
@@ -66,7 +66,7 @@ def run(options: Options) -> int:
         max_disk=parse_size("--max-disk", options.max_disk),
         device=options.device,
     )
-    store = options.store or Path("stores") / options.task
+    store = options.store or default_store(options.task)
     with ProgressBar(f"extract {options.task}") as bar:
         manifests = extract_states(request, store, show=bar.show)
     rows = {split: describe(manifest) for split, manifest in manifests.items()}

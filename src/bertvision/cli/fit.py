@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from bertvision.cli.options import Given
 from bertvision.cli.output import ProgressBar, print_json, print_note, print_table
-from bertvision.cli.task_options import DataOptions, parse_numbers
+from bertvision.cli.task_options import DataOptions, parse_numbers, parse_size
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.tasks.own import OwnColumns
 from bertvision.tasks.windows import WindowOptions
@@ -14,6 +13,7 @@ from bertvision.training.schedule import Schedule
 
 if TYPE_CHECKING:
     from bertvision.runs.fit import FitResult
+    from bertvision.runs.fit_request import FitRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +43,8 @@ class HeadLearning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """Options of `bertvision fit`."""
+class FitOptions:
+    """What is fitted, to what, and how."""
 
     task: str
     """A task's name; 'bertvision ls tasks' lists them."""
@@ -59,9 +59,6 @@ class Options:
 
     heads: str = "all"
     """'all' that fit the task, names between commas, or a TOML file with a table [[head]] for each."""
-
-    from_: str = "stream"
-    """Where states come from: 'stream' runs the encoder for every batch, 'store:DIR' reads what extract has written."""
 
     epochs: float = 1.0
     """Passes over the data; fractions are fine. Convex heads on labels or scores are solved instead."""
@@ -97,8 +94,30 @@ class Options:
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere; heads' weights stay float32."""
 
+    max_disk: str | None = None
+    """Most room that a store may take which is made on the way, such as 20GB (default: what the disk has left)."""
+
+    max_memory: str | None = None
+    """Most memory that states may take at a time, such as 8GB (default: what the machine has left)."""
+
     out: Path | None = None
     """Folder of the run (default: runs/TASK-heads)."""
+
+    @property
+    def run(self) -> Path:
+        """Folder of the run."""
+        return self.out or Path("runs") / f"{self.task}-heads"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of `bertvision fit`."""
+
+    fit: FitOptions
+
+    from_: str = "auto"
+    """Where states come from: 'stream' runs the encoder for every batch, 'store:DIR' reads what extract has written,
+    'auto' measures and chooses; a store that it makes is in the run's folder until the run is finished."""
 
     resume: bool = False
     """Go on with a run that was interrupted."""
@@ -106,13 +125,27 @@ class Options:
     json: bool = False
     """Print the leaderboard as JSON."""
 
-    given: Given = field(default_factory=Given)
-
 
 def run(options: Options) -> int:
     """Fit."""
     from bertvision.runs.fit import fit_heads  # noqa: PLC0415 - imports torch, and help should open at once
-    from bertvision.runs.fit_request import FitRequest  # noqa: PLC0415
+
+    request = build_request(options.fit, source=options.from_)
+    with ProgressBar(f"fit {options.fit.task}") as bar:
+        result = fit_heads(request, options.fit.run, resume=options.resume, show=bar.show)
+    for notice in result.notices:
+        print_note(notice)
+    _print(result, as_json=options.json)
+    return 0
+
+
+def build_request(options: FitOptions, *, source: str) -> "FitRequest":
+    """What the words of a command line ask for.
+
+    Raises:
+        BertVisionError: words that mean nothing, or an unknown task.
+    """
+    from bertvision.runs.fit_request import FitRequest  # noqa: PLC0415 - imports torch
     from bertvision.runs.head_specs import parse_heads, spread  # noqa: PLC0415
     from bertvision.tasks.load import find_task  # noqa: PLC0415
     from bertvision.training.trainee import HeadSpec  # noqa: PLC0415
@@ -129,7 +162,7 @@ def run(options: Options) -> int:
     )
     kind = find_task(options.task, data=options.data.data, columns=options.columns).kind
     specs = parse_heads(options.heads, kind, base)
-    request = FitRequest(
+    return FitRequest(
         task=options.task,
         data=options.data.data,
         columns=options.columns,
@@ -144,19 +177,13 @@ def run(options: Options) -> int:
         held_out=options.held_out,
         pool=options.pool,
         pairs=options.pairs,
-        source=options.from_,
+        source=source,
+        max_disk=parse_size("--max-disk", options.max_disk),
+        max_memory=parse_size("--max-memory", options.max_memory),
         solve=not options.train_all,
         device=options.device,
         dtype=options.dtype,
     )
-    with ProgressBar(f"fit {options.task}") as bar:
-        result = fit_heads(
-            request, options.out or Path("runs") / f"{options.task}-heads", resume=options.resume, show=bar.show
-        )
-    for notice in result.notices:
-        print_note(notice)
-    _print(result, as_json=options.json)
-    return 0
 
 
 def _print(result: "FitResult", *, as_json: bool) -> None:

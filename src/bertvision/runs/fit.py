@@ -11,11 +11,12 @@ import numpy as np
 from bertvision.atomic import write_json
 from bertvision.encoder.load import fingerprint
 from bertvision.errors import BertVisionError
-from bertvision.runs.fit_request import FitRequest
+from bertvision.runs.fit_request import AUTO, FitRequest
 from bertvision.runs.fit_run import FitRun
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.frozen import FrozenTask, freeze_task
 from bertvision.runs.solve import CONVEX, Solver
+from bertvision.runs.source import find_plan, follow_plan, remove_own_store
 from bertvision.runs.standardise import BATCHES, standardise_heads
 from bertvision.runs.states import RowStates
 from bertvision.runs.watch import Show
@@ -54,14 +55,19 @@ def fit_heads(request: FitRequest, out: str | Path, *, resume: bool = False, sho
     folder = RunFolder(Path(out))
     folder.check(asdict(request), resume=resume)
     if folder.result() is not None:
+        if request.source == AUTO:
+            remove_own_store(folder.path)
         return _result(folder, (f"{folder.path} is finished; there was nothing left to do.",))
     frozen = freeze_task(request)
-    trainees = [_trainee(spec, frozen, request) for spec in request.heads]
+    trainees = [build_trainee(spec, frozen, request) for spec in request.heads]
     plan = Plan(frozen.train.windows.lengths, request.plan())
     fractions = sorted({*request.validate, request.epochs})
     plan.snapshot_steps(fractions, option="--validate")  # refuses what cannot be, while nothing is written
+    layers = read_layers(trainees)
+    choice = find_plan(frozen, layers, folder.path, show) if request.source == AUTO else None
     folder.begin(asdict(request), fingerprint(frozen.encoder))
-    layers = range(min(t.head.reads[0] for t in trainees), max(t.head.depth for t in trainees) + 1)
+    if choice is not None:
+        frozen = follow_plan(choice, frozen, folder.path, show)
     run = FitRun(folder, frozen, trainees, layers, show)
     states = frozen.states(frozen.train, layers)
     solver = _solver(frozen, states, run.held_out) if request.solve else None
@@ -94,10 +100,17 @@ def fit_heads(request: FitRequest, out: str | Path, *, resume: bool = False, sho
     write_json(folder.path / LEADERBOARD, leaderboard)
     folder.finish({"heads": len(leaderboard)})
     remove_checkpoints(folder.path)
-    return _result(folder, (*frozen.notices, *run.notices))
+    if choice is not None:
+        remove_own_store(folder.path)
+    return _result(folder, (*frozen.notices, *(() if choice is None else choice.reasons[:1]), *run.notices))
 
 
-def _trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Trainee:
+def read_layers(trainees: Sequence[Trainee]) -> range:
+    """From the lowest to the highest layer that one of them reads."""
+    return range(min(t.head.reads[0] for t in trainees), max(t.head.depth for t in trainees) + 1)
+
+
+def build_trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Trainee:
     """A head and the windows it learns from: those of a share of the examples, which lies within larger shares.
 
     The largest share of all heads is what the run is about; smaller ones are shares of that.

@@ -12,7 +12,7 @@ from bertvision.tasks.windows import WindowOptions
 from bertvision.training.options import TuneOptions
 from bertvision.training.trainee import HeadSpec
 
-STREAM, STORE = "stream", "store:"
+AUTO, STREAM, STORE = "auto", "stream", "store:"
 
 Pairs = Literal["together", "apart"]
 """Two texts as one window, or each by itself and then compared number by number."""
@@ -37,7 +37,10 @@ class FitRequest:
         held_out: share of the training examples that nobody learns from.
         pool: which row counts for labels and scores; None takes what the encoder was trained with.
         pairs: how pairs of texts are encoded; None takes `apart` for encoders trained on sentences.
-        source: where states come from: `stream` computes them anew, `store:DIR` reads them.
+        source: where states come from: `stream` computes them anew, `store:DIR` reads them, `auto` measures
+            and chooses.
+        max_disk: most bytes that a store made by `auto` may take.
+        max_memory: most bytes of states in memory that `auto` may take.
         solve: solve convex heads instead of training them, for labels and scores.
         device: `auto`, `cpu` or `cuda`.
         dtype: `auto` computes in bfloat16 on a GPU.
@@ -57,7 +60,9 @@ class FitRequest:
     held_out: float = 0.1
     pool: Pool | None = None
     pairs: Pairs | None = None
-    source: str = STREAM
+    source: str = AUTO
+    max_disk: int | None = None
+    max_memory: int | None = None
     solve: bool = True
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -69,8 +74,8 @@ class FitRequest:
 
     @property
     def store(self) -> Path | None:
-        """The folder that states are read from; None computes them anew."""
-        return None if self.source == STREAM else Path(self.source.removeprefix(STORE))
+        """The folder that states are read from, where one is named."""
+        return Path(self.source.removeprefix(STORE)) if self.source.startswith(STORE) else None
 
     def plan(self) -> TuneOptions:
         """What the order of the steps depends on."""
@@ -93,8 +98,8 @@ class FitRequest:
             problems.append(f"--seed is {self.seed}, at least 0 is expected")
         if not 0.0 < self.held_out < 1.0:
             problems.append(f"--held-out is {self.held_out:g}, more than 0 and less than 1 is expected")
-        if self.source != STREAM and (not self.source.startswith(STORE) or self.source == STORE):
-            problems.append(f"--from is '{self.source}', stream or store:DIR is expected")
+        if self.source not in (AUTO, STREAM) and (not self.source.startswith(STORE) or self.source == STORE):
+            problems.append(f"--from is '{self.source}', auto, stream or store:DIR is expected")
         problems += [problem for spec in self.heads for problem in spec.problems()]
         if problems:
             raise BertVisionError("; ".join(dict.fromkeys(problems)) + ".")

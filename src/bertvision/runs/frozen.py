@@ -22,7 +22,7 @@ from bertvision.tasks.examples import Examples, Texts
 from bertvision.tasks.load import load_task
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
-from bertvision.tasks.windows import WindowOptions, build_windows
+from bertvision.tasks.windows import WindowOptions, Windows, build_windows
 from bertvision.training.fit import States
 
 
@@ -76,12 +76,14 @@ class FrozenTask:
             return self._stored(self.request.store, part, layers)
         if self.task.kind == "spans":
             return StreamStates(self.encoder, part.windows, self.passes, layers)
-        rows = encode_rows(self.encoder, part.windows, self.passes, self.pool)
-        if self.apart:
-            second = _second(part.examples)
-            windows = build_windows(self.task, second, self.tokenizer, self.options)
-            rows = compare_rows(rows, encode_rows(self.encoder, windows, self.passes, self.pool))
-        return RowStates(rows, self.encoder.device)
+        rows = [encode_rows(self.encoder, windows, self.passes, self.pool) for windows in self.encoded(part)]
+        return RowStates(compare_rows(*rows) if self.apart else rows[0], self.encoder.device)
+
+    def encoded(self, part: Part) -> list[Windows]:
+        """What the encoder sees of a part: its windows, and those of the second texts where pairs are apart."""
+        if not self.apart:
+            return [part.windows]
+        return [part.windows, build_windows(self.task, _second(part.examples), self.tokenizer, self.options)]
 
     def _stored(self, store: Path, part: Part, layers: range) -> States:
         split = "dev" if part is self.dev else "train"

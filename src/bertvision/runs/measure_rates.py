@@ -1,0 +1,239 @@
+"""How fast this machine encodes, writes, reads and learns: a few batches of the real thing, short and long ones."""
+
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertvision.runs.extract import ExtractRequest, store_content
+from bertvision.runs.frozen import FrozenTask
+from bertvision.runs.outputs import frozen_batches
+from bertvision.runs.plan_costs import FLOAT, Rates, RowRates
+from bertvision.runs.states import RowStates, StreamStates
+from bertvision.runs.store_states import StoreStates
+from bertvision.store.codec import LARGEST_HALF, Keep
+from bertvision.store.reader import StoreReader
+from bertvision.store.writer import StoreWriter
+from bertvision.tasks.batches import length_batches
+from bertvision.tasks.examples import IntArray
+from bertvision.training.fit import FitData, States, try_step
+from bertvision.training.plan import Plan
+from bertvision.training.trainee import HeadSpec, Trainee
+
+BATCHES = 5
+"""Batches that are timed, from short windows to long ones; the median of their rates counts."""
+
+BATCH_SECONDS = 0.6
+"""About the most that a batch may take to encode; slow encoders get fewer windows."""
+
+STORE_WINDOWS, STORE_BYTES = 64, 2**28
+"""Most windows in the store that is written and read back, and most bytes of their states in memory."""
+
+READ_WINDOWS = 16
+"""Windows in a batch that is read."""
+
+HEAD_WINDOWS = 4
+"""Windows in a step of a head."""
+
+HEADS_SECONDS = 6.0
+"""After so long, a head's first step counts, though first steps are slower."""
+
+SAFE_HALF = LARGEST_HALF / 4
+"""Largest state of a sample that is sure to fit float16 in the others, too."""
+
+T = TypeVar("T")
+
+
+def measure_spans(frozen: FrozenTask, heads: Sequence[HeadSpec], layers: range, place: Path) -> Rates:
+    """Time all that a fit of spans may do.
+
+    Args:
+        frozen: the task.
+        heads: what learns.
+        layers: from the lowest to the highest that they read.
+        place: a folder on the disk that a store would be on; a small one is written there, and removed.
+    """
+    windows, encoder = frozen.train.windows, frozen.encoder
+    timer = _Timer(encoder.device, windows.lengths)
+    stream = StreamStates(encoder, windows, frozen.passes, layers)
+    most = round(BATCH_SECONDS / rough_rate(frozen, layers))
+    steps = _spread(length_batches(windows.lengths, frozen.request.batch, seed=0), windows.lengths, most)
+    passes = _spread(frozen_batches(windows, encoder.device), windows.lengths, most)
+    encode_pass = timer.per_token(stream, passes)
+    whole = StreamStates(encoder, windows, frozen.passes, range(encoder.depth + 1))
+    rows = _few(steps, STORE_BYTES // (FLOAT * len(layers) * encoder.width), windows.lengths)
+    states = _window_states(stream, rows)
+    largest = max(float(some.abs().max()) for some in states)
+    half: Keep = "fp16" if largest < SAFE_HALF else "bf16"
+    keeps: tuple[Keep, ...] = (half, "int8")
+    stores = {keep: _measure_store(frozen, timer, rows, states, (keep, layers, place)) for keep in keeps}
+    few = steps[len(steps) // 2][:HEAD_WINDOWS]
+    return Rates(
+        encode_step=timer.per_token(stream, steps),
+        encode_pass=encode_pass,
+        encode_whole=timer.per_token(whole, passes) if layers[-1] < encoder.depth else encode_pass,
+        heads=_measure_heads(frozen, timer, heads, stream, few) / int(windows.lengths[few].sum()),
+        write={keep: found[0] for keep, found in stores.items()},
+        read_cold={keep: found[1] for keep, found in stores.items()},
+        read={keep: found[2] for keep, found in stores.items()},
+        half=half,
+    )
+
+
+def measure_rows(frozen: FrozenTask, heads: Sequence[HeadSpec]) -> RowRates:
+    """Time what a fit of labels or scores does: encoding, and steps of the heads that are trained."""
+    windows = frozen.train.windows
+    layers = range(frozen.encoder.depth + 1)
+    timer = _Timer(frozen.encoder.device, windows.lengths)
+    stream = StreamStates(frozen.encoder, windows, frozen.passes, layers)
+    most = round(BATCH_SECONDS / rough_rate(frozen, layers))
+    batches = _spread(frozen_batches(windows, frozen.encoder.device), windows.lengths, most)
+    rows = np.arange(min(frozen.request.batch, len(windows)))
+    random = torch.Generator().manual_seed(0)
+    states = torch.randn(len(rows), len(layers), frozen.shape.width, generator=random)  # as fast as real ones
+    seconds = _measure_heads(frozen, timer, heads, RowStates(states, frozen.encoder.device), rows)
+    return RowRates(encode=timer.per_token(stream, batches), heads=seconds / len(rows))
+
+
+def rough_rate(frozen: FrozenTask, layers: range) -> float:
+    """About how many seconds a token takes to encode, from one window of middle length; never too few."""
+    windows = frozen.train.windows
+    stream = StreamStates(frozen.encoder, windows, frozen.passes, layers)
+    middle = np.argsort(windows.lengths)[len(windows) // 2 :][:1]
+    timer = _Timer(frozen.encoder.device, windows.lengths)
+    timer.per_token(stream, [middle])  # the first pass is slower
+    return timer.per_token(stream, [middle])
+
+
+@final
+class _Timer:
+    """Times what is done with windows of these lengths; waits for a GPU."""
+
+    def __init__(self, device: torch.device, lengths: IntArray) -> None:
+        self._device = device
+        self._lengths = lengths
+
+    def time(self, function: Callable[[], T]) -> tuple[T, float]:
+        """What a function gives, and its seconds."""
+        self._wait()
+        begin = time.perf_counter()
+        found = function()
+        self._wait()
+        return found, time.perf_counter() - begin
+
+    def per_token(self, states: States, batches: Iterable[IntArray]) -> float:
+        """Seconds that the states of a token take: the median over batches."""
+        return statistics.median(
+            self.time(lambda rows=rows: states.batch(rows))[1] / int(self._lengths[rows].sum())  # type: ignore[misc]
+            for rows in batches
+        )
+
+    def _wait(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+
+
+def _spread(batches: Sequence[IntArray], lengths: IntArray, most: int) -> list[IntArray]:
+    """A few batches, from short windows to long ones, so that each stands for as many tokens; of `most` tokens each."""
+    ordered = sorted(batches, key=lambda rows: float(lengths[rows].mean()))
+    ends = np.cumsum([lengths[rows].sum() for rows in ordered])
+    places = np.searchsorted(ends, (np.arange(BATCHES) + 0.5) / BATCHES * ends[-1])
+    return [ordered[place][: max(1, most // int(lengths[ordered[place]].max()))] for place in np.unique(places)]
+
+
+def _few(batches: Sequence[IntArray], most: int, lengths: IntArray) -> IntArray:
+    """As many windows of each batch, so many in all that a small store can hold them, and `most` tokens."""
+    count = min(STORE_WINDOWS, most // int(lengths[np.concatenate(batches)].max()))
+    each = max(1, count // len(batches))
+    return np.concatenate([rows[:each] for rows in batches])
+
+
+def _window_states(stream: StreamStates, rows: IntArray) -> list[Tensor]:
+    """The states of each window, (tokens, layers, width), float32."""
+    found: list[Tensor] = []
+    for begin in range(0, len(rows), READ_WINDOWS):
+        hidden = stream.batch(rows[begin : begin + READ_WINDOWS]).padded
+        states = hidden.states.transpose(1, 2)
+        found += [some[mask].float().cpu() for some, mask in zip(states, hidden.mask, strict=True)]
+    return found
+
+
+def _measure_store(
+    frozen: FrozenTask, timer: _Timer, rows: IntArray, states: Sequence[Tensor], how: tuple[Keep, range, Path]
+) -> tuple[float, float, float]:
+    """Seconds per token and layer to write a store, to read it from the disk, and to read it again."""
+    keep, layers, place = how
+    windows = frozen.train.windows
+    lengths = windows.lengths[rows]
+    request = ExtractRequest(
+        task=frozen.request.task,
+        windows=frozen.options,
+        encoder=frozen.request.encoder,
+        keep=keep,
+        layers=f"{layers[0]}..{layers[-1]}",
+    )
+    content = store_content(request, frozen.encoder, windows, split="train", pool=None)
+    content = replace(content, windows=len(rows), tokens=int(lengths.sum()))
+    with tempfile.TemporaryDirectory(prefix=".bertvision-plan-", dir=place) as folder:
+        writer = StoreWriter(Path(folder), content, lengths)
+        _, seconds = timer.time(lambda: list(writer.write(lambda some: torch.cat([states[row] for row in some]))))
+        _forget_pages(Path(folder))
+        places = np.zeros(len(windows), dtype=np.int64)
+        places[rows] = np.arange(len(rows))
+        stored = StoreStates(StoreReader(Path(folder)), places, windows, frozen.encoder.device)
+        ordered = rows[np.argsort(lengths, kind="stable")]
+        batches = [ordered[begin : begin + READ_WINDOWS] for begin in range(0, len(ordered), READ_WINDOWS)]
+        cold, warm = (timer.per_token(stored, batches) / len(layers) for _ in range(2))
+    return seconds / int(lengths.sum()) / len(layers), max(cold, warm), warm
+
+
+def _forget_pages(folder: Path) -> None:
+    """Let the system forget what it has of files in memory, so that they are read from the disk."""
+    if not hasattr(os, "posix_fadvise"):
+        return
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _measure_heads(
+    frozen: FrozenTask, timer: _Timer, heads: Sequence[HeadSpec], states: States, rows: IntArray
+) -> float:
+    """Seconds of one step of all heads; those that differ by rate or seed alone take the same time."""
+    shares: dict[str, float] = {}
+    alike: dict[str, HeadSpec] = {}
+    for spec in heads:
+        key = json.dumps([spec.head, dict(spec.options)], sort_keys=True, default=str)
+        shares[key] = shares.get(key, 0.0) + spec.fraction / frozen.request.largest
+        alike[key] = spec
+    device = frozen.encoder.device
+    data = FitData(
+        task=frozen.task,
+        targets=frozen.train.windows.targets,
+        states=states,
+        pool=frozen.pool,
+        device=device,
+        batch=len(rows),
+        bf16=frozen.passes.bf16,
+    )
+    plan = Plan(frozen.train.windows.lengths, frozen.request.plan())
+    batch = states.batch(rows)
+    total, begin = 0.0, time.perf_counter()
+    for key, spec in alike.items():
+        trainee = Trainee(spec, frozen.shape, device=device)
+        for _ in range(2):
+            _, seconds = timer.time(lambda trainee=trainee: try_step(trainee, data, plan, batch, rows))  # type: ignore[misc]
+            if time.perf_counter() - begin > HEADS_SECONDS:
+                break
+        total += seconds * shares[key]
+    return total
