@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from bertvision.heads import HEADS, Head, HeadEntry, HeadShape, OutputMap, build_head, load_head, save_head
     from bertvision.runs.fit import FitResult, fit_heads
     from bertvision.runs.fit_request import FitRequest
+    from bertvision.runs.plan_fit import plan_fit
+    from bertvision.runs.planner import FitPlan
     from bertvision.runs.request import TuneRequest
     from bertvision.runs.tune import TuneResult, tune
     from bertvision.tasks import TASKS, OwnColumns, Task, TaskData, load_task
@@ -23,6 +25,7 @@ __all__ = [
     "HEADS",
     "TASKS",
     "Encoder",
+    "FitPlan",
     "FitRequest",
     "FitResult",
     "Head",
@@ -49,6 +52,7 @@ __all__ = [
     "load_encoder",
     "load_head",
     "load_task",
+    "plan_fit",
     "save_head",
     "score_squad1",
     "score_squad2",
@@ -78,6 +82,8 @@ _MODULES = {
     ),
     "bertvision.runs.fit": ("FitResult", "fit_heads"),
     "bertvision.runs.fit_request": ("FitRequest",),
+    "bertvision.runs.plan_fit": ("plan_fit",),
+    "bertvision.runs.planner": ("FitPlan",),
     "bertvision.runs.request": ("TuneRequest",),
     "bertvision.runs.tune": ("TuneResult", "tune"),
     "bertvision.tasks": ("TASKS", "OwnColumns", "Task", "TaskData", "load_task"),

@@ -27,7 +27,8 @@ def run(options: Options) -> int:
     request = build_request(options.fit, source="auto")
     plan = plan_fit(request, options.fit.run)
     if options.json:
-        print_json(asdict(plan) | {"seconds": [candidate.seconds for candidate in plan.candidates]})
+        candidates = [{**asdict(candidate), "seconds": candidate.seconds} for candidate in plan.candidates]
+        print_json({**asdict(plan), "candidates": candidates})
         return 0
     _print(f"{request.task}, {request.encoder}, {len(request.heads)} heads, {request.epochs:g} epochs", plan)
     return 0

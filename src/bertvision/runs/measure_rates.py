@@ -7,8 +7,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TypeVar, final
+from typing import final
 
 import numpy as np
 import torch
@@ -32,7 +33,7 @@ from bertvision.training.trainee import HeadSpec, Trainee
 BATCHES = 5
 """Batches that are timed, from short windows to long ones; the median of their rates counts."""
 
-BATCH_SECONDS = 0.6
+BATCH_SECONDS = 0.4
 """About the most that a batch may take to encode; slow encoders get fewer windows."""
 
 STORE_WINDOWS, STORE_BYTES = 64, 2**28
@@ -44,13 +45,11 @@ READ_WINDOWS = 16
 HEAD_WINDOWS = 4
 """Windows in a step of a head."""
 
-HEADS_SECONDS = 6.0
-"""After so long, a head's first step counts, though first steps are slower."""
+HEAD_SECONDS = 0.2
+"""About the most that a head's step may take; of slow heads, one on the shortest window counts."""
 
 SAFE_HALF = LARGEST_HALF / 4
 """Largest state of a sample that is sure to fit float16 in the others, too."""
-
-T = TypeVar("T")
 
 
 def measure_spans(frozen: FrozenTask, heads: Sequence[HeadSpec], layers: range, place: Path) -> Rates:
@@ -76,12 +75,16 @@ def measure_spans(frozen: FrozenTask, heads: Sequence[HeadSpec], layers: range, 
     half: Keep = "fp16" if largest < SAFE_HALF else "bf16"
     keeps: tuple[Keep, ...] = (half, "int8")
     stores = {keep: _measure_store(frozen, timer, rows, states, (keep, layers, place)) for keep in keeps}
-    few = steps[len(steps) // 2][:HEAD_WINDOWS]
+    shortest = np.argsort(windows.lengths)[:1]
+    heads_rate, slowest = _measure_heads(
+        frozen, timer, heads, stream, (shortest, steps[len(steps) // 2][:HEAD_WINDOWS])
+    )
     return Rates(
         encode_step=timer.per_token(stream, steps),
         encode_pass=encode_pass,
         encode_whole=timer.per_token(whole, passes) if layers[-1] < encoder.depth else encode_pass,
-        heads=_measure_heads(frozen, timer, heads, stream, few) / int(windows.lengths[few].sum()),
+        heads=heads_rate,
+        slowest=slowest,
         write={keep: found[0] for keep, found in stores.items()},
         read_cold={keep: found[1] for keep, found in stores.items()},
         read={keep: found[2] for keep, found in stores.items()},
@@ -99,9 +102,11 @@ def measure_rows(frozen: FrozenTask, heads: Sequence[HeadSpec]) -> RowRates:
     batches = _spread(frozen_batches(windows, frozen.encoder.device), windows.lengths, most)
     rows = np.arange(min(frozen.request.batch, len(windows)))
     random = torch.Generator().manual_seed(0)
-    states = torch.randn(len(rows), len(layers), frozen.shape.width, generator=random)  # as fast as real ones
-    seconds = _measure_heads(frozen, timer, heads, RowStates(states, frozen.encoder.device), rows)
-    return RowRates(encode=timer.per_token(stream, batches), heads=seconds / len(rows))
+    numbers = torch.randn(len(rows), len(layers), frozen.shape.width, generator=random)  # as fast as real ones
+    states = RowStates(numbers, frozen.encoder.device)
+    one_each = _Timer(frozen.encoder.device, np.ones(len(windows), dtype=np.int64))
+    heads_rate, slowest = _measure_heads(frozen, one_each, heads, states, (rows[:1], rows))
+    return RowRates(encode=timer.per_token(stream, batches), heads=heads_rate, slowest=slowest)
 
 
 def rough_rate(frozen: FrozenTask, layers: range) -> float:
@@ -116,26 +121,31 @@ def rough_rate(frozen: FrozenTask, layers: range) -> float:
 
 @final
 class _Timer:
-    """Times what is done with windows of these lengths; waits for a GPU."""
+    """Times what is done with windows of so many tokens; waits for a GPU."""
 
     def __init__(self, device: torch.device, lengths: IntArray) -> None:
         self._device = device
         self._lengths = lengths
 
-    def time(self, function: Callable[[], T]) -> tuple[T, float]:
-        """What a function gives, and its seconds."""
+    def time(self, function: Callable[[], object]) -> float:
+        """Seconds of a function."""
         self._wait()
         begin = time.perf_counter()
-        found = function()
+        function()
         self._wait()
-        return found, time.perf_counter() - begin
+        return time.perf_counter() - begin
 
     def per_token(self, states: States, batches: Iterable[IntArray]) -> float:
         """Seconds that the states of a token take: the median over batches."""
-        return statistics.median(
-            self.time(lambda rows=rows: states.batch(rows))[1] / int(self._lengths[rows].sum())  # type: ignore[misc]
-            for rows in batches
-        )
+        return statistics.median(self.rate(partial(states.batch, rows), rows) for rows in batches)
+
+    def rate(self, function: Callable[[], object], rows: IntArray) -> float:
+        """Seconds per token of something that is done with some windows."""
+        return self.time(function) / self.tokens(rows)
+
+    def tokens(self, rows: IntArray) -> int:
+        """Of some windows."""
+        return int(self._lengths[rows].sum())
 
     def _wait(self) -> None:
         if self._device.type == "cuda":
@@ -185,7 +195,7 @@ def _measure_store(
     content = replace(content, windows=len(rows), tokens=int(lengths.sum()))
     with tempfile.TemporaryDirectory(prefix=".bertvision-plan-", dir=place) as folder:
         writer = StoreWriter(Path(folder), content, lengths)
-        _, seconds = timer.time(lambda: list(writer.write(lambda some: torch.cat([states[row] for row in some]))))
+        seconds = timer.time(lambda: list(writer.write(lambda some: torch.cat([states[row] for row in some]))))
         _forget_pages(Path(folder))
         places = np.zeros(len(windows), dtype=np.int64)
         places[rows] = np.arange(len(rows))
@@ -207,33 +217,34 @@ def _forget_pages(folder: Path) -> None:
 
 
 def _measure_heads(
-    frozen: FrozenTask, timer: _Timer, heads: Sequence[HeadSpec], states: States, rows: IntArray
-) -> float:
-    """Seconds of one step of all heads; those that differ by rate or seed alone take the same time."""
-    shares: dict[str, float] = {}
-    alike: dict[str, HeadSpec] = {}
-    for spec in heads:
-        key = json.dumps([spec.head, dict(spec.options)], sort_keys=True, default=str)
-        shares[key] = shares.get(key, 0.0) + spec.fraction / frozen.request.largest
-        alike[key] = spec
-    device = frozen.encoder.device
+    frozen: FrozenTask, timer: _Timer, heads: Sequence[HeadSpec], states: States, batches: tuple[IntArray, IntArray]
+) -> tuple[float, tuple[str, float]]:
+    """Seconds per token of a step of all heads, and the name and the share of the one that takes most of it.
+
+    Each is tried on a little first, and on more if it is fast enough. Those that differ by rate or seed alone take the
+    same time.
+    """
     data = FitData(
         task=frozen.task,
         targets=frozen.train.windows.targets,
         states=states,
         pool=frozen.pool,
-        device=device,
-        batch=len(rows),
+        device=frozen.encoder.device,
+        batch=frozen.request.batch,
         bf16=frozen.passes.bf16,
     )
     plan = Plan(frozen.train.windows.lengths, frozen.request.plan())
-    batch = states.batch(rows)
-    total, begin = 0.0, time.perf_counter()
-    for key, spec in alike.items():
-        trainee = Trainee(spec, frozen.shape, device=device)
-        for _ in range(2):
-            _, seconds = timer.time(lambda trainee=trainee: try_step(trainee, data, plan, batch, rows))  # type: ignore[misc]
-            if time.perf_counter() - begin > HEADS_SECONDS:
-                break
-        total += seconds * shares[key]
-    return total
+    little, more = (states.batch(rows) for rows in batches)
+    rates: dict[str, float] = {}
+    by_name: dict[str, float] = {}
+    for spec in heads:
+        key = json.dumps([spec.head, dict(spec.options)], sort_keys=True, default=str)
+        if key not in rates:
+            trainee = Trainee(spec, frozen.shape, device=frozen.encoder.device)
+            rates[key] = timer.rate(partial(try_step, trainee, data, plan, little, batches[0]), batches[0])
+            if rates[key] * timer.tokens(batches[1]) < HEAD_SECONDS:
+                rates[key] = timer.rate(partial(try_step, trainee, data, plan, more, batches[1]), batches[1])
+        by_name[spec.head] = by_name.get(spec.head, 0.0) + rates[key] * spec.fraction / frozen.request.largest
+    total = sum(by_name.values())
+    slowest = max(by_name, key=by_name.__getitem__, default="")
+    return total, (slowest, by_name[slowest] / total if slowest else 0.0)

@@ -53,6 +53,7 @@ class Rates:
         encode_pass: to encode a batch of a pass that learns nothing, as deep as heads read.
         encode_whole: the same with all layers.
         heads: for a step of all heads, without the encoder.
+        slowest: the head that takes most of it, and its share; empty where no head is trained.
         write: to write one layer, by how it is kept.
         read: to read one layer from a store that the system has in memory.
         read_cold: to read one layer from the disk itself.
@@ -63,6 +64,7 @@ class Rates:
     encode_pass: float
     encode_whole: float
     heads: float
+    slowest: tuple[str, float]
     write: Mapping[Keep, float]
     read: Mapping[Keep, float]
     read_cold: Mapping[Keep, float]
@@ -76,10 +78,12 @@ class RowRates:
     Attributes:
         encode: per token.
         heads: per row, for a step of all heads that are trained.
+        slowest: as above.
     """
 
     encode: float
     heads: float
+    slowest: tuple[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,10 @@ WORTH_DISK = 0.9
 """A store is taken only if the fit takes at most this share of the stream's time with it."""
 
 
+SLOW_SHARE = 0.5
+"""Heads that take more of the time than this are told of."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitPlan:
     """A choice.
@@ -77,7 +81,7 @@ def plan_spans(work: SpanWork, rates: Rates, limits: Limits, *, stored: Source |
         reasons.append(
             "8 bits are taken only where 16 do not fit: half the room, but 0.7 % of error instead of 0.02 %."
         )
-    return FitPlan(chosen=chosen.source, reasons=tuple(reasons), candidates=candidates)
+    return FitPlan(chosen=chosen.source, reasons=(*reasons, *_slow_heads(chosen, rates)), candidates=candidates)
 
 
 def plan_rows(work: RowWork, rates: RowRates | None, limits: Limits) -> FitPlan:
@@ -88,11 +92,15 @@ def plan_rows(work: RowWork, rates: RowRates | None, limits: Limits) -> FitPlan:
         rates: what was measured; None if nothing was.
         limits: what may be taken.
     """
-    candidates = () if rates is None else (work.in_memory(rates, limits),)
+    candidates: tuple[Candidate, ...] = ()
+    slow: tuple[str, ...] = ()
+    if rates is not None:
+        candidates = (work.in_memory(rates, limits),)
+        slow = _slow_heads(candidates[0], rates)
     problem = limits.memory_problem(work.memory)
     if problem is None:
         reason = f"States stay in memory: one row per text, encoded once, {in_bytes(work.memory)} in all."
-        return FitPlan(chosen=Source(kind="memory"), reasons=(reason,), candidates=candidates)
+        return FitPlan(chosen=Source(kind="memory"), reasons=(reason, *slow), candidates=candidates)
     share = limits.most_memory / work.memory
     reason = (
         f"The rows of all texts take {in_bytes(work.memory)} of memory, and {problem}. Use --fraction {share:.2g}; or, "
@@ -126,6 +134,14 @@ def _why(chosen: Candidate, stream: Candidate, stores: Sequence[Candidate]) -> s
         f"States are streamed: about {in_seconds(stream.seconds)}, and {in_seconds(best.seconds)} with the best store, "
         "which is not worth its disk."
     )
+
+
+def _slow_heads(chosen: Candidate, rates: Rates | RowRates) -> tuple[str, ...]:
+    """Who takes the time, where it is the heads and most of all one of them."""
+    name, share = rates.slowest
+    if chosen.heads < SLOW_SHARE * chosen.seconds or share < SLOW_SHARE / 2:
+        return ()
+    return (f"Heads take {chosen.heads / chosen.seconds:.0%} of the time, {name} {share:.0%} of that.",)
 
 
 def _layers(work: SpanWork) -> str:

@@ -12,7 +12,7 @@ from bertvision.runs import solve as solve_module
 from bertvision.runs.solve import Solver, solve_trainee
 from bertvision.runs.states import RowStates
 from bertvision.tasks.load import TASKS
-from bertvision.training.solve import Solution
+from bertvision.training.solve import Solution, solve_linear
 from bertvision.training.trainee import HeadSpec, Trainee
 from close import SOLVED
 
@@ -85,7 +85,6 @@ def test_rows_that_begin_above_layer_0_are_read_by_their_numbers() -> None:
 
 def test_heads_with_the_same_answer_are_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[int, ...]] = []
-    solve_linear = solve_module.solve_linear
 
     def counted(inputs: torch.Tensor, *args: Any, **options: Any) -> Solution:  # noqa: ANN401 - as it was called
         calls.append(tuple(inputs.shape))
