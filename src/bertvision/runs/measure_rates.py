@@ -75,6 +75,7 @@ def measure_spans(frozen: FrozenTask, heads: Sequence[HeadSpec], layers: range, 
     half: Keep = "fp16" if largest < SAFE_HALF else "bf16"
     keeps: tuple[Keep, ...] = (half, "int8")
     stores = {keep: _measure_store(frozen, timer, rows, states, (keep, layers, place)) for keep in keeps}
+    stores |= {"fp16": stores[half], "bf16": stores[half]}  # 16 bits are 16 bits: a store may be there already
     shortest = np.argsort(windows.lengths)[:1]
     heads_rate, slowest = _measure_heads(
         frozen, timer, heads, stream, (shortest, steps[len(steps) // 2][:HEAD_WINDOWS])
@@ -110,7 +111,7 @@ def measure_rows(frozen: FrozenTask, heads: Sequence[HeadSpec]) -> RowRates:
 
 
 def rough_rate(frozen: FrozenTask, layers: range) -> float:
-    """About how many seconds a token takes to encode, from one window of middle length; never too few."""
+    """About how many seconds a token takes to encode, from one window of middle length; rather too many."""
     windows = frozen.train.windows
     stream = StreamStates(frozen.encoder, windows, frozen.passes, layers)
     middle = np.argsort(windows.lengths)[len(windows) // 2 :][:1]

@@ -211,26 +211,30 @@ class SpanWork:
     def new_store(self, rates: Rates, limits: Limits, keep: Keep, layers: str) -> Candidate:
         """Everything encoded once and written, then read for every batch."""
         count = _count(layers)
-        disk = round(self.stored * bytes_per_token(keep, count, self.width))
+        disk = self.disk(keep, layers)
         memory = self._memory(max(self.batch, self.shard), count)
         encode = rates.encode_whole if layers == self.whole else rates.encode_pass
         return Candidate(
             source=Source(kind="store", keep=keep, layers=layers),
             encode=self.stored * encode,
             write=self.stored * count * rates.write[keep],
-            read=self._read(rates, limits, keep, count),
+            read=self._read(rates, limits, keep, layers),
             heads=self._heads(rates),
             disk=disk,
             memory=memory,
             problem=limits.disk_problem(disk) or limits.memory_problem(memory),
         )
 
+    def disk(self, keep: Keep, layers: str) -> int:
+        """Bytes of a store."""
+        return round(self.stored * bytes_per_token(keep, _count(layers), self.width))
+
     def old_store(self, rates: Rates, limits: Limits, folder: str, keep: Keep, layers: str) -> Candidate:
         """A finished store, read for every batch."""
         memory = self._memory(self.batch, _count(layers))
         return Candidate(
             source=Source(kind="store", keep=keep, layers=layers, folder=folder),
-            read=self._read(rates, limits, keep, _count(layers)),
+            read=self._read(rates, limits, keep, layers),
             heads=self._heads(rates),
             memory=memory,
             problem=limits.memory_problem(memory),
@@ -239,11 +243,10 @@ class SpanWork:
     def _heads(self, rates: Rates) -> float:
         return (self.learnt + JUDGED * self.judged) * rates.heads
 
-    def _read(self, rates: Rates, limits: Limits, keep: Keep, layers: int) -> float:
+    def _read(self, rates: Rates, limits: Limits, keep: Keep, layers: str) -> float:
         """Seconds; of a store that is larger than memory, pages come from the disk again in every epoch."""
-        size = self.stored * bytes_per_token(keep, layers, self.width)
-        cold = limits.free_memory is not None and size > limits.free_memory
-        return self.streamed * layers * (rates.read_cold if cold else rates.read)[keep]
+        cold = limits.free_memory is not None and self.disk(keep, layers) > limits.free_memory
+        return self.streamed * _count(layers) * (rates.read_cold if cold else rates.read)[keep]
 
     def _memory(self, tokens: int, layers: int) -> int:
         return tokens * layers * self.width * FLOAT * COPIES
@@ -258,21 +261,21 @@ class RowWork:
         learnt: rows of all steps.
         judged: rows of all passes over held-out and dev examples.
         rows: of all parts.
-        copied: rows that solving convex heads copies; 0 if none is solved.
         numbers: per row.
+        copied: numbers of all rows that solving the largest convex head copies; 0 if none is solved.
     """
 
     tokens: float
     learnt: float
     judged: float
     rows: int
-    copied: int
     numbers: int
+    copied: int = 0
 
     @property
     def memory(self) -> int:
         """Bytes of all rows, and of the copies."""
-        return (self.rows + COPIES * self.copied) * self.numbers * FLOAT
+        return (self.rows * self.numbers + COPIES * self.copied) * FLOAT
 
     def in_memory(self, rates: RowRates, limits: Limits) -> Candidate:
         """Everything encoded once."""

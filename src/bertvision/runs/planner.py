@@ -33,14 +33,16 @@ class FitPlan:
     candidates: tuple[Candidate, ...] = ()
 
 
-def pointless(work: SpanWork) -> str | None:
+def pointless(work: SpanWork, limits: Limits) -> str | None:
     """Why no new store can pay, by counting alone; None if one may."""
-    if work.streamed > WORTH_MEASURING * work.stored:
-        return None
-    return (
-        f"the stream encodes {in_tokens(work.streamed)}, a store {in_tokens(work.stored)} before it can be read, "
-        "so it cannot pay"
-    )
+    if work.streamed <= WORTH_MEASURING * work.stored:
+        return (
+            f"the stream encodes {in_tokens(work.streamed)}, a store {in_tokens(work.stored)} before it can be read, "
+            "so it cannot pay"
+        )
+    least = work.disk("int8", work.needed)
+    problem = limits.disk_problem(least)
+    return None if problem is None else f"even a store of 8 bits would take {in_bytes(least)}, and {problem}"
 
 
 def plan_stream(work: SpanWork, limits: Limits, reason: str) -> FitPlan:
@@ -102,9 +104,10 @@ def plan_rows(work: RowWork, rates: RowRates | None, limits: Limits) -> FitPlan:
         reason = f"States stay in memory: one row per text, encoded once, {in_bytes(work.memory)} in all."
         return FitPlan(chosen=Source(kind="memory"), reasons=(reason, *slow), candidates=candidates)
     share = limits.most_memory / work.memory
+    train = "; or --train-all, since heads that are solved copy rows" if work.copied else ""
     reason = (
-        f"The rows of all texts take {in_bytes(work.memory)} of memory, and {problem}. Use --fraction {share:.2g}; or, "
-        "if few layers are enough, a store of these alone: bertvision extract --layers A..B, then --from store:DIR"
+        f"The rows of all texts take {in_bytes(work.memory)} of memory, and {problem}. Use --fraction {share:.2g}{train}"
+        "; or, if few layers are enough, a store of these alone: bertvision extract --layers A..B, then --from store:DIR"
     )
     return FitPlan(chosen=None, reasons=(f"{reason}.",), candidates=candidates)
 

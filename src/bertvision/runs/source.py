@@ -7,12 +7,12 @@ from pathlib import Path
 
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
-from bertvision.heads import HEADS
+from bertvision.heads import HEADS, blank_head
 from bertvision.runs.amounts import in_seconds
 from bertvision.runs.extract import ExtractRequest, default_store, extract_states
 from bertvision.runs.fit_request import STORE, STREAM, FitRequest
 from bertvision.runs.frozen import FrozenTask
-from bertvision.runs.measure_rates import measure_rows, measure_spans, rough_rate
+from bertvision.runs.measure_rates import STORE_BYTES, measure_rows, measure_spans, rough_rate
 from bertvision.runs.outputs import BATCH_TOKENS
 from bertvision.runs.plan_costs import Limits, RowWork, Source, SpanWork
 from bertvision.runs.planner import FitPlan, plan_rows, plan_spans, plan_stream, pointless
@@ -48,19 +48,18 @@ def plan_source(frozen: FrozenTask, layers: range, out: Path, *, always: bool) -
     )
     if frozen.task.kind != "spans":
         trained = [spec for spec in request.heads if not _is_solved(spec, request)]
-        rows = row_work(frozen, solved=len(trained) < len(request.heads))
-        return plan_rows(rows, measure_rows(frozen, trained) if always else None, limits)
+        return plan_rows(row_work(frozen), measure_rows(frozen, trained) if always else None, limits)
     work = span_work(frozen, layers)
     if frozen.encoder.device.type == "cuda" and not frozen.passes.bf16:
         return plan_stream(work, limits, "a store on a GPU is made in bfloat16, and float32 is asked for")
     stored = _finished_store(frozen, layers)
     if not always:
-        reason = pointless(work) if stored is None else None
+        reason = pointless(work, limits) if stored is None else None
         seconds = 0.0 if reason else rough_rate(frozen, layers) * work.streamed
         if reason or seconds < SHORT_SECONDS:
             return plan_stream(work, limits, reason or f"all encoding takes about {in_seconds(seconds)}")
-    if not os.access(place, os.W_OK):
-        return plan_stream(work, limits, f"no store can be made in {place}")
+    if not os.access(place, os.W_OK) or shutil.disk_usage(place).free < STORE_BYTES:
+        return plan_stream(work, limits, f"no store can be tried in {place}")
     return plan_spans(work, measure_spans(frozen, request.heads, layers, place), limits, stored=stored)
 
 
@@ -86,7 +85,8 @@ def follow_plan(plan: FitPlan, frozen: FrozenTask, run: Path, show: Show | None 
     Raises:
         BertVisionError: the store cannot be made; a resumed run goes on with it.
     """
-    write_json(run / PLAN, {"format": 1, **asdict(plan)})
+    if not (run / PLAN).is_file():
+        write_json(run / PLAN, {"format": 1, **asdict(plan)})
     if show is not None:
         show(0, 1, {}, doing=plan.reasons[0])
     request, source = frozen.request, plan.chosen
@@ -137,17 +137,19 @@ def span_work(frozen: FrozenTask, layers: range) -> SpanWork:
     )
 
 
-def row_work(frozen: FrozenTask, *, solved: bool) -> RowWork:
+def row_work(frozen: FrozenTask) -> RowWork:
     """What a fit of labels or scores passes over."""
+    request = frozen.request
     parts = [part for part in (frozen.train, frozen.held_out, frozen.dev) if part is not None]
     rows = [len(part.windows) for part in parts]
+    solved = [blank_head(spec.head, frozen.shape, spec.options) for spec in request.heads if _is_solved(spec, request)]
     return RowWork(
         tokens=sum(len(windows.ids) for part in parts for windows in frozen.encoded(part)),
-        learnt=frozen.request.epochs * rows[0],
-        judged=rows[1] * _held_out_passes(frozen.request) + sum(rows[2:]),
+        learnt=request.epochs * rows[0],
+        judged=rows[1] * _held_out_passes(request) + sum(rows[2:]),
         rows=sum(rows),
-        copied=rows[0] if solved else 0,
         numbers=frozen.shape.layers * frozen.shape.width,
+        copied=rows[0] * max((len(head.reads) * frozen.shape.width for head in solved), default=0),
     )
 
 

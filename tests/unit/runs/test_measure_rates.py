@@ -43,7 +43,8 @@ def test_everything_about_spans_takes_some_time_and_leaves_nothing_behind(
     assert min(found.encode_step, found.encode_pass, found.heads) > 0
     assert found.encode_whole == found.encode_pass  # heads read to the top
     for seconds in (found.write, found.read, found.read_cold):
-        assert set(seconds) == {"fp16", "int8"}
+        assert set(seconds) == {"fp16", "bf16", "int8"}
+        assert seconds["fp16"] == seconds["bf16"]
         assert min(seconds.values()) > 0
     assert all(found.read_cold[keep] >= found.read[keep] for keep in found.read)
     assert found.half == "fp16"
@@ -60,7 +61,7 @@ def test_large_states_are_kept_in_bfloat16(
     monkeypatch.setattr(measure_rates, "SAFE_HALF", 1e-3)
     found = measure_spans(questions, [PLAIN], range(1, 3), tmp_path)
     assert found.half == "bf16"
-    assert set(found.write) == {"bf16", "int8"}
+    assert set(found.write) == {"fp16", "bf16", "int8"}
 
 
 def test_all_layers_are_timed_apart_where_heads_stop_below(

@@ -1,5 +1,7 @@
 """Which source is chosen, and what is said of it."""
 
+from dataclasses import replace
+
 import pytest
 
 from bertvision.runs.plan_costs import Limits, RowRates, RowWork, Source
@@ -10,7 +12,7 @@ STREAM, MEMORY = Source(kind="stream"), Source(kind="memory")
 HALF = Source(kind="store", keep="fp16", layers="0..6")
 BYTE = Source(kind="store", keep="int8", layers="0..6")
 THERE = Source(kind="store", keep="int8", layers="0..6", folder="stores/squad2")
-ROWS = RowWork(tokens=900, learnt=300, judged=60, rows=120, copied=100, numbers=50)
+ROWS = RowWork(tokens=900, learnt=300, judged=60, rows=120, numbers=50, copied=100 * 50)
 
 
 def sources(plan: FitPlan) -> list[Source]:
@@ -135,18 +137,25 @@ def test_slow_heads_are_named() -> None:
     ],
 )
 def test_without_measuring_it_is_clear_that_few_passes_need_no_store(learnt: int, judged: int, *, clear: bool) -> None:
-    reason = pointless(work(learnt=learnt, judged=judged))
+    reason = pointless(work(learnt=learnt, judged=judged), Limits())
     assert (reason is not None) == clear
 
 
 def test_the_reason_says_what_would_be_encoded() -> None:
-    reason = pointless(work(learnt=900_000, judged=300_000, stored=1_200_000))
+    reason = pointless(work(learnt=900_000, judged=300_000, stored=1_200_000), Limits())
     assert reason is not None
     plan = plan_stream(WORK, Limits(), reason)
     assert plan.chosen == STREAM
     assert plan.candidates == ()
     words = "the stream encodes 1.20 million tokens, a store 1.20 million tokens before it can be read"
     assert plan.reasons == (f"States are streamed: {words}, so it cannot pay.",)
+
+
+def test_without_measuring_it_is_clear_that_a_store_without_room_is_none() -> None:
+    few = work(layers=range(2, 5))  # 43,200 bytes in 8 bits
+    assert pointless(few, Limits(disk=43_200)) is None
+    expected = "even a store of 8 bits would take 43.2 KB, and --max-disk allows 43.2 KB"
+    assert pointless(few, Limits(disk=43_199)) == expected
 
 
 def test_rows_stay_in_memory() -> None:
@@ -165,4 +174,6 @@ def test_rows_that_do_not_fit_come_with_advice() -> None:
     assert plan.candidates[0].problem == "--max-memory allows 32 KB"
     [reason] = plan.reasons
     assert reason.startswith("The rows of all texts take 64 KB of memory, and --max-memory allows 32 KB.")
-    assert "Use --fraction 0.25; or, if few layers are enough, a store of these alone" in reason
+    assert "Use --fraction 0.25; or --train-all, since heads that are solved copy rows; or, if few layers" in reason
+    trained = plan_rows(replace(ROWS, copied=0), None, Limits(memory=12_000))
+    assert "Use --fraction 0.5; or, if few layers are enough, a store of these alone" in trained.reasons[0]

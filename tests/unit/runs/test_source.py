@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -165,11 +166,14 @@ def test_a_resumed_fit_keeps_to_its_plan(when: str, ask: Ask, tmp_path: Path, mo
     assert len(list((tmp_path / "run" / "store" / "train").glob("*.safetensors"))) == (
         3 if when == "extracting" else 10
     )
+    before = plan_of(tmp_path / "run")
     forbid_measuring(monkeypatch)
     resumed = fit_heads(request, tmp_path / "run", resume=True)
     assert same_heads(resumed.run, whole.run)
     assert read_lines(resumed.run) == read_lines(whole.run)
     assert not (resumed.run / "store").exists()
+    assert plan_of(resumed.run) == before
+    assert len(before["candidates"]) == 3
 
 
 @pytest.mark.usefixtures("slow_encoder")
@@ -248,20 +252,35 @@ def test_limits_of_the_request_count(ask: Ask, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def usage(free: int) -> Any:  # noqa: ANN401 - a tuple with a name
+    return lambda _: type("Usage", (), {"free": free})()
+
+
 @pytest.mark.usefixtures("slow_encoder")
 def test_what_the_disk_has_left_is_a_limit(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000})())
-    plan = plan_fit(ask("squad2", PLAIN, epochs=5.0), tmp_path / "run")
+    monkeypatch.setattr(shutil, "disk_usage", usage(1000))
+    monkeypatch.setattr(source_module, "STORE_BYTES", 999)
+    request = ask("squad2", PLAIN, epochs=5.0)
+    plan = plan_fit(request, tmp_path / "run")
     assert plan.chosen == Source(kind="stream")
     assert plan.candidates[1].problem == "the disk has 1 KB left"
+    forbid_measuring(monkeypatch)
+    [reason] = fit_heads(request, tmp_path / "run").notices[-1:]
+    assert re.fullmatch(
+        r"States are streamed: even a store of 8 bits would take .*, and the disk has 1 KB left\.", reason
+    )
 
 
 def test_where_nothing_can_be_written_states_are_streamed(
     ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    plan = plan_fit(ask("squad2", PLAIN, epochs=5.0), tmp_path / "run")
-    assert plan.reasons == (f"States are streamed: no store can be made in {tmp_path}.",)
+    request = ask("squad2", PLAIN, epochs=5.0)
+    expected = (f"States are streamed: no store can be tried in {tmp_path}.",)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *_: False)
+        assert plan_fit(request, tmp_path / "run").reasons == expected
+    monkeypatch.setattr(shutil, "disk_usage", usage(10**7))
+    assert plan_fit(request, tmp_path / "run").reasons == expected
 
 
 def test_a_store_made_in_bfloat16_is_no_answer_to_float32(ask: Ask, tmp_path: Path) -> None:
@@ -301,11 +320,13 @@ def test_a_share_of_the_examples_still_needs_a_store_of_all(ask: Ask) -> None:
 
 def test_the_work_of_rows_is_counted_in_texts(ask: Ask) -> None:
     frozen = freeze_task(ask("own", PLAIN, epochs=3.0, pairs="apart"))
-    work = row_work(frozen, solved=True)
-    assert (work.rows, work.copied, work.learnt) == (52, 32, 96)
+    work = row_work(frozen)
+    assert (work.rows, work.copied, work.learnt) == (52, 32 * 32, 96)  # the last layer of what is learnt from
     assert work.judged == 2 * 8 + 12
     assert work.numbers == 3 * 32
-    together = row_work(freeze_task(ask("own", PLAIN, epochs=3.0, pairs="together")), solved=False)
+    together = row_work(freeze_task(ask("own", PLAIN, epochs=3.0, pairs="together", solve=False)))
+    concat = HeadSpec(head="layer_concat")
+    assert row_work(freeze_task(ask("own", PLAIN, MIX, concat, pairs="apart"))).copied == 3 * work.copied
     assert (together.copied, together.numbers) == (0, 3 * 16)
     assert work.tokens - together.tokens == 52  # both texts, and a token more where they stand apart
 
