@@ -106,7 +106,8 @@ def measure_rows(frozen: FrozenTask, heads: Sequence[HeadSpec]) -> RowRates:
     numbers = torch.randn(len(rows), len(layers), frozen.shape.width, generator=random)  # as fast as real ones
     states = RowStates(numbers, frozen.encoder.device)
     one_each = _Timer(frozen.encoder.device, np.ones(len(windows), dtype=np.int64))
-    heads_rate, slowest = _measure_heads(frozen, one_each, heads, states, (rows[:1], rows))
+    # never on a few rows alone: a step of a large head costs much, however few they are
+    heads_rate, slowest = _measure_heads(frozen, one_each, heads, states, (rows, rows))
     return RowRates(encode=timer.per_token(stream, batches), heads=heads_rate, slowest=slowest)
 
 
@@ -222,8 +223,8 @@ def _measure_heads(
 ) -> tuple[float, tuple[str, float]]:
     """Seconds per token of a step of all heads, and the name and the share of the one that takes most of it.
 
-    Each is tried on a little first, and on more if it is fast enough. Those that differ by rate or seed alone take the
-    same time.
+    Each is tried on the first batch, and if it is fast enough on the second, which then counts: first steps are slower.
+    Those that differ by rate or seed alone take the same time.
     """
     data = FitData(
         task=frozen.task,

@@ -106,8 +106,9 @@ def plan_rows(work: RowWork, rates: RowRates | None, limits: Limits) -> FitPlan:
     share = limits.most_memory / work.memory
     train = "; or --train-all, since heads that are solved copy rows" if work.copied else ""
     reason = (
-        f"The rows of all texts take {in_bytes(work.memory)} of memory, and {problem}. Use --fraction {share:.2g}{train}"
-        "; or, if few layers are enough, a store of these alone: bertvision extract --layers A..B, then --from store:DIR"
+        f"The rows of all texts take {in_bytes(work.memory)} of memory, and {problem}. "
+        f"Use --fraction {share:.2g}{train}; or, if few layers are enough, a store of these alone: "
+        "bertvision extract --layers A..B, then --from store:DIR"
     )
     return FitPlan(chosen=None, reasons=(f"{reason}.",), candidates=candidates)
 
