@@ -168,7 +168,15 @@ def tiny_request(task: str, data: str, encoder: str, **changes: Any) -> TuneRequ
 def tiny_fit(task: str, data: str, encoder: str, *heads: HeadSpec, **changes: Any) -> FitRequest:  # noqa: ANN401 - any field
     """A request for a short fit of heads."""
     request = FitRequest(
-        task=task, data=data, encoder=encoder, heads=heads, windows=WINDOWS, batch=8, held_out=0.2, device="cpu"
+        task=task,
+        data=data,
+        encoder=encoder,
+        heads=heads,
+        windows=WINDOWS,
+        batch=8,
+        held_out=0.2,
+        source="stream",
+        device="cpu",
     )
     return replace(request, **changes)
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from bertvision.runs.fit_request import FitRequest
     from bertvision.runs.fit_tasks import TasksResult, fit_tasks
     from bertvision.runs.freeze_points import FreezeResult, fit_snapshots
+    from bertvision.runs.plan_fit import plan_fit
+    from bertvision.runs.planner import FitPlan
     from bertvision.runs.request import TuneRequest
     from bertvision.runs.tune import TuneResult, tune
     from bertvision.tasks import TASKS, OwnColumns, Task, TaskData, load_task
@@ -37,6 +39,7 @@ __all__ = [
     "TASKS",
     "CrossFitResult",
     "Encoder",
+    "FitPlan",
     "FitRequest",
     "FitResult",
     "FreezeResult",
@@ -68,6 +71,7 @@ __all__ = [
     "load_encoder",
     "load_head",
     "load_task",
+    "plan_fit",
     "save_head",
     "score_squad1",
     "score_squad2",
@@ -102,6 +106,8 @@ _MODULES = {
     "bertvision.runs.fit_request": ("FitRequest",),
     "bertvision.runs.fit_tasks": ("TasksResult", "fit_tasks"),
     "bertvision.runs.freeze_points": ("FreezeResult", "fit_snapshots"),
+    "bertvision.runs.plan_fit": ("plan_fit",),
+    "bertvision.runs.planner": ("FitPlan",),
     "bertvision.runs.request": ("TuneRequest",),
     "bertvision.runs.tune": ("TuneResult", "tune"),
     "bertvision.tasks": ("TASKS", "OwnColumns", "Task", "TaskData", "load_task"),

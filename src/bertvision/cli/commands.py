@@ -67,6 +67,14 @@ COMMANDS = {
             "bertvision fit squad2 --encoder runs/folds --cross-fit 4 --heads all",
         ),
     ),
+    "plan": Command(
+        "Time a few batches on this machine, and tell whether a fit should stream its states or store them, and why.",
+        "bertvision.cli.plan",
+        (
+            "bertvision plan squad2 --data DIR --heads all --epochs 5",
+            "bertvision plan squad2 --data DIR --heads layer_mix --epochs 10 --max-disk 20GB --max-memory 8GB --json",
+        ),
+    ),
     "extract": Command(
         "Write the hidden states of a task's windows to disk: no padding, 16 or 8 bits, checksummed, resumable.",
         "bertvision.cli.extract",

@@ -1,19 +1,15 @@
 """`bertvision extract`: the hidden states of a task's windows into a store."""
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from bertvision.cli.output import ProgressBar, print_json, print_table
 from bertvision.cli.store_info import describe
-from bertvision.cli.task_options import DataOptions
-from bertvision.errors import BertVisionError
+from bertvision.cli.task_options import DataOptions, parse_size
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.tasks.own import OwnColumns
 from bertvision.tasks.windows import WindowOptions
-
-_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +53,7 @@ class Options:
 
 def run(options: Options) -> int:
     """Extract."""
-    from bertvision.runs.extract import ExtractRequest, extract_states  # noqa: PLC0415 - imports torch
+    from bertvision.runs.extract import ExtractRequest, default_store, extract_states  # noqa: PLC0415 - imports torch
     from bertvision.training.processes import is_main, leave_processes  # noqa: PLC0415
 
     request = ExtractRequest(
@@ -70,10 +66,10 @@ def run(options: Options) -> int:
         keep=options.keep,
         layers=options.layers,
         pool=options.pool,
-        max_disk=None if options.max_disk is None else parse_size(options.max_disk),
+        max_disk=parse_size("--max-disk", options.max_disk),
         device=options.device,
     )
-    store = options.store or Path("stores") / options.task
+    store = options.store or default_store(options.task)
     with ProgressBar(f"extract {options.task}") as bar:
         manifests = extract_states(request, store, show=bar.show)
     main = is_main()
@@ -88,15 +84,3 @@ def run(options: Options) -> int:
         f"{store}", ["split", *next(iter(rows.values()))], [[split, *row.values()] for split, row in rows.items()]
     )
     return 0
-
-
-def parse_size(words: str) -> int:
-    """Bytes from words such as 20GB.
-
-    Raises:
-        BertVisionError: they are none.
-    """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]B)?", words.strip().upper())
-    if found is None:
-        raise BertVisionError(f"--max-disk is '{words}', a size such as 500MB or 20GB is expected.")
-    return int(float(found[1]) * _UNITS[found[2] or ""])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from bertvision.cli.leaderboard import print_freeze_points, print_leaderboard
 from bertvision.cli.options import Given
 from bertvision.cli.output import ProgressBar, print_json, print_note
-from bertvision.cli.task_options import DataOptions, parse_numbers
+from bertvision.cli.task_options import DataOptions, parse_numbers, parse_size
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.tasks.own import OWN, OwnColumns
@@ -56,27 +56,23 @@ class FreezePoints:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """Options of `bertvision fit`."""
+class FitOptions:
+    """What is fitted, to what, and how."""
 
     task: str
-    """A task's name; 'bertvision ls tasks' lists them. Several, such as cola,sst5,rte, are fitted in one pass over
+    """A task's name; 'bertvision ls tasks' lists them. Fitting takes several, such as cola,sst5,rte: in one pass over
     their texts, each in a folder of its own."""
 
     data: DataOptions = field(default_factory=DataOptions)
     columns: OwnColumns = field(default_factory=OwnColumns)
     windows: WindowOptions = field(default_factory=WindowOptions)
     learning: HeadLearning = field(default_factory=HeadLearning)
-    freezing: FreezePoints = field(default_factory=FreezePoints)
 
     encoder: str = BUILTIN_ENCODER
     """'minilm', a local folder, a name on the hub, or a tuned run: RUN or RUN@0.3."""
 
     heads: str = "all"
     """'all' that fit the task, names between commas, or a TOML file with a table [[head]] for each."""
-
-    from_: str = "stream"
-    """Where states come from: 'stream' runs the encoder for every batch, 'store:DIR' reads what extract has written."""
 
     epochs: float = 1.0
     """Passes over the data; fractions are fine. Convex heads on labels or scores are solved instead."""
@@ -117,8 +113,31 @@ class Options:
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere; heads' weights stay float32."""
 
+    max_disk: str | None = None
+    """Most room that a store may take which is made on the way, such as 20GB (default: what the disk has left)."""
+
+    max_memory: str | None = None
+    """Most memory that states may take at a time, such as 8GB (default: what the machine has left)."""
+
     out: Path | None = None
     """Folder of the run, or of the runs of several tasks or snapshots (default: runs/TASK-heads)."""
+
+    @property
+    def run(self) -> Path:
+        """Folder of the run."""
+        return self.out or Path("runs") / f"{self.task}-heads"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of `bertvision fit`."""
+
+    fit: FitOptions
+    freezing: FreezePoints = field(default_factory=FreezePoints)
+
+    from_: str = "auto"
+    """Where states come from: 'stream' runs the encoder for every batch, 'store:DIR' reads what extract has written,
+    'auto' measures and chooses; a store that it makes is in the run's folder until the run is finished."""
 
     resume: bool = False
     """Go on with a run that was interrupted."""
@@ -134,16 +153,17 @@ def run(options: Options) -> int:
     from bertvision.runs.fit import fit_heads  # noqa: PLC0415 - imports torch, and help should open at once
     from bertvision.runs.fit_request import WHOLE, split_snapshot  # noqa: PLC0415
 
-    tasks = [task.strip() for task in options.task.split(",") if task.strip()]
+    asked = options.fit
+    tasks = [task.strip() for task in asked.task.split(",") if task.strip()]
     if len(tasks) > 1:
         return _run_tasks(options, tasks)
     if options.freezing.snapshots:
         return _run_snapshots(options)
-    if options.cross_fit is not None:
-        options = _as_tuned(options, split_snapshot(options.encoder)[0] / WHOLE)
-    request = _request(options)
-    with ProgressBar(f"fit {options.task}") as bar:
-        result = fit_heads(request, _out(options), resume=options.resume, show=bar.show)
+    if asked.cross_fit is not None:
+        asked = _as_tuned(options, split_snapshot(asked.encoder)[0] / WHOLE)
+    request = build_request(asked, source=options.from_)
+    with ProgressBar(f"fit {asked.task}") as bar:
+        result = fit_heads(request, asked.run, resume=options.resume, show=bar.show)
     for notice in result.notices:
         print_note(notice)
     if options.json:
@@ -158,11 +178,12 @@ def _run_tasks(options: Options, tasks: list[str]) -> int:
 
     if options.freezing.snapshots:
         raise BertVisionError(f"--snapshots takes one task, {len(tasks)} were named. Fit them one by one.")
-    none = OwnColumns()
+    asked, none = options.fit, OwnColumns()
     requests = [
-        _request(replace(options, task=task, columns=options.columns if task == OWN else none)) for task in tasks
+        build_request(replace(asked, task=task, columns=asked.columns if task == OWN else none), source=options.from_)
+        for task in tasks
     ]
-    out = options.out or Path("runs") / f"{'+'.join(tasks)}-heads"
+    out = asked.out or Path("runs") / f"{'+'.join(tasks)}-heads"
     with ProgressBar("fit") as bar:
         result = fit_tasks(requests, out, resume=options.resume, show=bar.show)
     for notice in result.notices:
@@ -178,11 +199,11 @@ def _run_tasks(options: Options, tasks: list[str]) -> int:
 def _run_snapshots(options: Options) -> int:
     from bertvision.runs.freeze_points import fit_snapshots  # noqa: PLC0415 - imports torch
 
-    words = options.freezing.snapshots
-    with ProgressBar(f"fit {options.task}") as bar:
+    words, asked = options.freezing.snapshots, options.fit
+    with ProgressBar(f"fit {asked.task}") as bar:
         result = fit_snapshots(
-            _request(_as_tuned(options, Path(options.encoder))),
-            _out(options),
+            build_request(_as_tuned(options, Path(asked.encoder)), source=options.from_),
+            asked.run,
             snapshots=None if words == "all" else parse_numbers("--snapshots", words),
             tolerance=options.freezing.tolerance,
             resume=options.resume,
@@ -197,33 +218,34 @@ def _run_snapshots(options: Options) -> int:
     return 0
 
 
-def _as_tuned(options: Options, run: Path) -> Options:
+def _as_tuned(options: Options, run: Path) -> FitOptions:
     """Hold out what a tuned run held out, where the user says nothing else."""
     from bertvision.runs.folder import CONFIG  # noqa: PLC0415 - imports numpy
     from bertvision.runs.tuned_split import tuned_split  # noqa: PLC0415
 
+    asked, given = options.fit, options.given
     if not (run / CONFIG).is_file():
-        return options  # no run: whoever fits says so
+        return asked  # no run: whoever fits says so
     tuned = tuned_split(run)
-    if tuned.task != options.task and options.cross_fit is None:
-        return options  # other examples
-    given = options.given
+    if tuned.task != asked.task and asked.cross_fit is None:
+        return asked  # other examples
     return replace(
-        options,
-        fraction=options.fraction if "fraction" in given else str(tuned.fraction),
-        held_out=options.held_out if "held_out" in given or not tuned.held_out else tuned.held_out,
-        seed=options.seed if "seed" in given else tuned.seed,
+        asked,
+        fraction=asked.fraction if "fraction" in given else str(tuned.fraction),
+        held_out=asked.held_out if "held_out" in given or not tuned.held_out else tuned.held_out,
+        seed=asked.seed if "seed" in given else tuned.seed,
     )
 
 
-def _out(options: Options) -> Path:
-    return options.out or Path("runs") / f"{options.task}-heads"
+def build_request(options: FitOptions, *, source: str) -> "FitRequest":
+    """What the words of a command line ask for.
 
-
-def _request(options: Options) -> "FitRequest":
+    Raises:
+        BertVisionError: words that mean nothing, or an unknown task.
+    """
     from bertvision.runs.fit_request import FitRequest  # noqa: PLC0415 - imports torch
     from bertvision.runs.head_specs import parse_heads, spread  # noqa: PLC0415
-    from bertvision.tasks.load import load_task  # noqa: PLC0415
+    from bertvision.tasks.load import find_task  # noqa: PLC0415
     from bertvision.training.trainee import HeadSpec  # noqa: PLC0415
 
     learning = options.learning
@@ -236,7 +258,7 @@ def _request(options: Options) -> "FitRequest":
         clip=learning.clip,
         seed=options.seed,
     )
-    kind = load_task(options.task, data=options.data.data, columns=options.columns, skip_bad=True).task.kind
+    kind = find_task(options.task, data=options.data.data, columns=options.columns).kind
     specs = parse_heads(options.heads, kind, base)
     return FitRequest(
         task=options.task,
@@ -253,7 +275,9 @@ def _request(options: Options) -> "FitRequest":
         held_out=options.held_out,
         pool=options.pool,
         pairs=options.pairs,
-        source=options.from_,
+        source=source,
+        max_disk=parse_size("--max-disk", options.max_disk),
+        max_memory=parse_size("--max-memory", options.max_memory),
         cross_fit=options.cross_fit,
         solve=not options.train_all,
         device=options.device,

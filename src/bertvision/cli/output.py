@@ -33,6 +33,12 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     Console(width=None if sys.stdout.isatty() else PIPED_WIDTH).print(table)
 
 
+def print_lines(lines: Iterable[str]) -> None:
+    """Sentences on standard output."""
+    for line in lines:
+        print(line)  # noqa: T201 - this is the output
+
+
 def print_note(text: str) -> None:
     """A message on standard error."""
     print(f"note: {text}", file=sys.stderr)  # noqa: T201 - this is the output

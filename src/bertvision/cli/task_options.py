@@ -1,5 +1,6 @@
-"""Which data a command reads: the options that every command with a task shares."""
+"""Which data a command reads: the options that every command with a task shares, and words that mean values."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -7,6 +8,8 @@ from bertvision.cli.output import print_note
 from bertvision.errors import BertVisionError
 from bertvision.tasks.load import TaskData, load_task
 from bertvision.tasks.own import OwnColumns
+
+_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,3 +55,17 @@ def parse_numbers(option: str, text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:
         raise BertVisionError(f"{option} is '{text}', numbers such as 0.1,0.3,1 are expected.") from None
+
+
+def parse_size(option: str, text: str | None) -> int | None:
+    """Bytes from words such as 20GB; None stays None.
+
+    Raises:
+        BertVisionError: they are none.
+    """
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]B)?", text.strip().upper())
+    if found is None:
+        raise BertVisionError(f"{option} is '{text}', a size such as 500MB or 20GB is expected.")
+    return int(float(found[1]) * _UNITS[found[2] or ""])

@@ -68,6 +68,11 @@ class ExtractRequest:
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
+def default_store(task: str) -> Path:
+    """Where a task's store is, unless somebody says otherwise."""
+    return Path("stores") / task
+
+
 def extract_states(request: ExtractRequest, store: Path, *, show: Show | None = None) -> dict[str, Manifest]:
     """Write the states of every split into a folder of its own; an interrupted extraction goes on where it was.
 

@@ -12,11 +12,12 @@ from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
 from bertvision.heads import blank_head
 from bertvision.heads.options import ATTENTION, TOKENS
-from bertvision.runs.fit_request import FitRequest
+from bertvision.runs.fit_request import AUTO, FitRequest
 from bertvision.runs.fit_run import FitRun
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.frozen import FrozenTask, freeze_task
-from bertvision.runs.solve import CONVEX, solve_trainee
+from bertvision.runs.solve import CONVEX, Solver
+from bertvision.runs.source import find_plan, follow_plan, remove_own_store
 from bertvision.runs.standardise import BATCHES, standardise_heads
 from bertvision.runs.states import RowStates
 from bertvision.runs.store_states import StoreStates
@@ -24,8 +25,7 @@ from bertvision.runs.watch import Show
 from bertvision.tasks.batches import subset_rows
 from bertvision.tasks.files import read_json
 from bertvision.training.checkpoint import remove_checkpoints
-from bertvision.training.fit import FitData, fit_trainees
-from bertvision.training.solve import Solution
+from bertvision.training.fit import FitData, States, fit_trainees
 from bertvision.training.trainee import HeadSpec, Trainee
 
 LEADERBOARD = "leaderboard.json"
@@ -70,18 +70,24 @@ def fit_heads(
     folder = RunFolder(Path(out))
     folder.check(asdict(request), resume=resume)
     if folder.result() is not None:
+        if request.source == AUTO:
+            remove_own_store(folder.path)
         return _result(folder, (f"{folder.path} is finished; there was nothing left to do.",))
     frozen = frozen or freeze_task(request)
     check_fit(frozen)
-    trainees = [_trainee(spec, frozen, request) for spec in request.heads]
+    trainees = [build_trainee(spec, frozen, request) for spec in request.heads]
+    layers = read_layers(trainees)
+    choice = find_plan(frozen, layers, folder.path, show) if request.source == AUTO else None
     plan = frozen.plan()
     folder.begin(asdict(request), frozen.fingerprint)
-    layers = range(min(t.head.reads[0] for t in trainees), max(t.head.depth for t in trainees) + 1)
+    if choice is not None:
+        frozen = follow_plan(choice, frozen, folder.path, show)
     run = FitRun(folder, frozen, trainees, layers, show)
     states = frozen.states(frozen.train, layers)
+    solver = _solver(frozen, states, run.held_out) if request.solve else None
     for number, trainee in enumerate(trainees):
-        if request.solve and isinstance(trainee.head, CONVEX) and isinstance(states, RowStates):
-            run.on_solved(number, _solve(trainee, frozen, states, run))
+        if solver is not None and isinstance(trainee.head, CONVEX):
+            run.on_solved(number, solver.solve(trainee))
         else:
             run.following.append(number)
     if run.following:
@@ -109,7 +115,9 @@ def fit_heads(
     write_json(folder.path / LEADERBOARD, leaderboard)
     folder.finish({"heads": len(leaderboard)})
     remove_checkpoints(folder.path)
-    return _result(folder, (*frozen.notices, *run.notices))
+    if choice is not None:
+        remove_own_store(folder.path)
+    return _result(folder, (*frozen.notices, *(() if choice is None else choice.reasons[:1]), *run.notices))
 
 
 def check_fit(frozen: FrozenTask) -> None:
@@ -133,7 +141,12 @@ def check_fit(frozen: FrozenTask) -> None:
     frozen.plan().snapshot_steps(request.fractions, option="--validate")
 
 
-def _trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Trainee:
+def read_layers(trainees: Sequence[Trainee]) -> range:
+    """From the lowest to the highest layer that one of them reads."""
+    return range(min(t.head.reads[0] for t in trainees), max(t.head.depth for t in trainees) + 1)
+
+
+def build_trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Trainee:
     """A head and the windows it learns from: those of a share of the examples, which lies within larger shares.
 
     The largest share of all heads is what the run is about; smaller ones are shares of that.
@@ -149,12 +162,12 @@ def _trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Trainee
     return Trainee(spec, frozen.shape, device=frozen.encoder.device, rows=rows)
 
 
-def _solve(trainee: Trainee, frozen: FrozenTask, states: RowStates, run: FitRun) -> Solution:
-    held_out = run.held_out
-    if not isinstance(held_out, RowStates):
-        raise TypeError("rows are held out as rows")
+def _solver(frozen: FrozenTask, states: States, held_out: States) -> Solver | None:
+    """Solves heads on rows in memory; None where there are none."""
+    if not isinstance(states, RowStates) or not isinstance(held_out, RowStates):
+        return None
     train = states, frozen.train.windows.targets
-    return solve_trainee(trainee, frozen.task, train=train, held_out=(held_out, frozen.held_out.windows.targets))
+    return Solver(frozen.task, train=train, held_out=(held_out, frozen.held_out.windows.targets))
 
 
 def _result(folder: RunFolder, notices: Sequence[str]) -> FitResult:

@@ -12,7 +12,7 @@ from bertvision.tasks.windows import WindowOptions
 from bertvision.training.options import TuneOptions
 from bertvision.training.trainee import HeadSpec
 
-STREAM, STORE = "stream", "store:"
+AUTO, STREAM, STORE = "auto", "stream", "store:"
 WHOLE = "whole"
 """The run of a cross-fit that learnt from every fold."""
 
@@ -43,7 +43,10 @@ class FitRequest:
         pool: which row counts for labels and scores; `attention` lets every head learn which tokens count, None takes
             what the encoder was trained with.
         pairs: how pairs of texts are encoded; None takes `apart` for encoders trained on sentences.
-        source: where states come from: `stream` computes them anew, `store:DIR` reads them.
+        source: where states come from: `stream` computes them anew, `store:DIR` reads them, `auto` measures
+            and chooses.
+        max_disk: most bytes that a store made by `auto` may take.
+        max_memory: most bytes of states in memory that `auto` may take.
         cross_fit: how many folds; the encoder is a folder of as many runs, each tuned without the fold whose states it
             gives. None takes all states from one encoder.
         solve: solve convex heads instead of training them, for labels and scores.
@@ -65,7 +68,9 @@ class FitRequest:
     held_out: float = 0.1
     pool: Pool | Literal["attention"] | None = None
     pairs: Pairs | None = None
-    source: str = STREAM
+    source: str = AUTO
+    max_disk: int | None = None
+    max_memory: int | None = None
     cross_fit: int | None = None
     solve: bool = True
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -88,8 +93,8 @@ class FitRequest:
 
     @property
     def store(self) -> Path | None:
-        """The folder that states are read from; None computes them anew."""
-        return None if self.source == STREAM else Path(self.source.removeprefix(STORE))
+        """The folder that states are read from, where one is named."""
+        return Path(self.source.removeprefix(STORE)) if self.source.startswith(STORE) else None
 
     def plan(self) -> TuneOptions:
         """What the order of the steps depends on."""
@@ -112,8 +117,8 @@ class FitRequest:
             problems.append(f"--seed is {self.seed}, at least 0 is expected")
         if not 0.0 < self.held_out < 1.0:
             problems.append(f"--held-out is {self.held_out:g}, more than 0 and less than 1 is expected")
-        if self.source != STREAM and (not self.source.startswith(STORE) or self.source == STORE):
-            problems.append(f"--from is '{self.source}', stream or store:DIR is expected")
+        if self.source not in (AUTO, STREAM) and (not self.source.startswith(STORE) or self.source == STORE):
+            problems.append(f"--from is '{self.source}', auto, stream or store:DIR is expected")
         if self.cross_fit is not None and self.cross_fit < FEWEST_FOLDS:
             problems.append(f"--cross-fit is {self.cross_fit}, at least {FEWEST_FOLDS} is expected")
         if self.cross_fit is not None and self.source.startswith(STORE):

@@ -1,7 +1,7 @@
 """FrozenTask: a task's examples as token windows, a frozen encoder for them, and the states that heads read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from bertvision.heads.options import ATTENTION
 from bertvision.objectives import Pool
 from bertvision.runs.extract import ExtractRequest, store_content
 from bertvision.runs.extract_command import extract_command
-from bertvision.runs.fit_request import FitRequest
+from bertvision.runs.fit_request import STORE, FitRequest
 from bertvision.runs.folds import Folds, check_folds, load_folds
 from bertvision.runs.outputs import PassOptions
 from bertvision.runs.parts import choose_device, split_train
@@ -50,11 +50,12 @@ class FrozenTask:
         train: what heads learn from.
         held_out: training examples that judge them.
         dev: what is reported, where there is one.
-        stores: every split as the store has it, if states come from one.
+        whole: every split as it was loaded.
         request: what was asked for.
         notices: what the user should know.
         folds: encoders for the training part, of which each was tuned without the fold that it encodes.
         shared: rows that several tasks were encoded for together; None encodes those of this task alone.
+        stores: every split as a store has it, if states come from one.
     """
 
     task: Task
@@ -67,11 +68,12 @@ class FrozenTask:
     train: Part
     held_out: Part
     dev: Part | None
-    stores: Mapping[str, StoredSplit]
+    whole: Mapping[str, Examples]
     request: FitRequest
     notices: tuple[str, ...]
     folds: Folds | None = None
     shared: SharedRows | None = None
+    stores: Mapping[str, StoredSplit] = field(default_factory=dict)
 
     @property
     def shape(self) -> HeadShape:
@@ -98,6 +100,21 @@ class FrozenTask:
             return StreamStates(self.encoder, part.windows, self.passes, layers)
         rows = [self._rows(windows, part) for windows in self.texts(part)]
         return RowStates(compare_rows(*rows) if self.apart else rows[0], self.encoder.device)
+
+    def reading(self, store: Path) -> "FrozenTask":
+        """The same with its states from a store.
+
+        Raises:
+            BertVisionError: the store is not finished.
+        """
+        train = self.whole["train"]
+        parts = {"train": Part(examples=train, windows=build_windows(self.task, train, self.tokenizer, self.options))}
+        if self.dev is not None:
+            parts["dev"] = self.dev
+        stores = {
+            split: StoredSplit(StoreReader(store / split), part.examples, part.windows) for split, part in parts.items()
+        }
+        return replace(self, request=replace(self.request, source=f"{STORE}{store}"), stores=stores)
 
     def texts(self, part: Part) -> list[TokenRows]:
         """The windows that are encoded for a part: of pairs apart, those of the first texts and of the second."""
@@ -188,14 +205,7 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
 
     learning = part(learnt)
     dev = part(loaded.splits["dev"]) if "dev" in loaded.splits else None
-    stores = {}
-    if request.store is not None:
-        whole = {"train": part(train)} | ({} if dev is None else {"dev": dev})
-        stores = {
-            split: StoredSplit(StoreReader(request.store / split), of.examples, of.windows)
-            for split, of in whole.items()
-        }
-    return FrozenTask(
+    frozen = FrozenTask(
         task=loaded.task,
         encoder=encoder,
         passes=PassOptions(packed=packed and encoder.can_pack, pad=int(encoder.config.pad_token_id or 0), bf16=bf16),
@@ -206,11 +216,12 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
         train=learning,
         held_out=part(held_out),
         dev=dev,
-        stores=stores,
+        whole=loaded.splits,
         request=request,
         notices=loaded.notices,
         folds=None if fold_of is None else load_folds(request, fold_of, learning, load),
     )
+    return frozen if request.store is None else frozen.reading(request.store)
 
 
 def _check_attention(request: FitRequest, task: Task, *, apart: bool) -> None:

@@ -1,4 +1,6 @@
-"""A convex head on rows in memory: solved in one go."""
+"""Convex heads on rows in memory: each solved in one go, and those that have the same answer once."""
+
+from typing import final
 
 import torch
 from torch import Tensor
@@ -38,9 +40,43 @@ def solve_trainee(
             held_out=(_inputs(trainee, held_out[0]), torch.from_numpy(held_out[1])),
             labels=len(task.labels) if task.kind == "labels" else None,
         )
-        trainee.head.project.weight.data.copy_(solution.weight)
-        trainee.head.project.bias.data.copy_(solution.bias)
+        _put(solution, trainee)
     return solution
+
+
+@final
+class Solver:
+    """Solves heads of one run; what learning rates, seeds and dropout cannot change is solved once and copied."""
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        train: tuple[RowStates, IntArray | FloatArray],
+        held_out: tuple[RowStates, IntArray | FloatArray],
+    ) -> None:
+        """Take what all of them are solved from; see `solve_trainee`."""
+        self._task = task
+        self._train = train
+        self._held_out = held_out
+        self._solved: dict[tuple[tuple[int, ...], float], tuple[Solution, float]] = {}
+
+    def solve(self, trainee: Trainee) -> Solution:
+        """Put the best weights into a head; the seconds of a copy are those of the solution."""
+        # all that the answer depends on: the layers of the rows, and which of them
+        key = trainee.head.reads, trainee.spec.fraction
+        if key in self._solved:
+            solution, trainee.watch.seconds = self._solved[key]
+            _put(solution, trainee)
+            return solution
+        solution = solve_trainee(trainee, self._task, train=self._train, held_out=self._held_out)
+        self._solved[key] = solution, trainee.watch.seconds
+        return solution
+
+
+def _put(solution: Solution, trainee: Trainee) -> None:
+    trainee.head.project.weight.data.copy_(solution.weight)
+    trainee.head.project.bias.data.copy_(solution.bias)
 
 
 def _inputs(trainee: Trainee, states: RowStates) -> Tensor:

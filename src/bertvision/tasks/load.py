@@ -59,10 +59,8 @@ def load_task(
         >>> sentiment.task.labels
         ('0', '1', '2', '3', '4')
     """
-    check_task_name(name)
-    if name != OWN and columns is not None and columns != OwnColumns():
-        raise BertVisionError(f"columns can be named for the task '{OWN}' only; the files of {name} have fixed ones.")
-    task, read, notices = _read(name, data, columns or OwnColumns())
+    task = find_task(name, data=data, columns=columns)
+    read, notices = _read(task, data)
     bad = {split: rows for split, (_, rows) in read.items()}
     _check_bad_rows(bad, notices, skip_bad=skip_bad)
     splits = {split: examples for split, (examples, _) in read.items()}
@@ -73,6 +71,21 @@ def load_task(
     if data not in (None, BUILTIN):
         notices += _unexpected_sizes(task, splits)
     return TaskData(task, splits, bad, tuple(notices))
+
+
+def find_task(name: str, *, data: str | Path | None = None, columns: OwnColumns | None = None) -> Task:
+    """What is asked, without its examples; only the user's own files are looked into, for their labels.
+
+    Raises:
+        UnknownNameError: there is no such task.
+        BertVisionError: the user's own files cannot be read, or columns are named for a task that has fixed ones.
+    """
+    check_task_name(name)
+    if name == OWN:
+        return own_task(_own_paths(data), columns or OwnColumns())
+    if columns is not None and columns != OwnColumns():
+        raise BertVisionError(f"columns can be named for the task '{OWN}' only; the files of {name} have fixed ones.")
+    return TASKS[name]
 
 
 def check_task_name(name: str) -> None:
@@ -88,23 +101,25 @@ def check_task_name(name: str) -> None:
 Read = dict[str, tuple[Examples, list[BadRow]]]
 
 
-def _read(name: str, data: str | Path | None, columns: OwnColumns) -> tuple[Task, Read, list[str]]:
+def _own_paths(data: str | Path | None) -> dict[str, Path]:
+    if data is None or str(data).partition(":")[0] in (BUILTIN, HUB):
+        raise BertVisionError(f"the task '{OWN}' needs --data FILE or --data DIR with your files.")
+    return find_own(Path(data))
+
+
+def _read(task: Task, data: str | Path | None) -> tuple[Read, list[str]]:
+    name = task.name
     if name == OWN:
-        if data is None or str(data).partition(":")[0] in (BUILTIN, HUB):
-            raise BertVisionError(f"the task '{OWN}' needs --data FILE or --data DIR with your files.")
-        paths = find_own(Path(data))
-        task = own_task(paths, columns)
-        return task, _read_files(task, Found(task.layout, paths, {})), []
-    task = TASKS[name]
+        return _read_files(task, Found(task.layout, _own_paths(data), {})), []
     place, _, hub_path = str(data).partition(":")
     if place == HUB:
         read = read_hub(task, hub_path or None)
-        return task, read, [f"{name} has no {split} split on the hub." for split in task.files if split not in read]
+        return read, [f"{name} has no {split} split on the hub." for split in task.files if split not in read]
     found = find_builtin(task) if data in (None, BUILTIN) else find_local(task, Path(str(data)))
     notices = [f"{name} has no {split} split here (looked for {names[0]})." for split, names in found.missing.items()]
     if data is None:
         notices.append(f"{name}: the small built-in set is used; --data DIR takes yours, --data hub the hub's.")
-    return task, _read_files(task, found), notices
+    return _read_files(task, found), notices
 
 
 def _read_files(task: Task, found: Found) -> Read:

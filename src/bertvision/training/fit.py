@@ -111,6 +111,11 @@ def fit_trainees(  # noqa: PLR0913 - what a fit depends on, by keyword
                 return
 
 
+def try_step(trainee: Trainee, data: FitData, plan: Plan, batch: StateBatch, rows: IntArray) -> None:
+    """One step of somebody who is thrown away, so that it can be timed."""
+    _Fitting([trainee], data, plan).learn(batch, rows, 0)
+
+
 @final
 class _Fitting:
     """All that a step needs and changes."""

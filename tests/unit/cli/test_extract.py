@@ -1,10 +1,9 @@
-"""Sizes in words, and what is told of a store."""
+"""What is told of a store."""
 
 from pathlib import Path
 
 import pytest
 
-from bertvision.cli.extract import parse_size
 from bertvision.cli.store_info import describe, splits_of
 from bertvision.errors import BertVisionError
 from bertvision.store.manifest import Manifest, Shard, write_content, write_manifest
@@ -14,27 +13,6 @@ SHARDS = tuple(
     Shard(file=f"00000{number}.safetensors", windows=1, tokens=5, bytes=300 + number, sha256="aa") for number in (0, 1)
 )
 CONTENT = Source(5, 5).content(first_layer=1)
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("20GB", 20_000_000_000),
-        ("500mb", 500_000_000),
-        (" 1.5 TB ", 1_500_000_000_000),
-        ("3kB", 3_000),
-        ("1024", 1024),
-        ("0.25GB", 250_000_000),
-    ],
-)
-def test_a_size_is_a_number_and_a_unit(words: str, expected: int) -> None:
-    assert parse_size(words) == expected
-
-
-@pytest.mark.parametrize("words", ["", "GB", "20 G", "20GiB", "-1GB", "1,5GB", "1.GB", "many"])
-def test_a_size_that_is_none_is_refused(words: str) -> None:
-    with pytest.raises(BertVisionError, match=f"--max-disk is '{words}', a size such as 500MB or 20GB is expected"):
-        parse_size(words)
 
 
 def test_a_store_is_described_in_one_flat_row() -> None:

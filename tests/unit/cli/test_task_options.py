@@ -1,6 +1,6 @@
 import pytest
 
-from bertvision.cli.task_options import load_with_notes, parse_numbers, parse_settings
+from bertvision.cli.task_options import load_with_notes, parse_numbers, parse_settings, parse_size
 from bertvision.errors import BertVisionError
 from bertvision.tasks.own import OwnColumns
 
@@ -42,3 +42,28 @@ def test_numbers_stand_between_commas() -> None:
 def test_a_word_that_is_no_number_is_refused_with_the_option_it_was_given_to() -> None:
     with pytest.raises(BertVisionError, match=r"--validate is '0.5,half', numbers such as 0.1,0.3,1 are expected"):
         parse_numbers("--validate", "0.5,half")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("20GB", 20_000_000_000),
+        ("500mb", 500_000_000),
+        (" 1.5 TB ", 1_500_000_000_000),
+        ("3kB", 3_000),
+        ("1024", 1024),
+        ("0.25GB", 250_000_000),
+    ],
+)
+def test_a_size_is_a_number_and_a_unit(words: str, expected: int) -> None:
+    assert parse_size("--max-disk", words) == expected
+
+
+@pytest.mark.parametrize("words", ["", "GB", "20 G", "20GiB", "-1GB", "1,5GB", "1.GB", "many"])
+def test_a_size_that_is_none_is_refused(words: str) -> None:
+    with pytest.raises(BertVisionError, match=f"--max-memory is '{words}', a size such as 500MB or 20GB is expected"):
+        parse_size("--max-memory", words)
+
+
+def test_no_size_is_no_size() -> None:
+    assert parse_size("--max-disk", None) is None

@@ -14,10 +14,9 @@ import torch
 from bertvision.encoder.load import load_encoder
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.heads import HeadShape, count_parameters, load_head
-from bertvision.runs import fit as fit_module
 from bertvision.runs import fit_run as fit_run_module
 from bertvision.runs.extract import ExtractRequest, extract_states
-from bertvision.runs.fit import FitResult, fit_heads
+from bertvision.runs.fit import FitResult, build_trainee, fit_heads
 from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.frozen import freeze_task
@@ -145,10 +144,7 @@ def test_smaller_shares_lie_within_larger_ones_and_count_examples(ask: Ask) -> N
     for task in ("sst2", "squad2"):
         request = ask(task, PLAIN)
         frozen = freeze_task(request)
-        shares = [
-            fit_module._trainee(replace(PLAIN, fraction=share), frozen, request)  # noqa: SLF001 - which rows, as such
-            for share in (0.1, 0.25, 0.5)
-        ]
+        shares = [build_trainee(replace(PLAIN, fraction=share), frozen, request) for share in (0.1, 0.25, 0.5)]
         rows = [trainee.rows for trainee in shares]
         assert [trainee.every for trainee in shares] == [10 if task == "squad2" else 11, 4, 2]
         for smaller, larger in ((rows[0], rows[1]), (rows[1], rows[2])):
@@ -156,7 +152,7 @@ def test_smaller_shares_lie_within_larger_ones_and_count_examples(ask: Ask) -> N
             assert larger is not None
             assert (smaller <= larger).all()
             assert smaller.sum() < larger.sum()
-        assert fit_module._trainee(PLAIN, frozen, request).rows is None  # noqa: SLF001 - as above
+        assert build_trainee(PLAIN, frozen, request).rows is None
 
 
 def test_one_that_diverges_is_told_of_and_not_listed(ask: Ask, tmp_path: Path) -> None:
@@ -425,7 +421,7 @@ def test_pairs_that_are_encoded_apart_do_not_come_from_a_store(ask: Ask, tmp_pat
 
 @pytest.mark.parametrize("source", ["store:", "disk", "stream:x"])
 def test_states_come_from_a_stream_or_a_store(source: str, ask: Ask) -> None:
-    with pytest.raises(BertVisionError, match=f"--from is '{source}', stream or store:DIR is expected"):
+    with pytest.raises(BertVisionError, match=f"--from is '{source}', auto, stream or store:DIR is expected"):
         replace(ask("sst2", PLAIN), source=source).check()
 
 

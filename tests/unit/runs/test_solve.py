@@ -1,13 +1,18 @@
 """Solved heads have the solution in their weights, and read what it was solved for."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from bertvision.heads import HeadOptions, HeadShape
-from bertvision.runs.solve import solve_trainee
+from bertvision.runs import solve as solve_module
+from bertvision.runs.solve import Solver, solve_trainee
 from bertvision.runs.states import RowStates
 from bertvision.tasks.load import TASKS
+from bertvision.training.solve import Solution, solve_linear
 from bertvision.training.trainee import HeadSpec, Trainee
 from close import SOLVED
 
@@ -76,3 +81,32 @@ def test_rows_that_begin_above_layer_0_are_read_by_their_numbers() -> None:
         solve_trainee(whole, TASKS["stsb"], train=(train, targets[0]), held_out=(held_out, targets[1]))
         solve_trainee(cut, TASKS["stsb"], train=(above[0], targets[0]), held_out=(above[1], targets[1]))
     assert torch.equal(whole.head.project.weight, cut.head.project.weight)
+
+
+def test_heads_with_the_same_answer_are_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[int, ...]] = []
+
+    def counted(inputs: torch.Tensor, *args: Any, **options: Any) -> Solution:  # noqa: ANN401 - as it was called
+        calls.append(tuple(inputs.shape))
+        return solve_linear(inputs, *args, **options)
+
+    monkeypatch.setattr(solve_module, "solve_linear", counted)
+    shape = HeadShape(layers=3, width=5, outputs=2)
+    plain = HeadSpec(head="last_layer")
+    few = np.arange(40) % 2 == 0
+    specs = [plain, replace(plain, lr=0.1, seed=1), replace(plain, options={"dropout": 0.5})]
+    others = [replace(plain, options={"layers": "0..1"}), HeadSpec(head="layer_concat")]
+    trainees = [Trainee(spec, shape, device=CPU) for spec in (*specs, *others)]
+    trainees.append(Trainee(replace(plain, fraction=0.5), shape, device=CPU, rows=few))
+    targets = np.random.default_rng(0).integers(0, 2, 40)
+    solver = Solver(TASKS["sst2"], train=(rows(40, 0), targets), held_out=(rows(10, 1), targets[:10]))
+    strengths = [solver.solve(trainee).strength for trainee in trainees]
+    assert calls == [(40, 5), (40, 5), (40, 15), (20, 5)]
+    first, *copies = trainees[:3]
+    for copy in copies:
+        assert torch.equal(copy.head.project.weight, first.head.project.weight)
+        assert torch.equal(copy.head.project.bias, first.head.project.bias)
+        assert copy.watch.seconds == first.watch.seconds > 0
+    assert len(set(strengths[:3])) == 1
+    assert not torch.equal(trainees[3].head.project.weight, first.head.project.weight)
+    assert not torch.equal(trainees[5].head.project.weight, first.head.project.weight)

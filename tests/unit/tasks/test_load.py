@@ -6,7 +6,7 @@ import pytest
 
 from bertvision.errors import BertVisionError, DataError, UnknownNameError
 from bertvision.tasks.examples import Texts
-from bertvision.tasks.load import TASKS, check_task_name, load_task
+from bertvision.tasks.load import TASKS, check_task_name, find_task, load_task
 from bertvision.tasks.own import OwnColumns
 
 SST2_TRAIN_SIZE = "sst2 train has 2 rows here; the official file has 67,349."
@@ -133,3 +133,18 @@ def test_own_files_in_a_folder_are_loaded_by_split(tmp_path: Path) -> None:
     data = load_task("own", data=tmp_path)
     assert {split: len(examples) for split, examples in data.splits.items()} == {"train": 2, "test": 1}
     assert data.notices == ()
+
+
+def test_what_is_asked_is_known_without_any_data(tmp_path: Path) -> None:
+    assert find_task("squad2", data=tmp_path / "nowhere") is TASKS["squad2"]
+    with pytest.raises(UnknownNameError, match=r"unknown task 'squad3'"):
+        find_task("squad3")
+
+
+def test_what_is_asked_of_own_files_is_found_in_them_though_rows_are_bad(tmp_path: Path) -> None:
+    path = tmp_path / "train.csv"
+    path.write_text("text,label\nx,0.5\n,1\ny,2\n", encoding="utf-8")
+    assert find_task("own", data=path).kind == "scores"
+    assert find_task("own", data=path, columns=OwnColumns(kind="labels")).labels == ("0.5", "1", "2")
+    with pytest.raises(BertVisionError, match=r"the task 'own' needs --data FILE"):
+        find_task("own")

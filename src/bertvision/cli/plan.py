@@ -1,0 +1,58 @@
+"""`bertvision plan`: where the states of a fit should come from on this machine, and what each way would cost."""
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from bertvision.cli.fit import FitOptions, build_request
+from bertvision.cli.output import print_json, print_lines, print_table
+
+if TYPE_CHECKING:
+    from bertvision.runs.planner import FitPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of `bertvision plan`."""
+
+    fit: FitOptions
+
+    json: bool = False
+    """Print JSON."""
+
+
+def run(options: Options) -> int:
+    """Plan."""
+    from bertvision.runs.plan_fit import plan_fit  # noqa: PLC0415 - imports torch, and help should open at once
+
+    request = build_request(options.fit, source="auto")
+    plan = plan_fit(request, options.fit.run)
+    if options.json:
+        candidates = [{**asdict(candidate), "seconds": candidate.seconds} for candidate in plan.candidates]
+        print_json({**asdict(plan), "candidates": candidates})
+        return 0
+    _print(f"{request.task}, {request.encoder}, {len(request.heads)} heads, {request.epochs:g} epochs", plan)
+    return 0
+
+
+def _print(title: str, plan: "FitPlan") -> None:
+    from bertvision.runs.amounts import in_bytes, in_seconds  # noqa: PLC0415
+
+    rows = [
+        [
+            "→" if candidate.source == plan.chosen else "",
+            candidate.source.words,
+            candidate.source.layers,
+            *(
+                in_seconds(seconds) if seconds else ""
+                for seconds in (candidate.encode, candidate.write, candidate.read, candidate.heads, candidate.seconds)
+            ),
+            in_bytes(candidate.disk) if candidate.disk else "",
+            in_bytes(candidate.memory),
+            candidate.problem,
+        ]
+        for candidate in plan.candidates
+    ]
+    names = ["", "states", "layers", "encode", "write", "read", "heads", "in all", "disk", "memory", "but"]
+    used = [number for number in range(len(names)) if any(row[number] for row in rows)]
+    print_table(title, [names[number] for number in used], [[row[number] for number in used] for row in rows])
+    print_lines(plan.reasons)

@@ -1,0 +1,22 @@
+"""Bytes, seconds and tokens as one would say them."""
+
+
+def in_bytes(count: float) -> str:
+    """Bytes as one would say them."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}" if count < 1000 * size else f"{count / size:,.0f} {unit}"
+    return f"{count / 1e3:.3g} KB"
+
+
+def in_seconds(seconds: float) -> str:
+    """A time as one would say it."""
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:,.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def in_tokens(tokens: float) -> str:
+    """A number of tokens as one would say it."""
+    return f"{tokens / 1e6:.2f} million tokens" if tokens >= 1e5 else f"{tokens:,.0f} tokens"
