@@ -118,7 +118,7 @@ def test_heads_are_listed_with_what_they_cost(capsys: Capture) -> None:
     assert listed["layer_mix"]["parameters"] == 25 + 1 + 2 * 1024 + 2
     assert listed["adapter_pool_64"]["parameters"] == 1024 * 64 + 64 + 2 * 25 * 64 + 2
     assert (listed["xception"]["kinds"], listed["ladder"]["document"]) == (["labels", "scores"], "ours")
-    assert listed["adapter_pool_64_skip"]["options"] == {"size": 64, "shared": True, "skip": True, "mix": False}
+    assert listed["adapter_pool_64_skip"]["options"] == {"size": 64, "shared": True, "skip": True}
 
 
 def test_heads_are_listed_as_a_table_too(capsys: Capture) -> None:

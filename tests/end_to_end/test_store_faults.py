@@ -183,7 +183,8 @@ def test_a_store_of_another_encoder_is_refused_with_the_difference_and_the_right
     again = ["--from", f"store:{tmp_path / 'store'}", "--out", str(tmp_path / "run"), "--encoder", other]
     message = message_of(capsys, [*fit, *again])
     assert "train does not fit: fingerprint is " in message
-    assert f"Make one that does: bertvision extract squad2 --encoder {other} --store " in message
+    assert f"Make one that does: bertvision extract squad2 --data {data} " in message
+    assert f" --encoder {other} " in message
     extract = ["extract", "squad2", "--data", data, "--encoder", other, *WINDOWS, "--store", str(tmp_path / "store")]
     message = message_of(capsys, extract)
     assert "train holds another store: encoder is " in message
