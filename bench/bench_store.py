@@ -108,8 +108,7 @@ class Work:
         pool: Pool | None = None if self.spans else "mean"
         content = store_content(request, self.encoder, self.windows, split="train", pool=pool)
         lengths = self.windows.lengths if self.spans else np.ones(len(self.windows), dtype=np.int64)
-        for _ in StoreWriter(folder, content, lengths).write(states_of or self.states_of):
-            pass
+        StoreWriter(folder, content, lengths).write_all(states_of or self.states_of)
         return StoreReader(folder)
 
 

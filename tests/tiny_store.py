@@ -82,11 +82,7 @@ class Count:
 def write_store(folder: Path, source: Source, **changes: Any) -> list[int]:  # noqa: ANN401 - any field
     """Write a store to its end; how far it was after every shard."""
     writer = StoreWriter(folder, source.content(**changes), source.lengths)
-    writer.begin()
-    writer.measure(source)
-    shards = list(writer.write(source))
-    writer.finish(shards)
-    return list(accumulate(shard.windows for shard in shards))
+    return list(accumulate(shard.windows for shard in writer.write_all(source).shards))
 
 
 def change_byte(path: Path, place: int = -1) -> None:

@@ -196,7 +196,7 @@ def _measure_store(
     content = replace(content, windows=len(rows), tokens=int(lengths.sum()))
     with tempfile.TemporaryDirectory(prefix=".bertvision-plan-", dir=place) as folder:
         writer = StoreWriter(Path(folder), content, lengths)
-        seconds = timer.time(partial(_write, writer, states))
+        seconds = timer.time(lambda: writer.write_all(lambda some: torch.cat([states[row] for row in some])))
         _forget_pages(Path(folder))
         places = np.zeros(len(windows), dtype=np.int64)
         places[rows] = np.arange(len(rows))
@@ -212,15 +212,6 @@ def _measure_store(
         batches = [ordered[begin : begin + READ_WINDOWS] for begin in range(0, len(ordered), READ_WINDOWS)]
         cold, warm = (timer.per_token(stored, batches) / len(layers) for _ in range(2))
     return seconds / int(lengths.sum()) / len(layers), max(cold, warm), warm
-
-
-def _write(writer: StoreWriter, states: Sequence[Tensor]) -> None:
-    def states_of(rows: IntArray) -> Tensor:
-        return torch.cat([states[row] for row in rows])
-
-    writer.begin()
-    writer.measure(states_of)
-    writer.finish(list(writer.write(states_of)))
 
 
 def _forget_pages(folder: Path) -> None:

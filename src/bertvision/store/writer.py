@@ -157,6 +157,16 @@ class StoreWriter:
         write_manifest(self.folder, manifest)
         return manifest
 
+    def write_all(self, states_of: StatesOf) -> Manifest:
+        """All four steps at once, in this process alone.
+
+        Raises:
+            BertVisionError: the folder holds something else, the disk is full, or a value is not finite.
+        """
+        self.begin()
+        self.measure(states_of)
+        return self.finish(list(self.write(states_of)))
+
     def _groups(self) -> list[range]:
         """Numbers of the shards that are computed together."""
         shards = range(-(-self.content.windows // SHARD_WINDOWS))
