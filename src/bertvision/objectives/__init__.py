@@ -13,6 +13,8 @@ Pool = Literal["cls", "mean"]
 
 def pool_rows(rows: Tensor, mask: Tensor, pool: Pool) -> Tensor:
     """One row per example: (batch, …, tokens, numbers) → (batch, …, numbers); mask: (batch, tokens)."""
+    if rows.shape[-2] == 1:  # pooled before
+        return rows[..., 0, :]
     match pool:
         case "cls":
             return rows[..., 0, :]

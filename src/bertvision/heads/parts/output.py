@@ -2,6 +2,7 @@
 
 from typing import final
 
+import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
@@ -19,6 +20,9 @@ class OutputMap(nn.Linear):
 
     @override
     def forward(self, input: Tensor) -> Tensor:
+        if input.dtype == torch.float32:
+            with torch.autocast(input.device.type, enabled=False):
+                return nn.functional.linear(input, self.weight.float(), self.bias.float())
         rows = wide_product(input.reshape(1, -1, self.in_features), self.weight[None])
         return rows.reshape(*input.shape[:-1], -1) + self.bias.float()
 
