@@ -134,7 +134,7 @@ def measure_head(name: str, device: torch.device, *, repeats: int, inner: int) -
     kept = kept_bytes(run) - states.nbytes
     peak = torch.cuda.max_memory_allocated() - before if device.type == "cuda" else None
     launched = measure(run, device, repeats=repeats, inner=inner)
-    timing = measure(captured(run, device), device, repeats=repeats, inner=inner)
+    timing = launched if device.type == "cpu" else measure(captured(run, device), device, repeats=repeats, inner=inner)
     return {
         "head": name,
         "tokens": tokens * examples,

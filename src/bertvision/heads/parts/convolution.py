@@ -34,15 +34,18 @@ class MaskedBatchNorm(nn.Module):
         """(batch, channels, tokens, width) → the same; mask: (batch, tokens)."""
         mean, variance = self.running_mean, self.running_variance
         if self.training:
-            mean, variance = self._statistics(images.float(), image_mask(mask))
+            mean, variance = self._statistics(images, image_mask(mask))
         scale = self.weight * torch.rsqrt(variance + EPSILON)
         shift = self.bias - mean * scale
-        return images * scale[:, None, None].to(images.dtype) + shift[:, None, None].to(images.dtype)
+        return torch.addcmul(shift[:, None, None].to(images.dtype), images, scale[:, None, None].to(images.dtype))
 
     def _statistics(self, images: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
         count = real.sum() * images.shape[-1]
-        mean = torch.where(real, images, 0.0).sum(dim=(0, 2, 3)) / count
-        variance = torch.where(real, images - mean[:, None, None], 0.0).square().sum(dim=(0, 2, 3)) / count
+        # with zeros in padding sums are enough: images are large, and every further look at them costs
+        kept = torch.where(real, images, 0.0)
+        mean = kept.sum(dim=(0, 2, 3), dtype=torch.float32) / count
+        length = torch.linalg.vector_norm(kept, dim=(0, 2, 3), dtype=torch.float32)
+        variance = (length.square() / count - mean.square()).clamp(min=0.0)
         with torch.no_grad():
             self.running_mean.lerp_(mean, MOMENTUM)
             self.running_variance.lerp_(variance, MOMENTUM)
@@ -81,6 +84,7 @@ class NormedConv(nn.Module):
             )
         else:
             self.convolve = nn.Conv2d(channels, filters, kernel, stride=(1, stride), padding=padding, bias=False)
+        self.convolve.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # as images are; torch forgot this form
         self.norm = MaskedBatchNorm(filters)
 
     @override

@@ -2,6 +2,7 @@
 
 from typing import Literal, final
 
+import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
@@ -35,4 +36,5 @@ class LayerImage(nn.Module):
         images = states if self.pool is None else self.pool(states).unsqueeze(1)
         if self.adapter is not None:
             images = self.adapter(images)
-        return images
+        # with channels innermost, convolutions are faster on processors as on GPUs
+        return images.contiguous(memory_format=torch.channels_last)
