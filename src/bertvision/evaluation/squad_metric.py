@@ -129,7 +129,7 @@ def weighted_squad2(scores: QuestionScores, counts: FloatArray) -> dict[str, Flo
     parts = {prefix: part for prefix, part in _parts(scores).items() if part.any()}
     columns = np.stack([value * part for part in parts.values() for value in (1.0, scores.exact, scores.f1)], axis=1)
     totals = iter((counts @ columns).T)  # one product for all means
-    means = {}
+    means: dict[str, FloatArray] = {}
     with np.errstate(invalid="ignore"):  # a draw may hold no question of a part
         for prefix in parts:
             size = next(totals)

@@ -117,7 +117,7 @@ def fit_heads(
     remove_checkpoints(folder.path)
     if choice is not None:
         remove_own_store(folder.path)
-    return _result(folder, (*frozen.notices, *(() if choice is None else choice.reasons[:1]), *run.notices))
+    return _result(folder, (*frozen.parts.notices, *(() if choice is None else choice.reasons[:1]), *run.notices))
 
 
 def check_fit(frozen: FrozenTask) -> None:

@@ -187,7 +187,7 @@ def _measure_store(
     lengths = windows.lengths[rows]
     request = ExtractRequest(
         task=frozen.request.task,
-        windows=frozen.options,
+        windows=frozen.parts.options,
         encoder=frozen.request.encoder,
         keep=keep,
         layers=f"{layers[0]}..{layers[-1]}",
