@@ -10,7 +10,7 @@ from bertvision.evaluation.score import score_squad1, score_squad2, score_target
 from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
 from bertvision.objectives import Pool
 from bertvision.runs.outputs import Outputs, PassOptions, SpanScores, merge_rows, row_scores, span_scores
-from bertvision.tasks.examples import Examples, Questions, gold_targets, target_array
+from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions, gold_targets, target_array
 from bertvision.tasks.task import SquadLayout, Task
 from bertvision.tasks.windows import Windows
 from bertvision.training.model import TunedModel
@@ -85,7 +85,7 @@ class Validation:
         if isinstance(outputs, SpanScores):
             raise TypeError("labels and scores come from rows")
         merged = merge_rows(self.task, part.windows, outputs)
-        return score_targets(self.task, gold_targets(part.examples), _predicted(self.task, merged)).values
+        return score_targets(self.task, gold_targets(part.examples), predicted_targets(self.task, merged)).values
 
     def _score_spans(self, held_out: Outputs | None, dev: Outputs | None) -> tuple[dict[str, float], float | None]:
         values: dict[str, float] = {}
@@ -131,5 +131,6 @@ def answerable_only(task: Task) -> bool:
     return isinstance(task.layout, SquadLayout) and task.layout.answerable_only
 
 
-def _predicted(task: Task, rows: NDArray[np.float32]) -> NDArray[np.int64] | NDArray[np.float64]:
+def predicted_targets(task: Task, rows: NDArray[np.float32]) -> IntArray | FloatArray:
+    """Class numbers or scores from one row per example."""
     return target_array(task.kind, rows.argmax(axis=1).tolist() if task.kind == "labels" else rows[:, 0].tolist())

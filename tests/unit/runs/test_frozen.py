@@ -69,7 +69,12 @@ def test_the_largest_share_is_what_is_passed_over(encoder: str, tmp_path: Path) 
 @torch.no_grad()
 def test_pairs_apart_are_compared_number_by_number(encoder: str, pairs: str) -> None:
     frozen = freeze_task(tiny_fit("own", pairs, encoder, HEAD, pairs="apart", pool="mean"))
-    assert (frozen.parts.apart, frozen.shape.width, frozen.shape.layers, frozen.shape.outputs) == (True, 2 * WIDTH, 3, 2)
+    assert (frozen.parts.apart, frozen.shape.width, frozen.shape.layers, frozen.shape.outputs) == (
+        True,
+        2 * WIDTH,
+        3,
+        2,
+    )
     found = rows(frozen)
     assert found.shape == (12, 3, 2 * WIDTH)
     assert frozen.dev is not None

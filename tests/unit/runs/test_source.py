@@ -296,10 +296,7 @@ def test_a_store_made_in_bfloat16_is_no_answer_to_float32(ask: Ask, tmp_path: Pa
 def test_the_work_of_spans_is_counted_in_tokens(ask: Ask) -> None:
     frozen = freeze_task(ask("squad2", PLAIN, epochs=2.5, validate=(0.5, 1.0)))
     work = span_work(frozen, range(1, 3))
-    tokens = {
-        split: len(frozen.parts.part(examples).windows.ids)
-        for split, examples in frozen.parts.whole.items()
-    }
+    tokens = {split: len(frozen.parts.part(examples).windows.ids) for split, examples in frozen.parts.whole.items()}
     held_out = len(frozen.held_out.windows.ids)
     assert work.stored == sum(tokens.values())
     assert work.learnt == 2.5 * (tokens["train"] - held_out)
