@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 SHOWN = ("f1", "exact", "exact_match", "HasAns_f1", "NoAns_f1")
 """Of the metrics of questions, those that a table has room for."""
 
+MOST_OF_A_FRACTION = 1.0
+"""Metrics above it are percent, and are shown with fewer digits."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -68,34 +71,42 @@ def run(options: Options) -> int:
 
 
 def print_scores(title: str, rows: "Sequence[EvaluatedRow]", split: str, *, against: str | None) -> None:
-    """A row for each model and threshold: values with their intervals, and the difference from the own output."""
+    """A row for each model and threshold, with the interval of the first metric and its difference from another's."""
     names = list(rows[0].scores[next(iter(rows[0].scores))].values)
     metrics = [name for name in SHOWN if name in names] or names
-    words = {"plain": "", "zero": "0", "fitted": "fitted", "best_on_split": f"best on {split}"}
-    with_thresholds = "zero" in rows[0].scores
-    columns = ["model", "parameters", "held out"] + ["threshold"] * with_thresholds + metrics
+    columns = ["model", "parameters", "held out"] + ["threshold"] * ("zero" in rows[0].scores)
+    columns += [metrics[0], "95 % interval", *metrics[1:]]
     if against is not None:
         columns.append(f"{metrics[0]} against {against}")
     cells = []
     for row in rows:
         for number, (at, found) in enumerate(row.scores.items()):
-            first = [row.name, row.parameters, row.held_out] if number == 0 else ["", None, None]
-            line: list[object] = [*first, *[f"{words[at]} ({found.threshold:.3g})"] * with_thresholds]
-            line += [_interval(found.values[name]) if name in found.values else "" for name in metrics]
+            line: list[object] = [row.name, row.parameters, row.held_out] if number == 0 else ["", None, None]
+            line += [] if found.threshold is None else [_threshold(at, found.threshold, split)]
+            main = found.values[metrics[0]]
+            line += [main.value, _interval(main), *(_value(found.values.get(name)) for name in metrics[1:])]
             cells.append(line + ([_difference(found.against.get(metrics[0]))] if against is not None else []))
     print_table(title, columns, cells)
 
 
-def _interval(value: "Estimate") -> str:
-    if value.value is None:
-        return "not defined"
-    if value.low is None or value.high is None:
-        return f"{value.value:.4g}"
-    return f"{value.value:.4g} ({value.low:.4g} to {value.high:.4g})"
+def _threshold(at: str, value: float, split: str) -> str:
+    words = {"zero": "0", "fitted": f"fitted, {value:.3g}", "best_on_split": f"best on {split}, {value:.3g}"}
+    return words[at]
+
+
+def _value(estimate: "Estimate | None") -> float | None:
+    return None if estimate is None else estimate.value
+
+
+def _interval(estimate: "Estimate") -> str:
+    if estimate.low is None or estimate.high is None:
+        return ""
+    digits = 1 if estimate.high > MOST_OF_A_FRACTION else 3
+    return f"{estimate.low:.{digits}f} to {estimate.high:.{digits}f}"
 
 
 def _difference(compared: "Compared | None") -> str:
     """A difference, if a paired test speaks for one."""
     if compared is None or compared.value is None:
         return ""
-    return f"{compared.value:+.3g}, p {compared.p:.2g}" if compared.claimed else f"none (p {compared.p:.2g})"
+    return f"{compared.value:+.3g}, p {compared.p:.2g}" if compared.claimed else f"none, p {compared.p:.2g}"

@@ -69,13 +69,22 @@ def resample(
     Raises:
         BertVisionError: there are too few draws.
     """
-    if resamples < LEAST_RESAMPLES:
-        raise BertVisionError(f"{resamples} resamples were asked for; an interval needs at least {LEAST_RESAMPLES}.")
+    check_resamples(resamples)
     found: list[list[Mapping[str, FloatArray]]] = [[] for _ in metrics]
     for counts in _draws(rows, resamples, seed):
         for mine, metric in zip(found, metrics, strict=True):
             mine.append(metric(counts))
     return [{name: np.concatenate([part[name] for part in parts]) for name in parts[0]} for parts in found]
+
+
+def check_resamples(resamples: int) -> None:
+    """Refuse too few draws, before anything is computed for them.
+
+    Raises:
+        BertVisionError: there are too few.
+    """
+    if resamples < LEAST_RESAMPLES:
+        raise BertVisionError(f"{resamples} resamples were asked for; an interval needs at least {LEAST_RESAMPLES}.")
 
 
 def interval_of(values: FloatArray) -> Interval:

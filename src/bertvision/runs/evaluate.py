@@ -2,12 +2,13 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bertvision.evaluation.bootstrap import check_resamples
 from bertvision.heads import count_parameters, load_head
 from bertvision.provenance import provenance
 from bertvision.runs.evaluation_files import write_folder
@@ -64,11 +65,38 @@ def evaluate(  # noqa: PLR0913 - what it depends on, by keyword
     Raises:
         BertVisionError: there is no such run or split, or the run is not finished, or something cannot be written.
     """
+    check_resamples(resamples)
     begin = time.perf_counter()
     subject = load_subject(run, data=data, split=split)
     ((weights, outputs),) = outputs_of([subject], device=device, show=show)
+    tell(show, f"scoring {len(outputs)} models …")
+    record = judge_subject(subject, weights, outputs, resamples=resamples, seed=seed, begin=begin)
+    return EvaluationResult(folder=subject.folder, record=record, notices=subject.notices)
+
+
+def judge_subject(  # noqa: PLR0913 - what a record depends on, by keyword
+    subject: Subject,
+    weights: str,
+    outputs: Mapping[str, ModelOutputs],
+    *,
+    resamples: int,
+    seed: int,
+    begin: float,
+) -> EvaluationRecord:
+    """Score the outputs of a subject, and write its evaluation.
+
+    Args:
+        subject: what is evaluated.
+        weights: fingerprint of its encoder.
+        outputs: of its heads, by name.
+        resamples: draws for intervals and tests.
+        seed: of the draws.
+        begin: when the evaluation began, by `time.perf_counter`.
+
+    Raises:
+        BertVisionError: it cannot be written.
+    """
     judge = Judge(subject.parts.task, subject.part, subject.held_out)
-    _tell(show, f"scoring {len(outputs)} models …")
     verdicts = {name: judge.judge(one.split, one.held_out) for name, one in outputs.items()}
     own = OWN_OUTPUT if OWN_OUTPUT in verdicts else None
     scores = compare_verdicts(verdicts, own, resamples=resamples, seed=seed)
@@ -79,20 +107,20 @@ def evaluate(  # noqa: PLR0913 - what it depends on, by keyword
         kind=subject.parts.task.kind,
         encoder=request.encoder,
         data=subject.data,
-        split=split,
+        split=subject.split,
         examples=len(subject.part.examples),
         held_out_examples=0 if subject.held_out is None else len(subject.held_out.examples),
         resamples=resamples,
         seed=seed,
         own=own,
-        rows=sorted((_row(subject, name, verdicts[name], scores[name]) for name in outputs), key=_order),
+        rows=sorted((evaluated_row(subject, name, verdicts[name], scores[name]) for name in outputs), key=_order),
         fingerprints=subject.fingerprints(weights),
-        command=_command(subject, data, resamples, seed),
+        command=_command(subject, resamples, seed),
         seconds=round(time.perf_counter() - begin, 3),
         provenance=provenance(),
     )
     write_folder(subject.folder, judge, verdicts, outputs, record.save)
-    return EvaluationResult(folder=subject.folder, record=record, notices=subject.notices)
+    return record
 
 
 def outputs_of(
@@ -110,17 +138,19 @@ def outputs_of(
             kept = {name: load_outputs(subject.folder / name) for name in subject.heads}
             found[number] = record.fingerprints.weights, kept
     new = [number for number in range(len(subjects)) if number not in found]
-    read = read_subjects([subjects[number] for number in new], device=device, tell=partial(_tell, show))
+    read = read_subjects([subjects[number] for number in new], device=device, tell=partial(tell, show))
     found |= dict(zip(new, read, strict=True))
     return [found[number] for number in range(len(subjects))]
 
 
-def _tell(show: Show | None, doing: str) -> None:
+def tell(show: Show | None, doing: str) -> None:
+    """Say what takes long now."""
     if show is not None:
         show(0, 1, {}, doing=doing)
 
 
-def _row(subject: Subject, name: str, verdict: Verdict, scores: dict[str, ScoresAt]) -> EvaluatedRow:
+def evaluated_row(subject: Subject, name: str, verdict: Verdict, scores: dict[str, ScoresAt]) -> EvaluatedRow:
+    """A head of a subject, and its scores."""
     known: dict[str, Any]
     if name == OWN_OUTPUT:
         head = load_head(subject.head_folder(name))
@@ -139,7 +169,7 @@ def _order(row: EvaluatedRow) -> tuple[float, int, str]:
     return -row.held_out if row.held_out is not None else math.inf, row.parameters, row.name
 
 
-def _command(subject: Subject, data: str | Path | None, resamples: int, seed: int) -> str:
+def _command(subject: Subject, resamples: int, seed: int) -> str:
     words = ["bertvision", "evaluate", subject.run.name, "--split", subject.split]
-    words += [] if data is None else ["--data", str(data)]
+    words += [] if subject.data == subject.run.request.data else ["--data", str(subject.data)]
     return " ".join([*words, "--bootstrap", str(resamples), "--seed", str(seed)])

@@ -16,8 +16,6 @@ from bertvision.tasks.own import OWN, OwnColumns
 from bertvision.tasks.windows import WindowOptions
 from bertvision.training.trainee import HeadSpec
 
-EVALUATION = "evaluation"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRun:
@@ -25,7 +23,8 @@ class FinishedRun:
 
     Attributes:
         name: as it was asked for: `RUN` or `RUN@0.3`.
-        evaluations: folder with one of its evaluations for each split.
+        folder: of the run.
+        place: folder of a snapshot's results below those of its run, such as `at-0.3`; empty for a fit.
         request: what heads on its encoder depend on; states are streamed from one encoder.
         heads: a row of the leaderboard for each head, by the name of its folder; none for a tuned run.
         own: the snapshot whose own output stands beside the heads, where there is one.
@@ -34,16 +33,27 @@ class FinishedRun:
     """
 
     name: str
-    evaluations: Path
+    folder: Path
+    place: str
     request: FitRequest
     heads: Mapping[str, Mapping[str, Any]]
     own: Snapshot | None
     weights: str | None
     notices: tuple[str, ...]
 
+    @property
+    def evaluations(self) -> Path:
+        """Where its evaluations are, one for each split."""
+        return self.folder / "evaluation" / self.place
+
+    @property
+    def ensembles(self) -> Path:
+        """Where ensembles of its heads are, some for each split."""
+        return self.folder / "ensembles" / self.place
+
     def head_folder(self, name: str) -> Path:
         """Where the head of that name is."""
-        return Path(self.name) / str(self.heads[name]["folder"])
+        return self.folder / str(self.heads[name]["folder"])
 
 
 def open_run(name: str | Path) -> FinishedRun:
@@ -88,7 +98,8 @@ def _fit(run: Path, asked: dict[str, Any], weights: str) -> FinishedRun:
         own = None
     return FinishedRun(
         name=str(run),
-        evaluations=run / EVALUATION,
+        folder=run,
+        place="",
         request=request,
         heads={Path(row["folder"]).name: row for row in sorted(leaderboard, key=lambda row: row["folder"])},
         own=own,
@@ -139,7 +150,8 @@ def _tuned(name: str, run: Path, asked: dict[str, Any]) -> FinishedRun:
     )
     return FinishedRun(
         name=request.encoder,
-        evaluations=run / EVALUATION / f"at-{snapshot.folder.name}",
+        folder=run,
+        place=f"at-{snapshot.folder.name}",
         request=request,
         heads={},
         own=snapshot,

@@ -11,13 +11,7 @@ from numpy.typing import NDArray
 from bertvision.evaluation.bootstrap import difference_of, interval_of, resample
 from bertvision.evaluation.decode import SpanDecoder, SpanPredictions
 from bertvision.evaluation.score import Scoring, score_targets, scoring_squad1, scoring_squad2
-from bertvision.evaluation.squad_metric import (
-    AnswerComparison,
-    QuestionScores,
-    apply_threshold,
-    best_threshold,
-    score_questions,
-)
+from bertvision.evaluation.squad_metric import AnswerComparison, QuestionScores, apply_threshold, score_questions
 from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
 from bertvision.runs.outputs import Outputs, SpanScores
 from bertvision.runs.validate import Part, answerable_only, predicted_targets
@@ -133,11 +127,10 @@ class Judge:
         main = None if fitted is None else fitted[0]
         if answerable_only(self.task):
             return Verdict(said, {PLAIN: scoring_squad1(scores)}, {PLAIN: None}, main)
-        margins = dict(zip(scores.ids, said.margin.tolist(), strict=True))
         thresholds: dict[str, float | None] = {ZERO: 0.0}
         if fitted is not None:
             thresholds[FITTED] = fitted[1]
-        thresholds[BEST] = best_threshold(scores, scores.f1, margins)[1]
+        thresholds[BEST] = fit_threshold(said, self._side.questions, scores).value
         scorings = {
             name: scoring_squad2(apply_threshold(scores, said.margin, value))
             for name, value in thresholds.items()
