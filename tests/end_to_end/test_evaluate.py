@@ -68,3 +68,21 @@ def test_what_cannot_be_is_an_error_and_nothing_is_written(capsys: Capture, plac
         assert output.out == ""
         assert message in " ".join(output.err.split())
     assert sorted(place.rglob("*")) == before
+
+
+def test_an_ensemble_is_printed_and_written(capsys: Capture, place: Path, tmp_path: Path) -> None:
+    runs = [f"{place}/fit1", f"{place}/fit2"]
+    capsys.readouterr()
+    command = ["ensemble", *runs, "--how", "max", "--heads", "last_layer,own_output", "--device", "cpu"]
+    assert main([*command, "--out", str(tmp_path / "max"), "--bootstrap", "100", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record == json.loads((tmp_path / "max" / "ensemble.json").read_text(encoding="utf-8"))
+    assert record["runs"] == runs
+    assert len(record["members"]) == 4
+    assert main(["ensemble", *runs, "--how", "greedy", "--device", "cpu"]) == 0
+    shown = capsys.readouterr().out
+    weights = [float(line.split()[1]) for line in shown.splitlines() if line.startswith("weight ")]
+    assert sum(weights) == pytest.approx(1, abs=0.01)
+    assert f"greedy of {len(weights)} members" in shown
+    assert main(["ensemble", runs[0], "--heads", "nobody"]) == 2
+    assert "unknown member 'nobody'" in capsys.readouterr().err

@@ -113,7 +113,7 @@ def judge_subject(  # noqa: PLR0913 - what a record depends on, by keyword
         resamples=resamples,
         seed=seed,
         own=own,
-        rows=sorted((evaluated_row(subject, name, verdicts[name], scores[name]) for name in outputs), key=_order),
+        rows=sorted((evaluated_row(subject, name, verdicts[name], scores[name]) for name in outputs), key=best_first),
         fingerprints=subject.fingerprints(weights),
         command=_command(subject, resamples, seed),
         seconds=round(time.perf_counter() - begin, 3),
@@ -149,8 +149,10 @@ def tell(show: Show | None, doing: str) -> None:
         show(0, 1, {}, doing=doing)
 
 
-def evaluated_row(subject: Subject, name: str, verdict: Verdict, scores: dict[str, ScoresAt]) -> EvaluatedRow:
-    """A head of a subject, and its scores."""
+def evaluated_row(
+    subject: Subject, name: str, verdict: Verdict, scores: dict[str, ScoresAt], *, label: str | None = None
+) -> EvaluatedRow:
+    """A head of a subject, and its scores; under a label, or under its own name."""
     known: dict[str, Any]
     if name == OWN_OUTPUT:
         head = load_head(subject.head_folder(name))
@@ -159,12 +161,10 @@ def evaluated_row(subject: Subject, name: str, verdict: Verdict, scores: dict[st
     else:
         row = subject.run.heads[name]
         known = {field: row[field] for field in ("head", "options", "seed", "parameters", "depth")}
-    held_out = verdict.held_out
-    held_out = None if held_out is None or not math.isfinite(held_out) else held_out
-    return EvaluatedRow(name=name, own=name == OWN_OUTPUT, held_out=held_out, scores=scores, **known)
+    return EvaluatedRow(name=label or name, own=name == OWN_OUTPUT, held_out=verdict.held_out, scores=scores, **known)
 
 
-def _order(row: EvaluatedRow) -> tuple[float, int, str]:
+def best_first(row: EvaluatedRow) -> tuple[float, int, str]:
     """Best first by held-out examples; of equal ones the smallest, never the better on the split."""
     return -row.held_out if row.held_out is not None else math.inf, row.parameters, row.name
 

@@ -75,7 +75,7 @@ class Verdict:
         said: the best answers to every question, or one row per example.
         scorings: by the name of the threshold.
         thresholds: their values.
-        held_out: its main metric on the held-out examples; None without any.
+        held_out: its main metric on the held-out examples; None without any, or where it is not defined.
     """
 
     said: SpanPredictions | NDArray[np.float32]
@@ -113,7 +113,8 @@ class Judge:
         if isinstance(outputs, SpanScores):
             return self._judge_spans(outputs, held_out)
         scorings = {PLAIN: self._side.score_rows(outputs)}
-        return Verdict(outputs, scorings, {PLAIN: None}, None if held_out is None else self.choose(held_out))
+        main = None if held_out is None else _finite(self.choose(held_out))
+        return Verdict(outputs, scorings, {PLAIN: None}, main)
 
     def choose(self, held_out: Outputs) -> float:
         """The main metric on the held-out examples, by which one chooses; of questions F1 at its best threshold."""
