@@ -1,6 +1,7 @@
 """ensemble: heads of one run or several, and encoders' own outputs → one model, judged as each of them is."""
 
 import hashlib
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ def ensemble(  # noqa: PLR0913 - what it depends on, by keyword
     found = outputs_of(subjects, device=device, show=show)
     for number in new:  # kept for the next time, too
         tell(show, f"scoring {len(found[number][1])} models …")
-        judge_subject(subjects[number], *found[number], resamples=resamples, seed=seed, begin=time.perf_counter())
+        judge_subject(subjects[number], *found[number], resamples=resamples, seed=seed, begin=begin)
     members = choose_members(list_members(subjects, found), heads)
     judge = Judge(task, first.part, first.held_out)
     tell(show, f"joining {len(members)} members …")
@@ -149,7 +150,9 @@ def ensemble(  # noqa: PLR0913 - what it depends on, by keyword
             EnsembleMember(weight=weights[row.name], encoder=members[row.name].weights, row=row)
             for row in sorted(rows, key=best_first)
         ],
-        command=_command(names, how, heads, data, split),
+        command=_command(
+            names, how, heads, {"data": data, "split": split, "bootstrap": resamples, "seed": seed, "out": out}
+        ),
         seconds=round(time.perf_counter() - begin, 3),
         provenance=provenance(),
     )
@@ -204,7 +207,8 @@ def _folder_name(how: How, members: Mapping[str, Member]) -> str:
     return f"{how}-{hashlib.sha256(''.join(keys).encode()).hexdigest()[:8]}"
 
 
-def _command(names: Sequence[str], how: How, heads: Sequence[str] | None, data: str | Path | None, split: str) -> str:
-    words = ["bertvision", "ensemble", *names, "--how", how, "--split", split]
+def _command(names: Sequence[str], how: How, heads: Sequence[str] | None, more: Mapping[str, object]) -> str:
+    words = ["bertvision", "ensemble", *names, "--how", how]
     words += [] if heads is None else ["--heads", ",".join(heads)]
-    return " ".join(words + ([] if data is None else ["--data", str(data)]))
+    words += [word for name, value in more.items() if value is not None for word in (f"--{name}", str(value))]
+    return shlex.join(words)

@@ -1,6 +1,7 @@
 """evaluate: a finished run → honest scores of its heads and of its encoder's own output, and their answers."""
 
 import math
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -172,4 +173,4 @@ def best_first(row: EvaluatedRow) -> tuple[float, int, str]:
 def _command(subject: Subject, resamples: int, seed: int) -> str:
     words = ["bertvision", "evaluate", subject.run.name, "--split", subject.split]
     words += [] if subject.data == subject.run.request.data else ["--data", str(subject.data)]
-    return " ".join([*words, "--bootstrap", str(resamples), "--seed", str(seed)])
+    return shlex.join([*words, "--bootstrap", str(resamples), "--seed", str(seed)])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import final
 
 import torch
 
@@ -62,6 +63,7 @@ def _groups(subjects: Sequence[Subject]) -> Iterable[list[int]]:
     return groups.values()
 
 
+@final
 class _Group:
     """Subjects that share an encoder and their windows.
 

@@ -11,6 +11,7 @@ from bertvision.runs.kept_outputs import OUTPUTS
 from bertvision.runs.task_parts import TaskParts, split_parts
 from bertvision.runs.validate import Part
 from bertvision.store.manifest import file_digest, windows_digest
+from bertvision.tasks.examples import Examples, Questions, Texts
 from bertvision.tasks.load import TaskData, load_task
 
 OWN_OUTPUT = "own_output"
@@ -90,11 +91,11 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
     if data is not None:
         judged = load_task(request.task, data=data, columns=request.columns, skip_bad=request.skip_bad)
         _check_labels(loaded, judged, str(data))
-    elif split == "train":
-        raise BertVisionError(f"{run.name} learnt from the split 'train'. Use --split dev, or --data with others.")
     if split not in judged.splits:
         there = ", ".join(name for name in judged.splits if name != "train") or "none"
         raise BertVisionError(f"{request.task} has no split '{split}' here; there is: {there}. Use --split or --data.")
+    if _alike(judged.splits[split], loaded.splits["train"]):
+        raise BertVisionError(f"{run.name} learnt from these examples: they are its training split. Use --split dev.")
     part = parts.part(judged.splits[split])
     held_out = None if parts.held_out is None else parts.part(parts.held_out)
     names = {name: run.head_folder(name) for name in run.heads}
@@ -121,6 +122,13 @@ def _check_labels(learnt: TaskData, judged: TaskData, data: str) -> None:
         raise BertVisionError(
             f"{data} has the labels {', '.join(judged.task.labels)}; heads learnt {', '.join(learnt.task.labels)}."
         )
+
+
+def _alike(one: Examples, two: Examples) -> bool:
+    """Whether two splits are the same; ids alone do not tell, since rows of tables have numbers for ids."""
+    if isinstance(one, Questions) and isinstance(two, Questions):
+        return one.ids == two.ids
+    return isinstance(one, Texts) and isinstance(two, Texts) and (one.texts, one.pairs) == (two.texts, two.pairs)
 
 
 def _digest(parts: TaskParts, part: Part) -> str:

@@ -1,6 +1,7 @@
 """A finished run is evaluated: on which examples, by which thresholds, in one pass, and never half-written."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -262,15 +263,28 @@ def test_what_cannot_be_evaluated_is_refused(place: Path, tmp_path: Path) -> Non
     }.items():
         with pytest.raises(BertVisionError, match=message.replace(".", r"\.")):
             evaluate(name, device="cpu")
-    with pytest.raises(BertVisionError, match="learnt from the split 'train'"):
+    with pytest.raises(BertVisionError, match="learnt from these examples"):
         evaluate(place / "fit", split="train", device="cpu")
     with pytest.raises(BertVisionError, match="has no split 'test' here; there is: dev"):
         evaluate(place / "fit", split="test", device="cpu")
 
 
-def test_questions_that_were_held_out_are_not_judged_by(place: Path) -> None:
-    with pytest.raises(BertVisionError, match="was fitted on 12 of these 60 questions"):
+def test_questions_that_were_held_out_are_not_judged_by(place: Path, tmp_path: Path) -> None:
+    with pytest.raises(BertVisionError, match="learnt from these examples: they are its training split"):
         evaluate(place / "fit", data=place / "data", split="train", device="cpu")
+    content = json.loads((place / "data" / "train.json").read_text(encoding="utf-8"))
+    for split, articles in (("train", content["data"][:2]), ("dev", content["data"][1:])):
+        (tmp_path / f"{split}.json").write_text(json.dumps({"data": articles}), encoding="utf-8")
+    with pytest.raises(BertVisionError, match=r"was fitted on 1\d of these 59 questions"):
+        evaluate(place / "fit", data=tmp_path, device="cpu")
+
+
+def test_texts_that_were_learnt_from_are_not_judged_by_from_elsewhere_either(place: Path, tmp_path: Path) -> None:
+    data = write_labels(tmp_path / "data")
+    fit_heads(tiny_fit("sst2", data, str(place / "encoder"), MIX), tmp_path / "fit")
+    shutil.copy(tmp_path / "data" / "train.tsv", tmp_path / "dev.tsv")
+    with pytest.raises(BertVisionError, match="learnt from these examples"):
+        evaluate(tmp_path / "fit", data=tmp_path / "dev.tsv", device="cpu")
 
 
 def test_another_encoder_than_the_run_s_is_refused(place: Path, tmp_path: Path) -> None:
