@@ -74,7 +74,6 @@ class _Group:
     def __init__(self, first: Subject, device: Device) -> None:
         request = first.run.request
         self._first = first
-        self._device = device
         self._encoder = load_frozen(request.encoder, device=device, dtype=request.dtype)
         self._passes = frozen_passes(self._encoder, dtype=request.dtype)
         self._spans = first.parts.task.kind == "spans"
