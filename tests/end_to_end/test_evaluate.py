@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bertvision.cli.main import main
-from tiny_run import save_tiny_encoder, tiny_request, words, write_questions
+from tiny_run import save_tiny_encoder, tiny_request, words, write_labels, write_questions
 
 Capture = pytest.CaptureFixture[str]
 
@@ -55,6 +55,17 @@ def test_a_table_names_every_threshold(capsys: Capture, place: Path) -> None:
     assert f"{place}/tuned/evaluation/at-1/dev" in shown.replace("\n", "")
 
 
+def test_a_table_of_labels_begins_with_the_task_s_first_metric(capsys: Capture, place: Path, tmp_path: Path) -> None:
+    data, out = write_labels(tmp_path / "data"), str(tmp_path / "fit")
+    fit = ["fit", "own", "--data", data, "--text", "sentence", "--heads", "layer_mix", "--length", "64", "--out", out]
+    assert main([*fit, "--encoder", f"{place}/encoder", "--held-out", "0.2", "--device", "cpu"]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", out, "--device", "cpu"]) == 0
+    header = next(line for line in capsys.readouterr().out.splitlines() if "model" in line)
+    names = [cell.strip() for cell in header.split("┃")[1:-1]]
+    assert names == ["model", "parameters", "held out", "accuracy", "95 % interval", "f1", "matthews"]
+
+
 def test_what_cannot_be_is_an_error_and_nothing_is_written(capsys: Capture, place: Path) -> None:
     before = sorted(place.rglob("*"))
     for more, message in {
@@ -83,6 +94,6 @@ def test_an_ensemble_is_printed_and_written(capsys: Capture, place: Path, tmp_pa
     shown = capsys.readouterr().out
     weights = [float(line.split()[1]) for line in shown.splitlines() if line.startswith("weight ")]
     assert sum(weights) == pytest.approx(1, abs=0.01)
-    assert f"greedy of {len(weights)} members" in shown
+    assert f"greedy of {len(weights)} member" in shown
     assert main(["ensemble", runs[0], "--heads", "nobody"]) == 2
     assert "unknown member 'nobody'" in capsys.readouterr().err

@@ -69,9 +69,10 @@ def run(options: Options) -> int:
         return 0
     record = result.record
     used = [member for member in record.members if member.weight > 0.0]
-    title = f"{record.how} of {len(used)} members: {record.task} {record.split}, {record.examples:,} examples"
+    members = "1 member" if len(used) == 1 else f"{len(used)} members"
+    title = f"{record.how} of {members}: {record.task} {record.split}, {record.examples:,} examples"
     rows = [record.ensemble, *(member.row for member in record.members)]
-    print_scores(title, rows, record.split, against=record.against)
+    print_scores(title, rows, kind=record.kind, split=record.split, against=record.against)
     if record.how == "greedy":
         print_lines(f"weight {member.weight:.3f}  {member.row.name}" for member in used)
     print_lines([f"Record and answers are in {result.folder}"])

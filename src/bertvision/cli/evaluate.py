@@ -65,15 +65,15 @@ def run(options: Options) -> int:
         return 0
     record = result.record
     title = f"{record.run}: {record.task} {record.split}, {record.examples:,} examples, best first by held-out examples"
-    print_scores(title, record.rows, record.split, against=record.own)
+    print_scores(title, record.rows, kind=record.kind, split=record.split, against=record.own)
     print_lines([f"Record, answers and outputs are in {result.folder}"])
     return 0
 
 
-def print_scores(title: str, rows: "Sequence[EvaluatedRow]", split: str, *, against: str | None) -> None:
+def print_scores(title: str, rows: "Sequence[EvaluatedRow]", *, kind: str, split: str, against: str | None) -> None:
     """A row for each model and threshold, with the interval of the first metric and its difference from another's."""
     names = list(rows[0].scores[next(iter(rows[0].scores))].values)
-    metrics = [name for name in SHOWN if name in names] or names
+    metrics = [name for name in SHOWN if name in names] if kind == "spans" else names
     columns = ["model", "parameters", "held out"] + ["threshold"] * ("zero" in rows[0].scores)
     columns += [metrics[0], "95 % interval", *metrics[1:]]
     if against is not None:
