@@ -113,14 +113,16 @@ def score_each(
     )
 
 
-def squad2_metrics(scores: QuestionScores) -> dict[str, float]:
-    """The official means, in percent; those of a part that holds no question are not there."""
+def squad2_metrics(scores: QuestionScores, rows: IntArray | None = None) -> dict[str, float]:
+    """The official means, in percent, over all questions or those at `rows`; those of an empty part are not there."""
     metrics: dict[str, float] = {}
-    for prefix, part in _parts(scores).items():
-        if part.any():
+    chosen = np.arange(len(scores.ids)) if rows is None else rows
+    for prefix, members in _parts(scores).items():
+        part = chosen[members[chosen]]
+        if len(part):
             metrics[f"{prefix}exact"] = 100.0 * float(scores.exact[part].mean())
             metrics[f"{prefix}f1"] = 100.0 * float(scores.f1[part].mean())
-            metrics[f"{prefix}total"] = int(part.sum())
+            metrics[f"{prefix}total"] = len(part)
     return metrics
 
 

@@ -54,6 +54,13 @@ def test_means_count_repeats_and_are_not_defined_without_any_question(scores: Qu
     )
 
 
+def test_means_may_be_over_some_questions(scores: QuestionScores) -> None:
+    values = squad2_metrics(scores, np.array([1, 0]))
+    answerable = {"exact": 50, "f1": 250 / 3, "total": 2}
+    expected = answerable | {f"HasAns_{name}": value for name, value in answerable.items()}
+    assert values == pytest.approx(expected, rel=FLOAT64)
+
+
 def test_the_mean_of_a_part_without_questions_is_not_there() -> None:
     values = squad2_metrics(score_questions({"q": ["cat"]}, {"q": "cat"}))
     assert set(values) == {f"{part}{name}" for part in ("", "HasAns_") for name in ("exact", "f1", "total")}
