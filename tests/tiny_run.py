@@ -1,11 +1,13 @@
 """A tiny encoder and tiny data that it can learn, so that whole runs take a second."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -256,3 +258,16 @@ def everything(folder: Path) -> dict[str, bytes]:
 def parameters(module: nn.Module) -> dict[str, Tensor]:
     """A copy of every parameter."""
     return {name: value.detach().clone() for name, value in module.named_parameters()}
+
+
+def record_compiling(patch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the functions that are compiled from now on; they stay as they are: nobody waits for a compiler."""
+    names: list[str] = []
+
+    def compile(function: Callable[..., Any], *, dynamic: bool) -> Callable[..., Any]:  # noqa: A001 - as torch calls it
+        assert dynamic  # else every new number of tokens is compiled anew
+        names.append(function.__qualname__)
+        return function
+
+    patch.setattr(torch, "compile", compile)
+    return names

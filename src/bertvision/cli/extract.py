@@ -47,6 +47,9 @@ class Options:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute."""
 
+    compile: bool = False
+    """Compile the encoder's layers first: takes a minute, and pays on a GPU when there is much to compute."""
+
     json: bool = False
     """Print JSON."""
 
@@ -68,6 +71,7 @@ def run(options: Options) -> int:
         pool=options.pool,
         max_disk=parse_size("--max-disk", options.max_disk),
         device=options.device,
+        compile=options.compile,
     )
     store = options.store or default_store(options.task)
     with ProgressBar(f"extract {options.task}") as bar:

@@ -113,6 +113,9 @@ class FitOptions:
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere; heads' weights stay float32."""
 
+    compile: bool = False
+    """Compile the encoder's layers first: takes a minute, and pays on a GPU when there is much to compute."""
+
     max_disk: str | None = None
     """Most room that a store may take which is made on the way, such as 20GB (default: what the disk has left)."""
 
@@ -282,4 +285,5 @@ def build_request(options: FitOptions, *, source: str) -> "FitRequest":
         solve=not options.train_all,
         device=options.device,
         dtype=options.dtype,
+        compile=options.compile,
     )

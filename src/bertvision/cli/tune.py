@@ -71,6 +71,9 @@ class Options:
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere; weights stay float32."""
 
+    compile: bool = False
+    """Compile the encoder's layers first: takes a minute, and pays on a GPU when there is much to compute."""
+
     save_every: int | None = None
     """Steps between checkpoints for --resume (default: one a minute, and one at every snapshot)."""
 
@@ -113,6 +116,7 @@ def run(options: Options) -> int:
         pool=options.pool,
         device=options.device,
         dtype=options.dtype,
+        compile=options.compile,
         save_every=options.save_every,
         tracker=options.tracker,
     )

@@ -53,6 +53,7 @@ class ExtractRequest:
             was trained with.
         max_disk: most bytes that the store may take; None sets no limit but the disk's.
         device: `auto`, `cpu` or `cuda`.
+        compile: compile the encoder's layers before anything else.
     """
 
     task: str
@@ -66,6 +67,7 @@ class ExtractRequest:
     pool: Pool | None = None
     max_disk: int | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    compile: bool = False
 
 
 def default_store(task: str) -> Path:
@@ -86,8 +88,13 @@ def extract_states(request: ExtractRequest, store: Path, *, show: Show | None = 
     loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
     half = accelerator.device.type == "cuda"
     encoder = load_encoder(
-        request.encoder, device=accelerator.device, packed=half, precision="bfloat16" if half else "float32"
+        request.encoder,
+        device=accelerator.device,
+        packed=half,
+        precision="bfloat16" if half else "float32",
     )
+    if request.compile:
+        encoder.compile_layers()
     passes = PassOptions(packed=half and encoder.can_pack, pad=int(encoder.config.pad_token_id or 0), bf16=half)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
     pool = None if loaded.task.kind == "spans" else request.pool or ("mean" if mean_pooled(request.encoder) else "cls")

@@ -102,6 +102,9 @@ def fit_heads(
             ahead=isinstance(states, StoreStates),
         )
         trained = [trainees[number] for number in run.following]
+        if request.compile:
+            for trainee in trained:
+                trainee.head.compile_steps()
         standardise_heads(trained, states, [rows for _, rows in islice(plan.steps_from(0), BATCHES)])
         fit_trainees(
             trained,

@@ -52,6 +52,7 @@ class FitRequest:
         solve: solve convex heads instead of training them, for labels and scores.
         device: `auto`, `cpu` or `cuda`.
         dtype: `auto` computes in bfloat16 on a GPU.
+        compile: compile the encoder's layers, and what heads do layer by layer, before anything else.
     """
 
     task: str
@@ -75,6 +76,7 @@ class FitRequest:
     solve: bool = True
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    compile: bool = False
 
     @property
     def largest(self) -> float:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from torch import Tensor
@@ -183,7 +182,13 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
     packed = device.type == "cuda" and bf16
     train = loaded.splits["train"]
     fold_of = None if request.cross_fit is None else check_folds(request, train)
-    load = partial(load_encoder, device=device, packed=packed, precision="bfloat16" if packed else "float32")
+
+    def load(name: str) -> Encoder:
+        fresh = load_encoder(name, device=device, packed=packed, precision="bfloat16" if packed else "float32")
+        if request.compile:
+            fresh.compile_layers()
+        return fresh
+
     encoder = encoder or load(request.main_encoder)
     sentences = mean_pooled(request.main_encoder)
     paired = isinstance(train, Texts) and train.pairs is not None

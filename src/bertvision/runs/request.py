@@ -36,6 +36,7 @@ class TuneRequest:
         pool: which row counts for labels and scores; None takes what the encoder was trained with.
         device: `auto`, `cpu` or `cuda`.
         dtype: `auto` computes in bfloat16 on a GPU.
+        compile: compile the encoder's layers before anything else.
         save_every: steps between checkpoints; None makes one a minute.
         tracker: where Accelerate reports to, such as `tensorboard`.
     """
@@ -59,6 +60,7 @@ class TuneRequest:
     pool: Pool | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    compile: bool = False
     save_every: int | None = None
     tracker: str | None = None
 

@@ -90,6 +90,8 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
     before = fingerprint(encoder)
     torch.manual_seed(request.options.seed)
     apply_learn(encoder, learn)
+    if request.compile:
+        encoder.compile_layers()
     if request.options.dropout is not None:
         encoder.set_dropout(request.options.dropout)
     own = own_output(request.encoder, loaded.task.kind, loaded.task.outputs) if request.head is None else None

@@ -33,6 +33,7 @@ from tiny_run import (
     everything,
     head_tensors,
     read_lines,
+    record_compiling,
     same_heads,
     save_tiny_encoder,
     tiny_fit,
@@ -98,6 +99,18 @@ def test_the_leaderboard_lists_every_head_best_first(task: str, main: str, ask: 
     adapter = by_head(result)["adapter_pool"]
     assert (adapter["options"]["size"], adapter["seed"], adapter["fraction"], adapter["lr"]) == (4, 2, 0.5, 2e-2)
     assert not list((tmp_path / "run").glob("*checkpoint*"))
+
+
+def test_layers_and_what_heads_do_layer_by_layer_are_compiled_where_that_is_asked_for(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ladder = HeadSpec(head="ladder", options={"size": 4, "heads": 2}, lr=2e-2)
+    recurrent = HeadSpec(head="recurrent", options={"size": 4}, lr=2e-2)
+    plain = fit_heads(ask("squad2", ladder, recurrent), tmp_path / "plain")
+    names = record_compiling(monkeypatch)
+    compiled = fit_heads(ask("squad2", ladder, recurrent, compile=True), tmp_path / "compiled")
+    assert names == ["BertLayer.forward", "_Rung.forward", "Recurrent._remember"]
+    assert metrics(compiled) == metrics(plain)
 
 
 @pytest.mark.parametrize("task", ["squad2", "sst2", "own"])

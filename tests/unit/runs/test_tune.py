@@ -37,6 +37,7 @@ from tiny_run import (
     losses,
     read_lines,
     read_tensors,
+    record_compiling,
     same_state,
     save_tiny_encoder,
     tiny_config,
@@ -109,6 +110,16 @@ def test_a_run_leaves_config_metrics_snapshots_and_result(data: dict[str, str], 
     # the top layer has 2,224, two LayerNorms of 32 among them; three more stand below; the output has 34
     assert result.trainable == written["trainable"] == 2224 + 3 * 32 + 34
     assert result.notices[0] == "squad2 train has 40 rows here; the official file has 130,319."
+
+
+def test_layers_are_compiled_where_that_is_asked_for(
+    data: dict[str, str], encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = tune(tiny_request("sst2", data["sst2"], encoder), tmp_path / "plain")
+    names = record_compiling(monkeypatch)
+    compiled = tune(tiny_request("sst2", data["sst2"], encoder, compile=True), tmp_path / "compiled")
+    assert names == ["BertLayer.forward"]
+    assert compiled.metrics == plain.metrics
 
 
 def test_a_snapshot_is_the_model_at_that_step(data: dict[str, str], encoder: str, tmp_path: Path) -> None:
