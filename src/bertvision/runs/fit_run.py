@@ -47,6 +47,11 @@ class FitRun:
             task=frozen.task, held_out=frozen.held_out, dev=frozen.dev, pool=frozen.pool, passes=frozen.passes
         )
 
+    @property
+    def path(self) -> Path:
+        """Folder of the run."""
+        return self._folder.path
+
     def on_solved(self, number: int, solution: Solution) -> None:
         """Keep a head that was solved."""
         self._keep(number)

@@ -1,6 +1,7 @@
 """tune: a task's name and an encoder's → a run with snapshots and scores."""
 
 import math
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from bertvision.encoder.own_output import OwnOutput, own_output
 from bertvision.encoder.snapshot import Snapshot, base_encoder, list_snapshots
 from bertvision.errors import BertVisionError
 from bertvision.heads import Head, HeadOptions, HeadShape, build_head
+from bertvision.lock import lock_folder
 from bertvision.objectives import Pool
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.outputs import PassOptions
@@ -115,18 +117,20 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
         passes=passes,
     )
     card = Card(request, before, pool, loaded.task, head)
-    progress = tune_encoder(
-        model,
-        TuneData(task=loaded.task, windows=windows, pool=pool, packed=passes.packed, pad=passes.pad, bf16=bf16),
-        request.options,
-        run=folder.path,
-        fractions=sorted({*request.snapshots, request.options.epochs}),
-        watcher=RunWatcher(folder, model, validation, card, accelerator, show),
-        accelerator=accelerator,
-        rate=request.options.lr if request.options.lr is not None else default_rate(request.learn),
-        save_every=request.save_every,
-    )
-    on_main(accelerator, lambda: _finish(folder, model, progress, accelerator))
+    with ExitStack() as held:
+        on_main(accelerator, lambda: held.enter_context(lock_folder(folder.path)))
+        progress = tune_encoder(
+            model,
+            TuneData(task=loaded.task, windows=windows, pool=pool, packed=passes.packed, pad=passes.pad, bf16=bf16),
+            request.options,
+            run=folder.path,
+            fractions=sorted({*request.snapshots, request.options.epochs}),
+            watcher=RunWatcher(folder, model, validation, card, accelerator, show),
+            accelerator=accelerator,
+            rate=request.options.lr if request.options.lr is not None else default_rate(request.learn),
+            save_every=request.save_every,
+        )
+        on_main(accelerator, lambda: _finish(folder, model, progress, accelerator))
     return _result(folder, accelerator, loaded.notices)
 
 

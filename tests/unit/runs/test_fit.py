@@ -14,6 +14,7 @@ import torch
 from bertvision.encoder.load import load_encoder
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.heads import HeadShape, count_parameters, load_head
+from bertvision.lock import lock_folder
 from bertvision.runs import fit_run as fit_run_module
 from bertvision.runs.extract import ExtractRequest, extract_states
 from bertvision.runs.fit import FitResult, build_trainee, fit_heads
@@ -99,6 +100,15 @@ def test_the_leaderboard_lists_every_head_best_first(task: str, main: str, ask: 
     adapter = by_head(result)["adapter_pool"]
     assert (adapter["options"]["size"], adapter["seed"], adapter["fraction"], adapter["lr"]) == (4, 2, 0.5, 2e-2)
     assert not list((tmp_path / "run").glob("*checkpoint*"))
+
+
+def test_a_folder_that_another_process_fits_in_is_refused(ask: Ask, tmp_path: Path) -> None:
+    with (
+        lock_folder(tmp_path / "run"),
+        pytest.raises(BertVisionError, match=r"run is in use by another process \(\d+ on .*\)\. Wait for its end"),
+    ):
+        fit_heads(ask("sst2", PLAIN), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_layers_and_what_heads_do_layer_by_layer_are_compiled_where_that_is_asked_for(

@@ -20,6 +20,7 @@ from bertvision.encoder.load import load_encoder
 from bertvision.encoder.snapshot import find_snapshot, list_snapshots
 from bertvision.errors import BertVisionError
 from bertvision.heads import load_head
+from bertvision.lock import lock_folder
 from bertvision.runs import tune as tune_module
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.request import TuneRequest
@@ -110,6 +111,15 @@ def test_a_run_leaves_config_metrics_snapshots_and_result(data: dict[str, str], 
     # the top layer has 2,224, two LayerNorms of 32 among them; three more stand below; the output has 34
     assert result.trainable == written["trainable"] == 2224 + 3 * 32 + 34
     assert result.notices[0] == "squad2 train has 40 rows here; the official file has 130,319."
+
+
+def test_a_folder_that_another_process_tunes_in_is_refused(data: dict[str, str], encoder: str, tmp_path: Path) -> None:
+    with (
+        lock_folder(tmp_path / "run"),
+        pytest.raises(BertVisionError, match=r"run is in use by another process \(\d+ on .*\)\. Wait for its end"),
+    ):
+        tune(tiny_request("sst2", data["sst2"], encoder), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_layers_are_compiled_where_that_is_asked_for(
