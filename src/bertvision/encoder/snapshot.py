@@ -97,7 +97,8 @@ def find_snapshot(name: str) -> Snapshot | None:
     path = Path(name)
     if (path / _CARD).is_file():
         return read_snapshot(path)
-    run, at, fraction = name.rpartition("@") if "@" in name else (name, "", "")
+    whole = (path / SNAPSHOTS).is_dir() or "@" not in name  # a folder's own name may have the sign, too
+    run, at, fraction = (name, "", "") if whole else name.rpartition("@")
     folder = Path(run) / SNAPSHOTS
     if not folder.is_dir():
         return None
