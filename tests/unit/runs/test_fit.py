@@ -318,6 +318,10 @@ def test_an_interrupted_fit_ends_as_one_that_was_left_alone(
     assert read_lines(resumed.run) == read_lines(whole.run)
     assert resumed.notices == whole.notices
     assert any("layer_mix) was dropped" in notice for notice in resumed.notices)
+    texts = (resumed.run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    spent = [line["seconds"]["0"] for line in map(json.loads, texts) if "seconds" in line]
+    assert spent == sorted(spent)  # what was spent before counts, too
+    assert spent[0] < spent[-1]
 
 
 def test_a_finished_fit_gives_its_result_again_and_another_request_is_refused(ask: Ask, tmp_path: Path) -> None:
