@@ -455,5 +455,5 @@ def test_a_head_is_final_and_its_row_says_what_it_is(name: str) -> None:
     assert getattr(entry.head, "__final__", False)
     assert entry.summary.strip() == entry.summary != ""
     assert entry.document in get_args(Document)
-    assert set(entry.kinds) <= {"spans", "labels", "scores"}
+    assert set(entry.kinds) <= {"spans", "labels", "tags", "scores"}
     assert entry.kinds
