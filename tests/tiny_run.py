@@ -133,6 +133,18 @@ def write_scores(folder: Path, *, train: int = 40, dev: int = 12) -> str:
     return str(folder)
 
 
+def write_tags(folder: Path, *, train: int = 40, dev: int = 12) -> str:
+    """JSONL files for the task `own`: a text has as labels those of 'good', 'bad' and 'gold' that stand in it."""
+    for split, count in (("train", train), ("dev", dev)):
+        random = np.random.default_rng(count)
+        rows = []
+        for _ in range(count):
+            labels = [word for word in ("good", "bad", "gold") if random.random() < 0.5]
+            rows.append({"text": " ".join([*random.choice(FILLERS, size=3), *labels]), "labels": labels})
+        _write(folder / f"{split}.jsonl", "\n".join(json.dumps(row) for row in rows) + "\n")
+    return str(folder)
+
+
 def write_pairs(folder: Path, *, train: int = 40, dev: int = 12) -> str:
     """CSV files of pairs for the task `own`: class 1 where both texts have the same first word; the folder's path."""
     for split, count in (("train", train), ("dev", dev)):

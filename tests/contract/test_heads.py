@@ -27,6 +27,7 @@ from bertvision.objectives import example_losses
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.task import Task
 from close import FLOAT32, HALF_HEAD
+from conftest import make_tags
 from known_weights import random_states, randomise, real_tokens
 
 SHAPE = HeadShape(layers=4, width=8, outputs=3)
@@ -269,23 +270,25 @@ def random_task(task: Task, tokens: int) -> tuple[Tensor, Tensor]:
     if task.kind == "spans":
         ends = (torch.rand(32, 2, generator=random) * lengths[:, None]).long()
         return real_tokens(*lengths.tolist()), ends.sort(dim=1).values
+    if task.kind == "tags":
+        return real_tokens(*lengths.tolist()), torch.randint(2, (32, task.outputs), generator=random)
     return real_tokens(*lengths.tolist()), torch.randint(task.outputs, (32,), generator=random)
 
 
 LEARNT = 0.2
-"""A loss that only knowing the examples by heart gives: guessing gives about 1 for spans, ln 2 for two labels."""
+"""A loss that only knowing the examples by heart gives: guessing gives 1 for spans, ln 2 for two labels and tags."""
 
 
 @every_head
-@pytest.mark.parametrize("task", ["squad2", "sst2"])
-def test_32_random_examples_can_be_learnt_by_heart(name: str, task: str) -> None:
-    mask, targets = random_task(TASKS[task], tokens=4)
-    head = make(name, HeadShape(layers=4, width=64, outputs=TASKS[task].outputs)).train()
+@pytest.mark.parametrize("task", [TASKS["squad2"], TASKS["sst2"], make_tags("a", "b", "c")], ids=lambda task: task.kind)
+def test_32_random_examples_can_be_learnt_by_heart(name: str, task: Task) -> None:
+    mask, targets = random_task(task, tokens=4)
+    head = make(name, HeadShape(layers=4, width=64, outputs=task.outputs)).train()
     states = random_states(32, 4, 4, 64)
     optimiser = torch.optim.Adam(head.parameters(), lr=0.02)
     losses: list[float] = []
     while len(losses) < 200 and (not losses or losses[-1] > LEARNT):
-        loss = example_losses(TASKS[task], run(head, states, mask), mask, targets, pool="cls").mean()
+        loss = example_losses(task, run(head, states, mask), mask, targets, pool="cls").mean()
         optimiser.zero_grad()
         torch.autograd.backward(loss)
         optimiser.step()
@@ -455,5 +458,5 @@ def test_a_head_is_final_and_its_row_says_what_it_is(name: str) -> None:
     assert getattr(entry.head, "__final__", False)
     assert entry.summary.strip() == entry.summary != ""
     assert entry.document in get_args(Document)
-    assert set(entry.kinds) <= {"spans", "labels", "scores"}
+    assert set(entry.kinds) <= {"spans", "labels", "tags", "scores"}
     assert entry.kinds

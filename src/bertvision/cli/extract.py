@@ -37,8 +37,8 @@ class Options:
     """Which layers to keep, such as 0..6 (default: all)."""
 
     pool: Literal["cls", "mean"] | None = None
-    """Which row stands for a text, for labels and scores, of which one row per text is kept (default: what the encoder
-    was trained with)."""
+    """Which row stands for a text, for labels, tags and scores, of which one row per text is kept (default: what the
+    encoder was trained with)."""
 
     max_disk: str | None = None
     """Most room that the store may take, such as 20GB; refused before anything is written if it would take more

@@ -75,7 +75,7 @@ class FitOptions:
     """'all' that fit the task, names between commas, or a TOML file with a table [[head]] for each."""
 
     epochs: float = 1.0
-    """Passes over the data; fractions are fine. Convex heads on labels or scores are solved instead."""
+    """Passes over the data; fractions are fine. Convex heads on labels, tags or scores are solved instead."""
 
     batch: int = 32
     """Windows per step."""
@@ -90,8 +90,8 @@ class FitOptions:
     """Share of the training examples that nobody learns from: they judge heads and fit thresholds."""
 
     pool: Literal["cls", "mean", "attention"] | None = None
-    """Which row stands for a text, for labels and scores; 'attention' lets every head learn which tokens count, and
-    runs the encoder for every batch (default: what the encoder was trained with)."""
+    """Which row stands for a text, for labels, tags and scores; 'attention' lets every head learn which tokens count,
+    and runs the encoder for every batch (default: what the encoder was trained with)."""
 
     pairs: Literal["together", "apart"] | None = None
     """Encode the two texts of a pair together, or apart and then compare them (default: apart for encoders trained on

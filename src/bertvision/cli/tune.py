@@ -44,7 +44,7 @@ class Options:
     """An option of the head, such as size=64; repeat it for more."""
 
     pooled: bool = False
-    """Give the head the encoder's own pooled vector as one more layer, for labels and scores."""
+    """Give the head the encoder's own pooled vector as one more layer, for labels, tags and scores."""
 
     recipe: Recipe | None = None
     """Settings of one of the source documents; options given beside it win."""
@@ -63,7 +63,7 @@ class Options:
     'bertvision fit --cross-fit' needs."""
 
     pool: Literal["cls", "mean"] | None = None
-    """Which row stands for a text, for labels and scores (default: what the encoder was trained with)."""
+    """Which row stands for a text, for labels, tags and scores (default: what the encoder was trained with)."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.bootstrap import Metric, bootstrap_intervals, paired_difference
-from bertvision.evaluation.metrics import label_metrics, score_metrics
+from bertvision.evaluation.metrics import label_metrics, score_metrics, tag_metrics
 from bertvision.evaluation.paper_metric import score_questions_paper
 from bertvision.evaluation.squad_metric import (
     Golds,
@@ -121,13 +121,15 @@ def _counts(scores: QuestionScores) -> dict[str, float]:
 
 
 def score_targets(task: Task, golds: IntArray | FloatArray, predictions: IntArray | FloatArray) -> Scoring:
-    """Class numbers or scores against the golds, by the task's official metrics.
+    """Class numbers, tags or scores against the golds, by the task's official metrics.
 
     Raises:
-        BertVisionError: there are more or fewer predictions than golds.
+        BertVisionError: there are more or fewer predictions than golds, or for other labels.
     """
     if len(predictions) != len(golds):
         raise BertVisionError(f"{len(predictions):,} predictions for {len(golds):,} golds. Expected one for each.")
+    if predictions.shape != golds.shape:
+        raise BertVisionError(f"predictions are {predictions.shape}, golds {golds.shape}. Expected the same shape.")
 
     def metric(rows: IntArray) -> dict[str, float]:
         match task.kind:
@@ -137,6 +139,10 @@ def score_targets(task: Task, golds: IntArray | FloatArray, predictions: IntArra
                     predictions[rows].astype(np.int64),
                     classes=len(task.labels),
                     metrics=task.metrics,
+                )
+            case "tags":
+                return tag_metrics(
+                    golds[rows].astype(np.int64), predictions[rows].astype(np.int64), metrics=task.metrics
                 )
             case "scores":
                 return score_metrics(

@@ -49,8 +49,8 @@ class Head(nn.Module, ABC):
         shape: of the states it reads.
         full_shape: of the encoder's states, of which it may read a part.
         project: its last map, whose bias is the first guess.
-        token_pool: how it makes one row of a text's tokens before it reads them, for labels and scores; None leaves
-            that to others.
+        token_pool: how it makes one row of a text's tokens before it reads them, for labels, tags and scores; None
+            leaves that to others.
         token_wise: whether a token's row depends on that token alone, so that windows may be packed end to end.
     """
 

@@ -49,8 +49,8 @@ class ExtractRequest:
         encoder: see `load_encoder`.
         keep: how states are kept.
         layers: which layers, such as `0..6`; None keeps all.
-        pool: which row counts for labels and scores, of which one row per window is kept; None takes what the encoder
-            was trained with.
+        pool: which row counts for labels, tags and scores, of which one row per window is kept; None takes what the
+            encoder was trained with.
         max_disk: most bytes that the store may take; None sets no limit but the disk's.
         device: `auto`, `cpu` or `cuda`.
         compile: compile the encoder's layers before anything else.

@@ -40,8 +40,8 @@ class FitRequest:
         seed: of data order, of the choice of held-out examples and of subsets.
         validate: epochs after which heads are judged on held-out examples; the end always counts.
         held_out: share of the training examples that nobody learns from.
-        pool: which row counts for labels and scores; `attention` lets every head learn which tokens count, None takes
-            what the encoder was trained with.
+        pool: which row counts for labels, tags and scores; `attention` lets every head learn which tokens count, None
+            takes what the encoder was trained with.
         pairs: how pairs of texts are encoded; None takes `apart` for encoders trained on sentences.
         source: where states come from: `stream` computes them anew, `store:DIR` reads them, `auto` measures
             and chooses.
@@ -49,7 +49,7 @@ class FitRequest:
         max_memory: most bytes of states in memory that `auto` may take.
         cross_fit: how many folds; the encoder is a folder of as many runs, each tuned without the fold whose states it
             gives. None takes all states from one encoder.
-        solve: solve convex heads instead of training them, for labels and scores.
+        solve: solve convex heads instead of training them, for labels, tags and scores.
         device: `auto`, `cpu` or `cuda`.
         dtype: `auto` computes in bfloat16 on a GPU.
         compile: compile the encoder's layers, and what heads do layer by layer, before anything else.

@@ -42,7 +42,7 @@ class FrozenTask:
         task: what is asked.
         encoder: frozen.
         passes: how it is run.
-        pool: which row counts for labels and scores, where heads do not pool tokens themselves.
+        pool: which row counts for labels, tags and scores, where heads do not pool tokens themselves.
         apart: whether the texts of a pair are encoded apart.
         tokenizer: the encoder's.
         options: of token windows.
@@ -232,7 +232,7 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
 def _check_attention(request: FitRequest, task: Task, *, apart: bool) -> None:
     """Refuse what `--pool attention` cannot do."""
     if task.kind == "spans":
-        raise BertVisionError(f"--pool attention is for labels and scores; heads for {task.name} read every token.")
+        raise BertVisionError(f"--pool attention is for labels, tags and scores; {task.name} needs every token's row.")
     if apart:
         raise BertVisionError("--pool attention reads the two texts of a pair together. Use --pairs together.")
     if request.store is not None:

@@ -27,13 +27,13 @@ class TuneRequest:
         options: how to tune.
         head: what reads the layers, by name; None takes the checkpoint's own output, or `last_layer`.
         head_options: of that head; see `build_head`.
-        pooled: give the head the encoder's pooled vector as one more layer; for labels and scores.
+        pooled: give the head the encoder's pooled vector as one more layer; for labels, tags and scores.
         snapshots: epochs after which to keep a snapshot; the end is always kept.
         fraction: share of the training examples to use.
         held_out: share of the training examples that nobody learns from.
         folds: how many folds the training examples are in; None has none.
         fold: the one that nobody learns from.
-        pool: which row counts for labels and scores; None takes what the encoder was trained with.
+        pool: which row counts for labels, tags and scores; None takes what the encoder was trained with.
         device: `auto`, `cpu` or `cuda`.
         dtype: `auto` computes in bfloat16 on a GPU.
         compile: compile the encoder's layers before anything else.

@@ -140,7 +140,7 @@ def span_work(frozen: FrozenTask, layers: range) -> SpanWork:
 
 
 def row_work(frozen: FrozenTask) -> RowWork:
-    """What a fit of labels or scores passes over."""
+    """What a fit of labels, tags or scores passes over."""
     request = frozen.request
     parts = [part for part in (frozen.train, frozen.held_out, frozen.dev) if part is not None]
     rows = [len(part.windows) for part in parts]

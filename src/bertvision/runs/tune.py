@@ -187,7 +187,7 @@ def _part(loaded: TaskData, examples: Examples | None, tokenizer: TextTokenizer,
 def _build_head(request: TuneRequest, encoder: Encoder, task: Task, own: OwnOutput | None) -> Head:
     """The head that was asked for, the checkpoint's own, or the plain one."""
     if request.pooled and task.kind == "spans":
-        raise BertVisionError(f"--pooled is for tasks with labels or scores, not for {task.name}.")
+        raise BertVisionError(f"--pooled is for tasks with labels, tags or scores, not for {task.name}.")
     if request.pooled and not encoder.can_pool:
         raise BertVisionError(f"--pooled: {encoder.name} has no pooled vector. Leave it out, or use another --encoder.")
     shape = HeadShape(layers=encoder.depth + 1 + request.pooled, width=encoder.width, outputs=task.outputs)

@@ -453,7 +453,7 @@ def test_a_run_does_not_go_on_with_another_encoder_under_the_same_name(data: dic
         ({"snapshots": (0.0,)}, r"--snapshots has 0; more than 0"),
         ({"snapshots": (0.3, 2.0)}, r"--snapshots has 2; .* at most the 1 epochs"),
         ({"snapshots": (0.4, 0.41)}, r"fall on the same step"),
-        ({"class_weights": True}, r"--class-weights is for tasks with labels, not for squad2"),
+        ({"class_weights": True}, r"--class-weights is for tasks with one label per text; squad2 asks for spans"),
         ({"fraction": 0.03}, r"1 training examples are too few to hold some out\. Use --held-out 0"),
         ({"device": "cuda"}, r"--device cuda was asked for, but there is no GPU here\. Use --device cpu"),
         ({"learn": "top:9"}, r"has 2 layers only"),
