@@ -1,30 +1,17 @@
 """`bertvision extract`: the hidden states of a task's windows into a store."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from bertvision.cli.output import ProgressBar, print_json, print_table
 from bertvision.cli.store_info import describe
-from bertvision.cli.task_options import DataOptions, parse_size
-from bertvision.pretrained import BUILTIN_ENCODER
-from bertvision.tasks.own import OwnColumns
-from bertvision.tasks.windows import WindowOptions
+from bertvision.cli.task_options import TaskOptions, parse_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(TaskOptions):
     """Options of `bertvision extract`."""
-
-    task: str
-    """A task's name; 'bertvision ls tasks' lists them."""
-
-    data: DataOptions = field(default_factory=DataOptions)
-    columns: OwnColumns = field(default_factory=OwnColumns)
-    windows: WindowOptions = field(default_factory=WindowOptions)
-
-    encoder: str = BUILTIN_ENCODER
-    """'minilm', a local folder, a name on the hub, or a tuned run: RUN or RUN@0.3."""
 
     store: Path | None = None
     """Folder of the store, with a folder for each split in it (default: stores/TASK)."""
@@ -60,12 +47,7 @@ def run(options: Options) -> int:
     from bertvision.training.processes import is_main, leave_processes  # noqa: PLC0415
 
     request = ExtractRequest(
-        task=options.task,
-        data=options.data.data,
-        columns=options.columns,
-        skip_bad=options.data.skip_bad,
-        windows=options.windows,
-        encoder=options.encoder,
+        **options.data_fields(),
         keep=options.keep,
         layers=options.layers,
         pool=options.pool,

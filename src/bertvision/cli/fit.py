@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Literal
 from bertvision.cli.leaderboard import print_freeze_points, print_leaderboard
 from bertvision.cli.options import Given
 from bertvision.cli.output import ProgressBar, print_json, print_note
-from bertvision.cli.task_options import DataOptions, parse_numbers, parse_size
+from bertvision.cli.task_options import TaskOptions, parse_numbers, parse_size
 from bertvision.errors import BertVisionError
-from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.tasks.own import OWN, OwnColumns
-from bertvision.tasks.windows import WindowOptions
 from bertvision.training.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -56,20 +54,14 @@ class FreezePoints:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FitOptions:
+class FitOptions(TaskOptions):
     """What is fitted, to what, and how."""
 
     task: str
     """A task's name; 'bertvision ls tasks' lists them. Fitting takes several, such as cola,sst5,rte: in one pass over
     their texts, each in a folder of its own."""
 
-    data: DataOptions = field(default_factory=DataOptions)
-    columns: OwnColumns = field(default_factory=OwnColumns)
-    windows: WindowOptions = field(default_factory=WindowOptions)
     learning: HeadLearning = field(default_factory=HeadLearning)
-
-    encoder: str = BUILTIN_ENCODER
-    """'minilm', a local folder, a name on the hub, or a tuned run: RUN or RUN@0.3."""
 
     heads: str = "all"
     """'all' that fit the task, names between commas, or a TOML file with a table [[head]] for each."""
@@ -264,12 +256,7 @@ def build_request(options: FitOptions, *, source: str) -> "FitRequest":
     kind = find_task(options.task, data=options.data.data, columns=options.columns).kind
     specs = parse_heads(options.heads, kind, base)
     return FitRequest(
-        task=options.task,
-        data=options.data.data,
-        columns=options.columns,
-        skip_bad=options.data.skip_bad,
-        windows=options.windows,
-        encoder=options.encoder,
+        **options.data_fields(),
         heads=tuple(spread(specs, learning.grid, learning.seeds, parse_numbers("--fraction", options.fraction))),
         epochs=options.epochs,
         batch=options.batch,

@@ -1,14 +1,12 @@
 """FitRequest: all that a fit of heads depends on, as a value."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from bertvision.errors import BertVisionError
 from bertvision.objectives import Pool
-from bertvision.pretrained import BUILTIN_ENCODER
-from bertvision.tasks.own import OwnColumns
-from bertvision.tasks.windows import WindowOptions
+from bertvision.runs.data_request import DataRequest
 from bertvision.training.options import TuneOptions
 from bertvision.training.trainee import HeadSpec
 
@@ -24,16 +22,10 @@ Pairs = Literal["together", "apart"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FitRequest:
+class FitRequest(DataRequest):
     """All that a fit depends on.
 
     Attributes:
-        task: a task's name.
-        data: where its data are; see `load_task`.
-        columns: for the task `own`.
-        skip_bad: leave out rows that cannot be read.
-        windows: length and stride of token windows.
-        encoder: see `load_encoder`.
         heads: what learns, and how.
         epochs: passes over the data.
         batch: windows per step.
@@ -55,12 +47,6 @@ class FitRequest:
         compile: compile the encoder's layers, and what heads do layer by layer, before anything else.
     """
 
-    task: str
-    data: str | None = None
-    columns: OwnColumns = field(default_factory=OwnColumns)
-    skip_bad: bool = False
-    windows: WindowOptions = field(default_factory=WindowOptions)
-    encoder: str = BUILTIN_ENCODER
     heads: tuple[HeadSpec, ...] = ()
     epochs: float = 1.0
     batch: int = 32

@@ -145,12 +145,7 @@ class FrozenTask:
         stored = self.stores[split]
         pool = None if self.task.kind == "spans" else self.pool
         wanted = ExtractRequest(
-            task=self.request.task,
-            data=self.request.data,
-            columns=self.request.columns,
-            skip_bad=self.request.skip_bad,
-            windows=self.options,
-            encoder=self.request.encoder,
+            **self.request.data_fields(),
             keep=stored.reader.manifest.content.keep,
             layers=f"{layers[0]}..{layers[-1]}",
             pool=pool,

@@ -186,9 +186,7 @@ def _measure_store(
     windows = frozen.train.windows
     lengths = windows.lengths[rows]
     request = ExtractRequest(
-        task=frozen.request.task,
-        windows=frozen.options,
-        encoder=frozen.request.encoder,
+        **frozen.request.data_fields(),
         keep=keep,
         layers=f"{layers[0]}..{layers[-1]}",
     )

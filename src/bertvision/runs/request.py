@@ -6,23 +6,15 @@ from typing import Literal
 from bertvision.errors import BertVisionError
 from bertvision.heads.head import HeadOptions
 from bertvision.objectives import Pool
-from bertvision.pretrained import BUILTIN_ENCODER
-from bertvision.tasks.own import OwnColumns
-from bertvision.tasks.windows import WindowOptions
+from bertvision.runs.data_request import DataRequest
 from bertvision.training.options import TuneOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TuneRequest:
+class TuneRequest(DataRequest):
     """All that a tuned run depends on.
 
     Attributes:
-        task: a task's name.
-        data: where its data are; see `load_task`.
-        columns: for the task `own`.
-        skip_bad: leave out rows that cannot be read.
-        windows: length and stride of token windows.
-        encoder: see `load_encoder`.
         learn: what learns; see `parse_learn`.
         options: how to tune.
         head: what reads the layers, by name; None takes the checkpoint's own output, or `last_layer`.
@@ -41,12 +33,6 @@ class TuneRequest:
         tracker: where Accelerate reports to, such as `tensorboard`.
     """
 
-    task: str
-    data: str | None = None
-    columns: OwnColumns = field(default_factory=OwnColumns)
-    skip_bad: bool = False
-    windows: WindowOptions = field(default_factory=WindowOptions)
-    encoder: str = BUILTIN_ENCODER
     learn: str = "full"
     options: TuneOptions = field(default_factory=TuneOptions)
     head: str | None = None

@@ -95,12 +95,7 @@ def follow_plan(plan: FitPlan, frozen: FrozenTask, run: Path, show: Show | None 
         return replace(frozen, request=replace(request, source=STREAM))
     if source.folder is None:
         wanted = ExtractRequest(
-            task=request.task,
-            data=request.data,
-            columns=request.columns,
-            skip_bad=request.skip_bad,
-            windows=request.windows,
-            encoder=request.encoder,
+            **request.data_fields(),
             keep=source.keep or "fp16",
             layers=source.layers,
             max_disk=request.max_disk,
