@@ -8,6 +8,7 @@ import textwrap
 import types
 import typing
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar, cast, get_args, get_origin
 
@@ -138,7 +139,7 @@ def field_docs(cls: type) -> dict[str, str]:
     docs: dict[str, str] = {}
     for one in reversed([one for one in cls.__mro__ if dataclasses.is_dataclass(one)]):
         body = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(one))).body[0]).body
-        for statement, following in zip(body, body[1:], strict=False):
+        for statement, following in pairwise(body):
             match statement, following:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
                     docs[name] = inspect.cleandoc(text).replace("\n", " ")
