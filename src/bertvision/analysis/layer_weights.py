@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertvision.analysis.seeds import SeedMean, seed_means
 from bertvision.errors import BertVisionError
@@ -90,46 +89,42 @@ def _layer_set(weights: FloatArray, layers: range) -> LayerSet:
     return LayerSet(seed_means(weights), seed_means(shares), seed_means(centres[:, None])[0])
 
 
-def window_attention(attention: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
-    """Mean attention over the real tokens of every window, (windows, outputs, layers).
+def window_attention(attention: FloatArray, lengths: IntArray) -> FloatArray:
+    """Mean attention over the tokens of every window, (windows, outputs, layers).
 
     Args:
-        attention: (windows, layers, tokens, outputs), as `Head.layer_attention` gives it.
-        mask: (windows, tokens) True where a token is real.
+        attention: (tokens, outputs, layers) of the real tokens of all windows, end to end; see `Head.layer_attention`.
+        lengths: (windows,) tokens per window.
 
     Raises:
-        BertVisionError: the shapes differ, or a window has no token.
+        BertVisionError: there are more or fewer tokens than the windows have, or a window has none.
     """
-    if attention.ndim != 4 or mask.shape != (attention.shape[0], attention.shape[2]):
+    if attention.ndim != 3 or len(attention) != lengths.sum() or (lengths < 1).any():
         raise BertVisionError(
-            f"attention has shape {attention.shape} and its mask {mask.shape}; "
-            "(windows, layers, tokens, outputs) and (windows, tokens) are expected."
+            f"attention has shape {attention.shape} for {len(lengths):,} windows of {lengths.sum():,} tokens; "
+            "(tokens, outputs, layers), and a token in every window, are expected."
         )
-    counts = mask.sum(axis=1)
-    if not counts.all():
-        raise BertVisionError("a window has no token to attend from; at least one is expected.")
-    # what stands in padding may be anything, also NaN: it is left out, not multiplied by 0
-    kept = np.where(mask[:, None, :, None], attention, 0.0)
-    return np.asarray(kept.sum(axis=2).transpose(0, 2, 1) / counts[:, None, None], dtype=np.float64)
+    sums = np.add.reduceat(attention, np.cumsum(lengths) - lengths, axis=0, dtype=np.float64)
+    return np.asarray(sums / lengths[:, None, None])
 
 
-def mean_attention(attention: FloatArray, tokens: IntArray, rows: IntArray | None = None) -> FloatArray:
+def mean_attention(attention: FloatArray, lengths: IntArray, rows: IntArray | None = None) -> FloatArray:
     """Mean attention over the tokens of all windows, or of one question's, (outputs, layers).
 
     Args:
         attention: (windows, outputs, layers) of every window; see `window_attention`.
-        tokens: (windows,) how many tokens each window has.
+        lengths: (windows,) tokens per window.
         rows: windows that count, such as those of one question; None takes all.
 
     Raises:
         BertVisionError: there is no window, or lengths for more or fewer.
     """
-    if attention.ndim != 3 or len(tokens) != len(attention):
+    if attention.ndim != 3 or len(lengths) != len(attention):
         raise BertVisionError(
-            f"attention has shape {attention.shape} and there are {len(tokens):,} lengths; "
+            f"attention has shape {attention.shape} and there are {len(lengths):,} lengths; "
             "(windows, outputs, layers) and one length for each window are expected."
         )
     chosen = np.arange(len(attention)) if rows is None else rows
     if not len(chosen):
         raise BertVisionError("no window was chosen; those of a question, or all, are expected.")
-    return np.asarray(np.average(attention[chosen], axis=0, weights=tokens[chosen]), dtype=np.float64)
+    return np.asarray(np.average(attention[chosen], axis=0, weights=lengths[chosen]), dtype=np.float64)

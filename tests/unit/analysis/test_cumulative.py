@@ -31,8 +31,9 @@ def test_differences_are_taken_within_a_seed() -> None:
     assert found.expected_layer == 1.5
 
 
-def test_where_depth_gains_nothing_no_layer_is_expected_and_it_turns_into_json() -> None:
-    found = cumulative_scores([0, 1, 2], np.array([[50.0, 60.0, 50.0]]))
+@pytest.mark.parametrize("last", [50.0, 40.0])
+def test_where_depth_gains_nothing_no_layer_is_expected_and_it_turns_into_json(last: float) -> None:
+    found = cumulative_scores([0, 1, 2], np.array([[50.0, 60.0, last]]))
     assert json.loads(json.dumps(asdict(found), allow_nan=False))["expected_layer"] is None
 
 

@@ -71,6 +71,8 @@ def test_the_learning_rate_is_chosen_on_held_out_examples_for_all_seeds_together
     ]
     (found,) = less_data_curves(board, "f1")
     assert (found.scores[0].mean, found.rates) == (20.0, (3e-3,))
+    (equal,) = less_data_curves([row(0.1, 80.0, 50.0, lr=1e-2), row(0.1, 70.0, 50.0)], "f1")
+    assert equal.rates == (1e-3,)
 
 
 def test_heads_and_options_have_curves_of_their_own_and_undefined_values_none() -> None:

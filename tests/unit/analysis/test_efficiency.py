@@ -33,6 +33,7 @@ def test_a_model_is_on_the_front_if_no_other_beats_it() -> None:
     # L1 has more parameters than L0-A64 and is worse; L3 costs as many minutes and is better
     assert pareto_front(DOCUMENT_001, "parameters") == ("L0", "L0-A64", "L3", "L0-A768", "L6", "L12")
     assert pareto_front(DOCUMENT_001, "training_seconds") == ("L0", "L1", "L3", "L6", "L12")
+    assert pareto_front(DOCUMENT_001[::-1], "training_seconds") == ("L0", "L1", "L3", "L6", "L12")
 
 
 def test_models_that_nobody_measured_are_left_out() -> None:

@@ -106,47 +106,61 @@ def test_a_report_turns_into_json() -> None:
     assert content["sets"][0]["centre"] == {"mean": 1.0, "low": None, "high": None, "seeds": 1}
 
 
+# three tokens × three outputs × two layers; the first two tokens are a window, the last is one by itself
 ATTENTION = np.array(
     [
-        # layers × tokens × outputs: two tokens, one output more than there are layers, so that no axis is another
-        [[[0.1, 0.2, 0.3], [0.3, 0.4, 0.5]], [[0.9, 0.8, 0.7], [0.7, 0.6, 0.5]]],
-        [[[0.6, 0.0, 1.0], [np.nan] * 3], [[0.4, 1.0, 0.0], [np.nan] * 3]],
+        [[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]],
+        [[0.3, 0.7], [0.4, 0.6], [0.5, 0.5]],
+        [[0.6, 0.4], [0.0, 1.0], [1.0, 0.0]],
     ]
 )
-MASK = np.array([[True, True], [True, False]])
+LENGTHS = np.array([2, 1])
 
 
-def test_attention_is_averaged_over_the_real_tokens_of_a_window() -> None:
-    found = window_attention(ATTENTION, MASK)
+def test_attention_is_averaged_over_the_tokens_of_a_window() -> None:
+    found = window_attention(ATTENTION, LENGTHS)
     expected = [[[0.2, 0.8], [0.3, 0.7], [0.4, 0.6]], [[0.6, 0.4], [0.0, 1.0], [1.0, 0.0]]]
     np.testing.assert_allclose(found, expected, rtol=FLOAT64)
 
 
+def test_the_attention_of_a_head_goes_in_by_its_real_tokens() -> None:
+    shape = HeadShape(layers=3, width=4, outputs=2)
+    head = build_head("dot_attention", shape)
+    states = torch.randn(2, 2, 5, 4, generator=torch.Generator().manual_seed(0))
+    mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
+    attention = head.layer_attention(states)
+    assert attention is not None
+    tokens = attention.permute(0, 2, 3, 1)[mask].detach().double().numpy()
+    found = window_attention(tokens, mask.sum(dim=1).numpy())
+    by_hand = attention[1, :, :2, 0].mean(dim=1)  # the second window's two tokens, first output
+    assert found[1, 0].tolist() == pytest.approx(by_hand.tolist(), rel=FLOAT32)
+
+
 def test_over_windows_every_token_counts_the_same() -> None:
-    windows = window_attention(ATTENTION, MASK)
+    windows = window_attention(ATTENTION, LENGTHS)
     # output 0, layer 0: (0.1 + 0.3 + 0.6) / 3, not the mean 0.4 of the two windows
-    found = mean_attention(windows, np.array([2, 1]))
+    found = mean_attention(windows, LENGTHS)
     assert found[0].tolist() == pytest.approx([1 / 3, 2 / 3], rel=FLOAT64)
 
 
 def test_the_attention_of_one_question_is_that_of_its_windows() -> None:
-    found = mean_attention(window_attention(ATTENTION, MASK), np.array([2, 1]), np.array([1]))
+    found = mean_attention(window_attention(ATTENTION, LENGTHS), LENGTHS, np.array([1]))
     assert found.tolist() == [[0.6, 0.4], [0.0, 1.0], [1.0, 0.0]]
 
 
 def test_attention_goes_into_the_same_report() -> None:
-    found = mean_attention(window_attention(ATTENTION, MASK), np.array([2, 1]), np.array([1]))
+    found = mean_attention(window_attention(ATTENTION, LENGTHS), LENGTHS, np.array([1]))
     centres = [one.centre.mean for one in layer_report(found[None], lowest=1).sets]
     assert centres == pytest.approx([1.4, 2.0, 1.0], rel=FLOAT64)
 
 
-def test_attention_of_another_shape_is_refused() -> None:
-    with pytest.raises(BertVisionError, match=r"its mask \(2, 1\); \(windows, layers, tokens, outputs\)"):
-        window_attention(ATTENTION, MASK[:, :1])
-    with pytest.raises(BertVisionError, match="a window has no token"):
-        window_attention(ATTENTION, np.array([[True, True], [False, False]]))
-    windows = window_attention(ATTENTION, MASK)
+def test_attention_of_other_windows_is_refused() -> None:
+    with pytest.raises(BertVisionError, match=r"shape \(3, 3, 2\) for 2 windows of 4 tokens"):
+        window_attention(ATTENTION, np.array([2, 2]))
+    with pytest.raises(BertVisionError, match="a token in every window"):
+        window_attention(ATTENTION, np.array([3, 0]))
+    windows = window_attention(ATTENTION, LENGTHS)
     with pytest.raises(BertVisionError, match="there are 3 lengths"):
         mean_attention(windows, np.array([2, 1, 1]))
     with pytest.raises(BertVisionError, match="no window was chosen"):
-        mean_attention(windows, np.array([2, 1]), np.array([], dtype=np.int64))
+        mean_attention(windows, LENGTHS, np.array([], dtype=np.int64))

@@ -99,6 +99,13 @@ def test_shares_of_nothing_are_undefined_and_it_turns_into_json() -> None:
     assert json.loads(json.dumps(asdict(right), allow_nan=False))["first_right_has_answer_share"] == 1.0
 
 
+def test_an_only_answer_that_is_right_does_not_count_as_a_second_one() -> None:
+    found = second_answers(
+        EXAMPLES.select(np.array([3])), predicted((9.0, [(5.0, ADA), (-np.inf, NONE)])), threshold=None
+    )
+    assert (found.first_right, found.second_right) == (1, 0)
+
+
 def test_one_answer_for_each_question_is_too_few() -> None:
     with pytest.raises(BertVisionError, match=r"one answer for each question; two or more are expected\."):
         second_answers(EXAMPLES.select(np.array([0])), predicted((1.0, SPANS[:1])))
