@@ -111,7 +111,7 @@ def confidences(logits: FloatArray, temperature: float = 1.0) -> FloatArray:
     return np.asarray(1.0 / np.exp(scaled - scaled.max(axis=1, keepdims=True)).sum(axis=1), dtype=np.float64)
 
 
-def fit_temperature(logits: FloatArray, golds: IntArray, ids: Sequence[str]) -> Temperature:
+def fit_temperature(logits: FloatArray, golds: IntArray, *, ids: Sequence[str]) -> Temperature:
     """The temperature with the least log-loss of the right classes (Guo et al. 2017).
 
     Args:
@@ -135,7 +135,7 @@ def fit_temperature(logits: FloatArray, golds: IntArray, ids: Sequence[str]) -> 
     return _fitted(loss, ids)
 
 
-def fit_answer_temperature(logits: FloatArray, right: NDArray[np.bool_], ids: Sequence[str]) -> Temperature:
+def fit_answer_temperature(logits: FloatArray, right: NDArray[np.bool_], *, ids: Sequence[str]) -> Temperature:
     """The temperature with the least log-loss of "the most likely answer is right".
 
     For answers, of which several may be right, or none of the n best.
@@ -159,7 +159,7 @@ def fit_answer_temperature(logits: FloatArray, right: NDArray[np.bool_], ids: Se
 
 
 def calibrate(
-    temperature: Temperature, logits: FloatArray, right: NDArray[np.bool_], ids: Sequence[str], *, bins: int = 15
+    temperature: Temperature, logits: FloatArray, *, right: NDArray[np.bool_], ids: Sequence[str], bins: int = 15
 ) -> Calibration:
     """Reliability of a model's most likely answers with and without a temperature.
 

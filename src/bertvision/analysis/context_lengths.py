@@ -71,9 +71,9 @@ def context_tokens(windows: Windows) -> IntArray:
 def context_lengths(
     examples: Questions,
     tokens: IntArray,
+    *,
     first: QuestionScores,
     second: QuestionScores,
-    *,
     resamples: int = 1000,
 ) -> ContextLengths:
     """Context lengths of the questions that two models answer.

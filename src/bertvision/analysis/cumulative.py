@@ -31,6 +31,8 @@ class CumulativeScores:
 def cumulative_scores(depths: Sequence[int], scores: FloatArray) -> CumulativeScores:
     """Score differences and the expected layer; a difference may be negative.
 
+    The heads should read all layers up to their depth, as `layer_mix` does; `last_layer` reads the deepest alone.
+
     Args:
         depths: the last layer that each prefix head reads, one after the other.
         scores: (seeds, depths).

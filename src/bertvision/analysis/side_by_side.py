@@ -39,7 +39,9 @@ class ErrorRow:
     second_right: bool
 
 
-def compare_answers(examples: Questions, first: Mapping[str, str], second: Mapping[str, str]) -> tuple[ErrorRow, ...]:
+def compare_answers(
+    examples: Questions, *, first: Mapping[str, str], second: Mapping[str, str]
+) -> tuple[ErrorRow, ...]:
     """Questions that at least one model answered wrongly, in their order.
 
     Raises:
@@ -68,7 +70,9 @@ def compare_answers(examples: Questions, first: Mapping[str, str], second: Mappi
     )
 
 
-def compare_labels(examples: Texts, labels: Sequence[str], first: IntArray, second: IntArray) -> tuple[ErrorRow, ...]:
+def compare_labels(
+    examples: Texts, labels: Sequence[str], *, first: IntArray, second: IntArray
+) -> tuple[ErrorRow, ...]:
     """Texts that at least one model gave a wrong label, in their order.
 
     Args:

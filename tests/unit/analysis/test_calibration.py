@@ -37,7 +37,7 @@ def test_confidence_is_the_largest_probability_at_a_temperature() -> None:
 
 def test_the_temperature_makes_confidence_what_is_right() -> None:
     # three of four are right: a confidence of 3/4 is best
-    found = fit_temperature(LOGITS, np.array([0, 1, 0, 1]), IDS)
+    found = fit_temperature(LOGITS, np.array([0, 1, 0, 1]), ids=IDS)
     assert found.value == pytest.approx(2.0, rel=SEARCHED)
     assert found.loss == pytest.approx(-(3 * np.log(0.75) + np.log(0.25)) / 4, rel=FLOAT64)
     assert found.plain_loss == pytest.approx(-(3 * np.log(0.9) + np.log(0.1)) / 4, rel=FLOAT64)
@@ -47,7 +47,7 @@ def test_the_temperature_makes_confidence_what_is_right() -> None:
 def test_too_modest_a_model_is_made_surer() -> None:
     # nine of ten are right, at a confidence of 3/4: √ of the odds, so half the temperature
     logits = np.tile([np.log(3), 0.0], (10, 1))
-    assert fit_temperature(logits, np.array([0] * 9 + [1]), list("abcdefghij")).value == pytest.approx(
+    assert fit_temperature(logits, np.array([0] * 9 + [1]), ids=list("abcdefghij")).value == pytest.approx(
         0.5, rel=SEARCHED
     )
 
@@ -55,19 +55,19 @@ def test_too_modest_a_model_is_made_surer() -> None:
 def test_with_more_classes_every_probability_counts() -> None:
     # the second class of three leads by ln 4 and is never right; the others are equal: sureness only hurts
     logits = np.log([[1.0, 4.0, 1.0]] * 2)
-    assert fit_temperature(logits, np.array([0, 2]), ["a", "b"]).value == pytest.approx(LIMITS[1], rel=SEARCHED)
+    assert fit_temperature(logits, np.array([0, 2]), ids=["a", "b"]).value == pytest.approx(LIMITS[1], rel=SEARCHED)
 
 
 def test_of_answers_the_most_likely_counts_alone() -> None:
     logits = np.column_stack([LOGITS, np.full(4, -np.inf)])  # fewer answers than there might be
-    found = fit_answer_temperature(logits, np.array([True, True, False, True]), IDS)
+    found = fit_answer_temperature(logits, np.array([True, True, False, True]), ids=IDS)
     assert found.value == pytest.approx(2.0, rel=SEARCHED)
     assert found.loss == pytest.approx(-(3 * np.log(0.75) + np.log(0.25)) / 4, rel=FLOAT64)
 
 
 def test_where_all_is_right_the_temperature_stays_within_its_limits() -> None:
-    assert LIMITS[0] <= fit_temperature(LOGITS, np.array([0, 1, 0, 0]), IDS).value <= 0.1
-    wrong = fit_answer_temperature(LOGITS, np.zeros(4, dtype=np.bool_), IDS)
+    assert LIMITS[0] <= fit_temperature(LOGITS, np.array([0, 1, 0, 0]), ids=IDS).value <= 0.1
+    wrong = fit_answer_temperature(LOGITS, np.zeros(4, dtype=np.bool_), ids=IDS)
     assert wrong.value == pytest.approx(LIMITS[1], rel=SEARCHED)
 
 
@@ -112,7 +112,7 @@ def test_an_edge_belongs_to_the_bin_below_it() -> None:
 
 def test_a_temperature_brings_the_error_down_on_other_examples_and_it_turns_into_json() -> None:
     temperature = Temperature(2.0, 0.0, 0.0, frozenset({"x", "y"}))
-    found = calibrate(temperature, LOGITS, np.array([True, True, False, True]), IDS, bins=5)
+    found = calibrate(temperature, LOGITS, right=np.array([True, True, False, True]), ids=IDS, bins=5)
     assert found.before.error == pytest.approx(0.15, rel=FLOAT64)
     assert found.after.error == pytest.approx(0.0, abs=FLOAT64)
     content = json.loads(json.dumps(asdict(found), allow_nan=False))
@@ -121,25 +121,25 @@ def test_a_temperature_brings_the_error_down_on_other_examples_and_it_turns_into
 
 
 def test_a_temperature_is_not_judged_by_what_it_was_fitted_on() -> None:
-    temperature = fit_temperature(LOGITS, np.array([0, 1, 0, 1]), IDS)
+    temperature = fit_temperature(LOGITS, np.array([0, 1, 0, 1]), ids=IDS)
     message = r"the temperature was fitted on 1 of these 4 examples, first 'c'\. Fit it on held-out training examples"
     with pytest.raises(BertVisionError, match=message):
-        calibrate(temperature, LOGITS, np.ones(4, dtype=np.bool_), ["w", "c", "y", "z"])
+        calibrate(temperature, LOGITS, right=np.ones(4, dtype=np.bool_), ids=["w", "c", "y", "z"])
 
 
 def test_columns_that_do_not_fit_are_refused() -> None:
     golds = np.array([0, 1, 0, 1])
     with pytest.raises(BertVisionError, match=r"3 ids for 4 examples\."):
-        fit_temperature(LOGITS, golds, IDS[:3])
+        fit_temperature(LOGITS, golds, ids=IDS[:3])
     with pytest.raises(BertVisionError, match=r"3 golds or marks for 4 examples\."):
-        fit_answer_temperature(LOGITS, np.array([True] * 3), IDS)
+        fit_answer_temperature(LOGITS, np.array([True] * 3), ids=IDS)
     with pytest.raises(BertVisionError, match=r"golds hold class 2; 0 to 1 are expected\."):
-        fit_temperature(LOGITS, golds + 1, IDS)
+        fit_temperature(LOGITS, golds + 1, ids=IDS)
     with pytest.raises(BertVisionError, match=r"shape \(0, 2\); \(rows, classes\) with a row is expected"):
-        fit_temperature(LOGITS[:0], golds[:0], [])
+        fit_temperature(LOGITS[:0], golds[:0], ids=[])
     for value in (np.nan, -np.inf, np.inf):
         with pytest.raises(BertVisionError, match="NaN, or all of a row infinite"):
-            fit_temperature(np.full((1, 2), value), golds[:1], ["a"])
+            fit_temperature(np.full((1, 2), value), golds[:1], ids=["a"])
 
 
 def test_confidences_that_cannot_be_are_refused() -> None:

@@ -21,7 +21,7 @@ SECOND = score_questions(EXAMPLES.golds(), {"q0": "ada", "q1": WRONG, "q2": WRON
 
 
 def test_lengths_are_means_over_what_each_model_got_right_and_what_it_alone_did() -> None:
-    found = context_lengths(EXAMPLES, TOKENS, FIRST, SECOND, resamples=100)
+    found = context_lengths(EXAMPLES, TOKENS, first=FIRST, second=SECOND, resamples=100)
     means = {
         name: (group["count"], group["tokens"]["mean"], group["words"]["mean"]) for name, group in asdict(found).items()
     }
@@ -35,7 +35,7 @@ def test_lengths_are_means_over_what_each_model_got_right_and_what_it_alone_did(
 
 
 def test_medians_and_intervals_go_with_the_means() -> None:
-    found = context_lengths(EXAMPLES, TOKENS, FIRST, SECOND, resamples=200)
+    found = context_lengths(EXAMPLES, TOKENS, first=FIRST, second=SECOND, resamples=200)
     assert found.first.tokens is not None
     assert found.first.words is not None
     assert (found.first.tokens.median, found.first.words.median) == (20.0, 2.0)
@@ -45,13 +45,13 @@ def test_medians_and_intervals_go_with_the_means() -> None:
 def test_a_context_counts_for_every_question_about_it() -> None:
     examples = make_questions(*(("who", context, "ada") for context in (*CONTEXTS[:1] * 3, CONTEXTS[2])))
     scores = score_questions(examples.golds(), dict.fromkeys(examples.ids, "ada"))
-    found = context_lengths(examples, np.array([1, 1, 1, 4]), scores, scores, resamples=100)
+    found = context_lengths(examples, np.array([1, 1, 1, 4]), first=scores, second=scores, resamples=100)
     assert found.all.words is not None
     assert found.all.words.mean == 1.75
 
 
 def test_a_group_without_questions_has_no_length_and_it_turns_into_json() -> None:
-    found = context_lengths(EXAMPLES, TOKENS, FIRST, FIRST, resamples=100)
+    found = context_lengths(EXAMPLES, TOKENS, first=FIRST, second=FIRST, resamples=100)
     assert json.loads(json.dumps(asdict(found), allow_nan=False))["first_only"] == {
         "count": 0,
         "tokens": None,
@@ -69,7 +69,7 @@ def test_tokens_are_those_of_the_whole_context_however_many_windows_it_has(token
 
 def test_columns_of_other_questions_are_refused() -> None:
     with pytest.raises(BertVisionError, match="3 context lengths for 4 examples"):
-        context_lengths(EXAMPLES, TOKENS[:3], FIRST, SECOND)
+        context_lengths(EXAMPLES, TOKENS[:3], first=FIRST, second=SECOND)
     other = score_questions({"x": ["ada"]}, {"x": "ada"})
     with pytest.raises(BertVisionError, match="the second model's scores are for 1 questions; 4 are expected"):
-        context_lengths(EXAMPLES, TOKENS, FIRST, other)
+        context_lengths(EXAMPLES, TOKENS, first=FIRST, second=other)
