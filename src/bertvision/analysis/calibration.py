@@ -19,7 +19,7 @@ LIMITS = (0.05, 20.0)
 GRID = 49
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 STEPS = 40
-"""Of the golden-section search: they leave 1e-9 of the stretch between two points of the grid."""
+"""Of the golden-section search: they leave less than 1e-8 of the stretch between two points of the grid."""
 
 LEAST = 1e-12
 """Smallest probability in a logarithm."""

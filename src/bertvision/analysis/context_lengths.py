@@ -95,9 +95,7 @@ def context_lengths(
     words = by_context[examples.context_index]
 
     def group(chosen: NDArray[np.bool_]) -> ContextGroup:
-        lengths = tokens[chosen].astype(np.float64), words[chosen].astype(np.float64)
-        in_tokens, in_words = (_summary(values, resamples) for values in lengths)
-        return ContextGroup(int(chosen.sum()), in_tokens, in_words)
+        return _group(tokens[chosen].astype(np.float64), words[chosen].astype(np.float64), resamples)
 
     ours, theirs = first.exact == 1.0, second.exact == 1.0
     return ContextLengths(
@@ -109,10 +107,16 @@ def context_lengths(
     )
 
 
-def _summary(lengths: FloatArray, resamples: int) -> LengthSummary | None:
-    if not len(lengths):
-        return None
-    intervals = bootstrap_intervals(
-        lambda rows: {"mean": float(lengths[rows].mean())}, len(lengths), resamples=resamples
+def _group(tokens: FloatArray, words: FloatArray, resamples: int) -> ContextGroup:
+    if not len(tokens):
+        return ContextGroup(0, None, None)
+
+    def means(rows: IntArray) -> dict[str, float]:
+        return {"tokens": float(tokens[rows].mean()), "words": float(words[rows].mean())}
+
+    intervals = bootstrap_intervals(means, len(tokens), resamples=resamples)
+    in_tokens, in_words = (
+        LengthSummary(float(lengths.mean()), intervals[unit], float(np.median(lengths)))
+        for unit, lengths in (("tokens", tokens), ("words", words))
     )
-    return LengthSummary(float(lengths.mean()), intervals["mean"], float(np.median(lengths)))
+    return ContextGroup(len(tokens), in_tokens, in_words)

@@ -182,8 +182,8 @@ def _best_rate(rates: Mapping[float, Sequence[Mapping[str, Any]]]) -> float:
 
 
 def _curve(name: str, points: Iterable[tuple[int, float | None]]) -> Curve:
-    """Points without a value are left out."""
-    kept = sorted((step, value) for step, value in points if value is not None)
+    """Points without a value, or with one that is not finite, are left out."""
+    kept = sorted((step, value) for step, value in points if value is not None and math.isfinite(value))
     return Curve(name, tuple(step for step, _ in kept), tuple(value for _, value in kept))
 
 

@@ -1,4 +1,5 @@
 import json
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -38,7 +39,7 @@ def test_every_trained_head_of_a_fit_has_its_curves() -> None:
         {"step": 8, "validated": 0.5, "head": 0, "score": 20.0, "kept": True},
         {"step": 8, "validated": 0.5, "head": 2, "score": None, "kept": False},
         {"step": 9, "dropped": 2, "reason": "its loss is NaN"},
-        {"step": 10, "losses": {"0": 2.0}},
+        {"step": 10, "losses": {"0": 2.0, "2": math.nan}},
         {"step": 16, "validated": 1.0, "head": 0, "score": 30.0, "kept": True},
     ]
     found = fit_curves(lines, ["mix", "concat", "conv"])
