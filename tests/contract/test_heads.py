@@ -138,6 +138,29 @@ def test_the_bias_of_the_last_map_is_added_to_every_row(name: str) -> None:
     check_close(run(head, states) - before, torch.tensor([1.0, -2.0, 4.0]).expand_as(before))
 
 
+# ── what is known of its layers
+
+
+@every_head
+def test_layer_weights_and_attention_have_a_number_for_every_layer_it_may_read(name: str) -> None:
+    head = make_random(name)
+    layers, outputs = head.shape.layers, SHAPE.outputs
+    weights, attention = head.layer_weights(), head.layer_attention(make_states()[:, list(head.reads)])
+    assert weights is None or weights.shape in {(1, layers), (outputs, layers)}
+    if attention is not None:
+        assert attention.shape == (len(MASK), layers, MASK.shape[1], outputs)
+        assert attention.min() > 0
+        torch.testing.assert_close(attention.sum(dim=1), torch.ones(*MASK.shape, outputs), rtol=FLOAT32, atol=FLOAT32)
+
+
+def test_heads_that_mix_layers_tell_their_weights_and_those_that_attend_their_attention() -> None:
+    mixing = {name for name in HEADS if make(name).layer_weights() is not None}
+    pooled = {name for name in HEADS if name.startswith(("layer_mix", "pooled_")) and name != "pooled_output"}
+    assert mixing == pooled | {"adapter_pool_mix", "layer_weights"}
+    attending = {name for name in HEADS if make(name).layer_attention(make_states()[:, 1:]) is not None}
+    assert attending == {"dot_attention", "weighted_attention", "encoder_attention"}
+
+
 # ── what a row depends on
 
 
