@@ -65,7 +65,7 @@ def heads_table() -> str:
     ]
     for name, entry in HEADS.items():
         parameters = reference_parameters(name)
-        only = "" if len(entry.kinds) == 3 else f" ({' and '.join(entry.kinds)} only)"
+        only = "" if "spans" in entry.kinds else f" ({', '.join(entry.kinds)} only)"
         costs = [f"{found[name]['share']:.1%}" if name in found else "" for found in measured.values()]
         rows.append(
             f"| `{name}` | {entry.document} | {parameters:,} | {parameters / BERT_LARGE:.4%} | {entry.summary}{only} "

@@ -1,5 +1,9 @@
 """The tolerances of all tests, with their reasons; a new number needs a new name."""
 
+from typing import cast
+
+import pytest
+
 EXACT = 0.0
 """Copies of the same numbers: stores, save and load, integer arithmetic."""
 
@@ -35,3 +39,8 @@ KEPT_BF16 = 1e-2
 
 KEPT_INT8 = 3e-2
 """States that were kept in int8: half a step of 1/127 of the token's largest standardised number, which is some 4."""
+
+
+def about(value: float, tolerance: float = FLOAT64) -> float:
+    """A number that equals those near it, to stand in a record that is compared as a whole."""
+    return cast("float", pytest.approx(value, rel=tolerance))

@@ -1,4 +1,4 @@
-"""What many tests share: where the real data are, the built-in tokenizer, small questions."""
+"""What many tests share: where the real data are, the built-in tokenizer, small questions, a task with tags."""
 
 import os
 from pathlib import Path
@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from bertvision.tasks.examples import Answer, Questions
+from bertvision.tasks.own import OWN_METRICS
+from bertvision.tasks.task import TableLayout, Task
 from bertvision.tasks.tokenizer import TextTokenizer
 
 ROOT = Path(__file__).parents[1]
@@ -40,4 +42,19 @@ def make_questions(*rows: tuple[str, str, str | None]) -> Questions:
         answers=[() if text is None else (Answer(text, context.index(text)),) for _, context, text in rows],
         contexts=contexts,
         titles=["" for _ in contexts],
+    )
+
+
+def make_tags(*labels: str, separator: str | None = None) -> Task:
+    """A task whose texts have any number of labels."""
+    layout = TableLayout(text="text", label="tags")
+    return Task(
+        name="moods",
+        kind="tags",
+        summary="",
+        layout=layout,
+        metrics=OWN_METRICS["tags"],
+        files={},
+        labels=labels,
+        separator=separator,
     )

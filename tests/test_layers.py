@@ -9,7 +9,8 @@ PACKAGE = Path(__file__).parents[1] / "src" / "bertvision"
 
 ORDER = [
     *("errors", "atomic", "lock", "provenance", "pretrained"),
-    *("tasks", "encoder", "store", "heads", "objectives", "training", "evaluation", "runs", "bench", "cli"),
+    *("tasks", "encoder", "store", "heads", "objectives", "training", "evaluation", "analysis", "runs"),
+    *("bench", "cli"),
 ]
 """The parts in the order in which they may build on each other, which is also the order to read them in."""
 
@@ -21,7 +22,7 @@ WALLS = {
     "datasets": {"tasks/hub.py"},
     "pyarrow": {"tasks/tables.py"},
     "sklearn": {"evaluation/metrics.py"},
-    "scipy": {"evaluation/metrics.py"},
+    "scipy": {"evaluation/metrics.py", "analysis/seeds.py"},
     "argparse": {"cli/options.py"},
     "rich": {"cli/output.py"},
     "safetensors": {

@@ -1,11 +1,13 @@
 """A tiny encoder and tiny data that it can learn, so that whole runs take a second."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -131,6 +133,18 @@ def write_scores(folder: Path, *, train: int = 40, dev: int = 12) -> str:
     return str(folder)
 
 
+def write_tags(folder: Path, *, train: int = 40, dev: int = 12) -> str:
+    """JSONL files for the task `own`: a text has as labels those of 'good', 'bad' and 'gold' that stand in it."""
+    for split, count in (("train", train), ("dev", dev)):
+        random = np.random.default_rng(count)
+        rows = []
+        for _ in range(count):
+            labels = [word for word in ("good", "bad", "gold") if random.random() < 0.5]
+            rows.append({"text": " ".join([*random.choice(FILLERS, size=3), *labels]), "labels": labels})
+        _write(folder / f"{split}.jsonl", "\n".join(json.dumps(row) for row in rows) + "\n")
+    return str(folder)
+
+
 def write_pairs(folder: Path, *, train: int = 40, dev: int = 12) -> str:
     """CSV files of pairs for the task `own`: class 1 where both texts have the same first word; the folder's path."""
     for split, count in (("train", train), ("dev", dev)):
@@ -223,8 +237,9 @@ def words(request: TuneRequest, out: Path, *more: str) -> list[str]:
 
 
 def read_lines(run: Path) -> list[dict[str, Any]]:
-    """The lines of a run's metrics."""
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    """The lines of a run's metrics, without the time they took."""
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
 
 
 def losses(run: Path) -> list[float]:
@@ -256,3 +271,16 @@ def everything(folder: Path) -> dict[str, bytes]:
 def parameters(module: nn.Module) -> dict[str, Tensor]:
     """A copy of every parameter."""
     return {name: value.detach().clone() for name, value in module.named_parameters()}
+
+
+def record_compiling(patch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the functions that are compiled from now on; they stay as they are: nobody waits for a compiler."""
+    names: list[str] = []
+
+    def compile(function: Callable[..., Any], *, dynamic: bool) -> Callable[..., Any]:  # noqa: A001 - as torch calls it
+        assert dynamic  # else every new number of tokens is compiled anew
+        names.append(function.__qualname__)
+        return function
+
+    patch.setattr(torch, "compile", compile)
+    return names

@@ -4,7 +4,7 @@ import fcntl
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bertvision.errors import BertVisionError
@@ -14,7 +14,7 @@ LOCK = ".lock"
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Keep a folder, which is made if need be, for this process.
+    """Keep a folder for this process; it is made if need be, and gone again if nothing was put into it.
 
     The system lets go of the lock when its process ends, however it ends: a file that a killed process left behind
     says nothing.
@@ -23,6 +23,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
         BertVisionError: another process works in it, or it cannot be written.
     """
     path = folder / LOCK
+    made = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = _lock(path)
@@ -37,6 +38,9 @@ def lock_folder(folder: Path) -> Iterator[None]:
     finally:
         path.unlink(missing_ok=True)  # before it is let go, so that it cannot be another process's
         os.close(handle)
+        if made:
+            with suppress(OSError):  # nothing was put into it
+                folder.rmdir()
 
 
 def _lock(path: Path) -> int:

@@ -27,6 +27,7 @@ from bertvision.objectives import example_losses
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.task import Task
 from close import FLOAT32, HALF_HEAD
+from conftest import make_tags
 from known_weights import random_states, randomise, real_tokens
 
 SHAPE = HeadShape(layers=4, width=8, outputs=3)
@@ -135,6 +136,29 @@ def test_the_bias_of_the_last_map_is_added_to_every_row(name: str) -> None:
     before = run(head, states)
     head.project.bias.data += torch.tensor([1.0, -2.0, 4.0])
     check_close(run(head, states) - before, torch.tensor([1.0, -2.0, 4.0]).expand_as(before))
+
+
+# ── what is known of its layers
+
+
+@every_head
+def test_layer_weights_and_attention_have_a_number_for_every_layer_it_may_read(name: str) -> None:
+    head = make_random(name)
+    layers, outputs = head.shape.layers, SHAPE.outputs
+    weights, attention = head.layer_weights(), head.layer_attention(make_states()[:, list(head.reads)])
+    assert weights is None or weights.shape in {(1, layers), (outputs, layers)}
+    if attention is not None:
+        assert attention.shape == (len(MASK), layers, MASK.shape[1], outputs)
+        assert attention.min() > 0
+        torch.testing.assert_close(attention.sum(dim=1), torch.ones(*MASK.shape, outputs), rtol=FLOAT32, atol=FLOAT32)
+
+
+def test_heads_that_mix_layers_tell_their_weights_and_those_that_attend_their_attention() -> None:
+    mixing = {name for name in HEADS if make(name).layer_weights() is not None}
+    pooled = {name for name in HEADS if name.startswith(("layer_mix", "pooled_")) and name != "pooled_output"}
+    assert mixing == pooled | {"adapter_pool_mix", "layer_weights"}
+    attending = {name for name in HEADS if make(name).layer_attention(make_states()[:, 1:]) is not None}
+    assert attending == {"dot_attention", "weighted_attention", "encoder_attention"}
 
 
 # ── what a row depends on
@@ -269,23 +293,25 @@ def random_task(task: Task, tokens: int) -> tuple[Tensor, Tensor]:
     if task.kind == "spans":
         ends = (torch.rand(32, 2, generator=random) * lengths[:, None]).long()
         return real_tokens(*lengths.tolist()), ends.sort(dim=1).values
+    if task.kind == "tags":
+        return real_tokens(*lengths.tolist()), torch.randint(2, (32, task.outputs), generator=random)
     return real_tokens(*lengths.tolist()), torch.randint(task.outputs, (32,), generator=random)
 
 
 LEARNT = 0.2
-"""A loss that only knowing the examples by heart gives: guessing gives about 1 for spans, ln 2 for two labels."""
+"""A loss that only knowing the examples by heart gives: guessing gives 1 for spans, ln 2 for two labels and tags."""
 
 
 @every_head
-@pytest.mark.parametrize("task", ["squad2", "sst2"])
-def test_32_random_examples_can_be_learnt_by_heart(name: str, task: str) -> None:
-    mask, targets = random_task(TASKS[task], tokens=4)
-    head = make(name, HeadShape(layers=4, width=64, outputs=TASKS[task].outputs)).train()
+@pytest.mark.parametrize("task", [TASKS["squad2"], TASKS["sst2"], make_tags("a", "b", "c")], ids=lambda task: task.kind)
+def test_32_random_examples_can_be_learnt_by_heart(name: str, task: Task) -> None:
+    mask, targets = random_task(task, tokens=4)
+    head = make(name, HeadShape(layers=4, width=64, outputs=task.outputs)).train()
     states = random_states(32, 4, 4, 64)
     optimiser = torch.optim.Adam(head.parameters(), lr=0.02)
     losses: list[float] = []
     while len(losses) < 200 and (not losses or losses[-1] > LEARNT):
-        loss = example_losses(TASKS[task], run(head, states, mask), mask, targets, pool="cls").mean()
+        loss = example_losses(task, run(head, states, mask), mask, targets, pool="cls").mean()
         optimiser.zero_grad()
         torch.autograd.backward(loss)
         optimiser.step()
@@ -455,5 +481,5 @@ def test_a_head_is_final_and_its_row_says_what_it_is(name: str) -> None:
     assert getattr(entry.head, "__final__", False)
     assert entry.summary.strip() == entry.summary != ""
     assert entry.document in get_args(Document)
-    assert set(entry.kinds) <= {"spans", "labels", "scores"}
+    assert set(entry.kinds) <= {"spans", "labels", "tags", "scores"}
     assert entry.kinds

@@ -117,7 +117,7 @@ def test_heads_are_listed_with_what_they_cost(capsys: Capture) -> None:
     assert listed["last_layer"]["parameters"] == listed["dot_attention"]["parameters"] == 2 * 1024 + 2
     assert listed["layer_mix"]["parameters"] == 25 + 1 + 2 * 1024 + 2
     assert listed["adapter_pool_64"]["parameters"] == 1024 * 64 + 64 + 2 * 25 * 64 + 2
-    assert (listed["xception"]["kinds"], listed["ladder"]["document"]) == (["labels", "scores"], "ours")
+    assert (listed["xception"]["kinds"], listed["ladder"]["document"]) == (["labels", "tags", "scores"], "ours")
     assert listed["adapter_pool_64_skip"]["options"] == {"size": 64, "shared": True, "skip": True}
 
 
@@ -297,7 +297,7 @@ def test_options_of_questions_are_refused_for_labels(capsys: Capture, tmp_path: 
 def test_confusion_counts_are_refused_for_questions(capsys: Capture, gold: Path, tmp_path: Path) -> None:
     words = ["score", "squad2", str(gold), str(write(tmp_path / "p.json", {"q1": "Ada"})), "--confusion"]
     assert main(words) == 2
-    assert "--confusion is for tasks with labels" in capsys.readouterr().err
+    assert "--confusion is for tasks with one label per text" in capsys.readouterr().err
 
 
 @pytest.mark.realdata

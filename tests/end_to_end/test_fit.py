@@ -111,7 +111,7 @@ def test_heads_learn_which_tokens_count(capsys: Capture, command: list[str], tmp
     assert [row["options"]["tokens"] for row in rows] == ["attention"] * 3
     for row in rows:
         assert load_head(tmp_path / "run" / row["folder"]).token_pool is not None
-    assert "--pool attention is for labels and scores" in fails(
+    assert "--pool attention is for labels, tags and scores" in fails(
         capsys, ["fit", "squad2", *command[2:], "--pool", "attention", "--out", str(tmp_path / "spans")]
     )
 

@@ -181,7 +181,7 @@ def test_a_loss_that_is_not_a_number_ends_with_code_2_and_keeps_snapshots(
         (["--recipe", "mine"], "'mine' is not one of bertvision, hulburd, silva, minbert"),
         (["--held-out", "1"], "--held-out is 1, at least 0 and less than 1 is expected"),
         (["--fraction", "0.01"], "training examples are too few to hold some out. Use --held-out 0."),
-        (["--class-weights"], "--class-weights is for tasks with labels, not for squad2."),
+        (["--class-weights"], "--class-weights is for tasks with one label per text; squad2 asks for spans."),
         (["--save-every", "0"], "--save-every is 0, at least 1 is expected."),
         (["--head", "dot_atention"], "unknown head 'dot_atention'. Did you mean 'dot_attention'?"),
         (["--head", "adapter_pool", "--set", "sise=4"], "of head 'adapter_pool' 'sise'. Did you mean 'size'?"),
@@ -191,7 +191,7 @@ def test_a_loss_that_is_not_a_number_ends_with_code_2_and_keeps_snapshots(
         ),
         (["--set", "dropout=1"], "option dropout is '1', a number at least 0 and less than 1 is expected"),
         (["--set", "size"], "--set is 'size', a name and a value such as size=64 are expected."),
-        (["--head", "layer_mix", "--pooled"], "--pooled is for tasks with labels or scores, not for squad2."),
+        (["--head", "layer_mix", "--pooled"], "--pooled is for tasks with labels, tags or scores, not for squad2."),
         (["--length", "65"], "window length 65 exceeds the 64 tokens this encoder takes. Use --length 64 or less."),
     ],
 )

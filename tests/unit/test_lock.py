@@ -29,7 +29,13 @@ def test_a_folder_that_is_in_use_is_refused_with_its_holder(tmp_path: Path) -> N
         ):
             pytest.fail("it was let in")
         assert (tmp_path / "a" / "b" / LOCK).exists()
-    assert list((tmp_path / "a" / "b").iterdir()) == []
+    assert not (tmp_path / "a" / "b").exists()  # nothing was put into it
+
+
+def test_a_folder_with_something_in_it_stays_without_the_lock(tmp_path: Path) -> None:
+    with lock_folder(tmp_path / "new"):
+        (tmp_path / "new" / "kept").touch()
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["kept"]
 
 
 def test_a_folder_is_let_go_when_the_work_fails(tmp_path: Path) -> None:

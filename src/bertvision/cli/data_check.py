@@ -1,6 +1,7 @@
 """`bertvision data check`: what a task's data hold, and what is wrong with them."""
 
 from dataclasses import dataclass, field
+from typing import assert_never
 
 import numpy as np
 
@@ -56,14 +57,29 @@ def run(options: Options) -> int:
 
 
 def describe_examples(task: Task, examples: Examples) -> dict[str, object]:
-    """Answerable questions and contexts, rows per label, or the mean and range of scores."""
+    """Answerable questions and contexts, rows per label and of the commonest tags, or the mean and range of scores."""
     if isinstance(examples, Questions):
         return {"answerable": int(examples.answerable.sum()), "contexts": len(examples.contexts)}
-    if task.kind == "labels":
-        counts = np.bincount(examples.targets.astype(np.int64), minlength=len(task.labels))
-        return {"labels": dict(zip(task.labels, counts.tolist(), strict=True))}
-    scores = examples.targets
-    return {"scores": {"mean": float(scores.mean()), "least": float(scores.min()), "most": float(scores.max())}}
+    targets = examples.targets
+    match task.kind:
+        case "labels":
+            counts = np.bincount(targets.astype(np.int64), minlength=len(task.labels))
+            return {"labels": dict(zip(task.labels, counts.tolist(), strict=True))}
+        case "tags":
+            counts = targets.astype(np.int64).sum(axis=0)
+            sets, rows = np.unique(targets, axis=0, return_counts=True)
+            commonest = " + ".join(word for word, has in zip(task.labels, sets[rows.argmax()], strict=True) if has)
+            return {
+                "labels": dict(zip(task.labels, counts.tolist(), strict=True)),
+                "commonest": {commonest or "none": int(rows.max())},
+            }
+        case "scores":
+            values = {"mean": targets.mean(), "least": targets.min(), "most": targets.max()}
+            return {"scores": {name: float(value) for name, value in values.items()}}
+        case "spans":
+            raise TypeError("spans come from questions")
+        case _:
+            assert_never(task.kind)
 
 
 def describe_windows(

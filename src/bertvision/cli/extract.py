@@ -1,30 +1,17 @@
 """`bertvision extract`: the hidden states of a task's windows into a store."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from bertvision.cli.output import ProgressBar, print_json, print_table
 from bertvision.cli.store_info import describe
-from bertvision.cli.task_options import DataOptions, parse_size
-from bertvision.pretrained import BUILTIN_ENCODER
-from bertvision.tasks.own import OwnColumns
-from bertvision.tasks.windows import WindowOptions
+from bertvision.cli.task_options import TaskOptions, parse_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(TaskOptions):
     """Options of `bertvision extract`."""
-
-    task: str
-    """A task's name; 'bertvision ls tasks' lists them."""
-
-    data: DataOptions = field(default_factory=DataOptions)
-    columns: OwnColumns = field(default_factory=OwnColumns)
-    windows: WindowOptions = field(default_factory=WindowOptions)
-
-    encoder: str = BUILTIN_ENCODER
-    """'minilm', a local folder, a name on the hub, or a tuned run: RUN or RUN@0.3."""
 
     store: Path | None = None
     """Folder of the store, with a folder for each split in it (default: stores/TASK)."""
@@ -37,8 +24,8 @@ class Options:
     """Which layers to keep, such as 0..6 (default: all)."""
 
     pool: Literal["cls", "mean"] | None = None
-    """Which row stands for a text, for labels and scores, of which one row per text is kept (default: what the encoder
-    was trained with)."""
+    """Which row stands for a text, for labels, tags and scores, of which one row per text is kept (default: what the
+    encoder was trained with)."""
 
     max_disk: str | None = None
     """Most room that the store may take, such as 20GB; refused before anything is written if it would take more
@@ -46,6 +33,9 @@ class Options:
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute."""
+
+    compile: bool = False
+    """Compile the encoder's layers first: takes a minute, and pays on a GPU when there is much to compute."""
 
     json: bool = False
     """Print JSON."""
@@ -57,17 +47,13 @@ def run(options: Options) -> int:
     from bertvision.training.processes import is_main, leave_processes  # noqa: PLC0415
 
     request = ExtractRequest(
-        task=options.task,
-        data=options.data.data,
-        columns=options.columns,
-        skip_bad=options.data.skip_bad,
-        windows=options.windows,
-        encoder=options.encoder,
+        **options.data_fields(),
         keep=options.keep,
         layers=options.layers,
         pool=options.pool,
         max_disk=parse_size("--max-disk", options.max_disk),
         device=options.device,
+        compile=options.compile,
     )
     store = options.store or default_store(options.task)
     with ProgressBar(f"extract {options.task}") as bar:

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Literal
 from bertvision.cli.leaderboard import print_freeze_points, print_leaderboard
 from bertvision.cli.options import Given
 from bertvision.cli.output import ProgressBar, print_json, print_note
-from bertvision.cli.task_options import DataOptions, parse_numbers, parse_size
+from bertvision.cli.task_options import TaskOptions, parse_numbers, parse_size
 from bertvision.errors import BertVisionError
-from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.tasks.own import OWN, OwnColumns
-from bertvision.tasks.windows import WindowOptions
 from bertvision.training.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -56,26 +54,20 @@ class FreezePoints:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FitOptions:
+class FitOptions(TaskOptions):
     """What is fitted, to what, and how."""
 
     task: str
     """A task's name; 'bertvision ls tasks' lists them. Fitting takes several, such as cola,sst5,rte: in one pass over
     their texts, each in a folder of its own."""
 
-    data: DataOptions = field(default_factory=DataOptions)
-    columns: OwnColumns = field(default_factory=OwnColumns)
-    windows: WindowOptions = field(default_factory=WindowOptions)
     learning: HeadLearning = field(default_factory=HeadLearning)
-
-    encoder: str = BUILTIN_ENCODER
-    """'minilm', a local folder, a name on the hub, or a tuned run: RUN or RUN@0.3."""
 
     heads: str = "all"
     """'all' that fit the task, names between commas, or a TOML file with a table [[head]] for each."""
 
     epochs: float = 1.0
-    """Passes over the data; fractions are fine. Convex heads on labels or scores are solved instead."""
+    """Passes over the data; fractions are fine. Convex heads on labels, tags or scores are solved instead."""
 
     batch: int = 32
     """Windows per step."""
@@ -90,8 +82,8 @@ class FitOptions:
     """Share of the training examples that nobody learns from: they judge heads and fit thresholds."""
 
     pool: Literal["cls", "mean", "attention"] | None = None
-    """Which row stands for a text, for labels and scores; 'attention' lets every head learn which tokens count, and
-    runs the encoder for every batch (default: what the encoder was trained with)."""
+    """Which row stands for a text, for labels, tags and scores; 'attention' lets every head learn which tokens count,
+    and runs the encoder for every batch (default: what the encoder was trained with)."""
 
     pairs: Literal["together", "apart"] | None = None
     """Encode the two texts of a pair together, or apart and then compare them (default: apart for encoders trained on
@@ -112,6 +104,9 @@ class FitOptions:
 
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere; heads' weights stay float32."""
+
+    compile: bool = False
+    """Compile the encoder's layers first: takes a minute, and pays on a GPU when there is much to compute."""
 
     max_disk: str | None = None
     """Most room that a store may take which is made on the way, such as 20GB (default: what the disk has left)."""
@@ -261,12 +256,7 @@ def build_request(options: FitOptions, *, source: str) -> "FitRequest":
     kind = find_task(options.task, data=options.data.data, columns=options.columns).kind
     specs = parse_heads(options.heads, kind, base)
     return FitRequest(
-        task=options.task,
-        data=options.data.data,
-        columns=options.columns,
-        skip_bad=options.data.skip_bad,
-        windows=options.windows,
-        encoder=options.encoder,
+        **options.data_fields(),
         heads=tuple(spread(specs, learning.grid, learning.seeds, parse_numbers("--fraction", options.fraction))),
         epochs=options.epochs,
         batch=options.batch,
@@ -282,4 +272,5 @@ def build_request(options: FitOptions, *, source: str) -> "FitRequest":
         solve=not options.train_all,
         device=options.device,
         dtype=options.dtype,
+        compile=options.compile,
     )

@@ -6,7 +6,20 @@ from typing import Any
 
 from bertvision.cli.output import print_table
 
-SHOWN = ("f1", "f1_fitted", "best_f1", "exact", "exact_match", "accuracy", "matthews", "pearson", "spearman")
+SHOWN = (
+    "f1",
+    "f1_fitted",
+    "best_f1",
+    "exact",
+    "exact_match",
+    "accuracy",
+    "matthews",
+    "micro_f1",
+    "macro_f1",
+    "subset_accuracy",
+    "pearson",
+    "spearman",
+)
 """Of all metrics, those that say how good a head is."""
 
 

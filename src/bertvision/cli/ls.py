@@ -46,7 +46,7 @@ def _tasks(*, as_json: bool) -> int:
     rows.append(
         {
             "name": OWN,
-            "kind": "spans, labels or scores",
+            "kind": "spans, labels, tags or scores",
             "labels": [],
             "metrics": [],
             "rows": {},
@@ -114,7 +114,7 @@ def _heads(*, as_json: bool) -> int:
         ],
     )
     print_note("every head also takes layers=0..K: it then reads these layers alone, and the encoder stops there.")
-    print_note("for labels and scores, tokens=attention lets it learn which tokens of a text count.")
+    print_note("for labels, tags and scores, tokens=attention lets it learn which tokens of a text count.")
     return 0
 
 

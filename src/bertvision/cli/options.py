@@ -8,8 +8,9 @@ import textwrap
 import types
 import typing
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin
+from typing import Any, Literal, NoReturn, TypeVar, cast, get_args, get_origin
 
 from typing_extensions import override
 
@@ -134,13 +135,14 @@ def _build(cls: type[T], values: dict[str, Any], given: Given) -> T:
 
 
 def field_docs(cls: type) -> dict[str, str]:
-    """The string under each field of a dataclass, by field name."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-    if not isinstance(body, ast.ClassDef):
+    """The string under each field of a dataclass, by field name; those of classes that it builds on as well."""
+    if not isinstance(cls, type):
         raise TypeError(f"{cls} is not a class")
-    docs = {}
-    for statement, following in zip(body.body, body.body[1:], strict=False):
-        match statement, following:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                docs[name] = inspect.cleandoc(text).replace("\n", " ")
+    docs: dict[str, str] = {}
+    for one in reversed([one for one in cls.__mro__ if dataclasses.is_dataclass(one)]):
+        body = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(one))).body[0]).body
+        for statement, following in pairwise(body):
+            match statement, following:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    docs[name] = inspect.cleandoc(text).replace("\n", " ")
     return docs

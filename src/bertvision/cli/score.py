@@ -34,7 +34,7 @@ class Options:
 
     predictions: Path
     """SQuAD: JSON of answers by question id, "" for none. Other tasks: JSON by id, a JSON list, a table with a
-    column 'prediction', or one prediction per line."""
+    column 'prediction', or one prediction per line; tags are lists, or text split at --separator."""
 
     columns: OwnColumns = field(default_factory=OwnColumns)
 
@@ -58,7 +58,7 @@ class Options:
     test."""
 
     confusion: bool = False
-    """Labels: add the counts of each right and predicted label, as confusion/<right>/<predicted>."""
+    """One label per text: add the counts of each right and predicted label, as confusion/<right>/<predicted>."""
 
     seed: int = 0
     """Of the resampling."""
@@ -119,7 +119,7 @@ def _score(task: Task, examples: Examples, path: Path, options: Options) -> Scor
 
 def _confusion(task: Task, examples: Examples, path: Path) -> dict[str, float]:
     if task.kind != "labels":
-        raise BertVisionError(f"--confusion is for tasks with labels, not for {task.name}.")
+        raise BertVisionError(f"--confusion is for tasks with one label per text; {task.name} asks for {task.kind}.")
     golds, predictions = gold_targets(examples), read_targets(path, task, examples.ids)
     counts = confusion_matrix(golds.astype(np.int64), predictions.astype(np.int64), classes=len(task.labels))
     return {

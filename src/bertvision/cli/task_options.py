@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from bertvision.cli.output import print_note
 from bertvision.errors import BertVisionError
+from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.tasks.load import TaskData, load_task
 from bertvision.tasks.own import OwnColumns
+from bertvision.tasks.windows import WindowOptions
 
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
@@ -22,6 +25,32 @@ class DataOptions:
 
     skip_bad: bool = False
     """Leave out rows that cannot be read, and tell how many and why, instead of stopping."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOptions:
+    """What is read, and by which encoder."""
+
+    task: str
+    """A task's name; 'bertvision ls tasks' lists them."""
+
+    data: DataOptions = field(default_factory=DataOptions)
+    columns: OwnColumns = field(default_factory=OwnColumns)
+    windows: WindowOptions = field(default_factory=WindowOptions)
+
+    encoder: str = BUILTIN_ENCODER
+    """'minilm', a local folder, a name on the hub, or a tuned run: RUN or RUN@0.3."""
+
+    def data_fields(self) -> dict[str, Any]:
+        """As a request has them."""
+        return {
+            "task": self.task,
+            "data": self.data.data,
+            "columns": self.columns,
+            "skip_bad": self.data.skip_bad,
+            "windows": self.windows,
+            "encoder": self.encoder,
+        }
 
 
 def load_with_notes(task: str, data: str | None, columns: OwnColumns, *, skip_bad: bool) -> TaskData:

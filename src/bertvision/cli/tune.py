@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from bertvision.cli.leaderboard import SHOWN
 from bertvision.cli.options import Given
 from bertvision.cli.output import ProgressBar, print_json, print_note, print_table
-from bertvision.cli.task_options import DataOptions, parse_numbers, parse_settings
-from bertvision.pretrained import BUILTIN_ENCODER
-from bertvision.tasks.own import OwnColumns
-from bertvision.tasks.windows import WindowOptions
+from bertvision.cli.task_options import TaskOptions, parse_numbers, parse_settings
 from bertvision.training.options import Recipe, TuneOptions, with_recipe
 
 if TYPE_CHECKING:
@@ -19,19 +16,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(TaskOptions):
     """Options of `bertvision tune`."""
 
-    task: str
-    """A task's name; 'bertvision ls tasks' lists them."""
-
-    data: DataOptions = field(default_factory=DataOptions)
-    columns: OwnColumns = field(default_factory=OwnColumns)
-    windows: WindowOptions = field(default_factory=WindowOptions)
     tuning: TuneOptions = field(default_factory=TuneOptions)
-
-    encoder: str = BUILTIN_ENCODER
-    """'minilm', a local folder, a name on the hub, or a tuned run: RUN or RUN@0.3."""
 
     learn: str = "full"
     """What learns: full, top:K, top:K:strict, houlsby:D, houlsby:D+full, lora:R, bitfit, layernorm or none."""
@@ -44,7 +32,7 @@ class Options:
     """An option of the head, such as size=64; repeat it for more."""
 
     pooled: bool = False
-    """Give the head the encoder's own pooled vector as one more layer, for labels and scores."""
+    """Give the head the encoder's own pooled vector as one more layer, for labels, tags and scores."""
 
     recipe: Recipe | None = None
     """Settings of one of the source documents; options given beside it win."""
@@ -63,13 +51,16 @@ class Options:
     'bertvision fit --cross-fit' needs."""
 
     pool: Literal["cls", "mean"] | None = None
-    """Which row stands for a text, for labels and scores (default: what the encoder was trained with)."""
+    """Which row stands for a text, for labels, tags and scores (default: what the encoder was trained with)."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute."""
 
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere; weights stay float32."""
+
+    compile: bool = False
+    """Compile the encoder's layers first: takes a minute, and pays on a GPU when there is much to compute."""
 
     save_every: int | None = None
     """Steps between checkpoints for --resume (default: one a minute, and one at every snapshot)."""
@@ -96,12 +87,7 @@ def run(options: Options) -> int:
     from bertvision.training.processes import leave_processes  # noqa: PLC0415
 
     request = TuneRequest(
-        task=options.task,
-        data=options.data.data,
-        columns=options.columns,
-        skip_bad=options.data.skip_bad,
-        windows=options.windows,
-        encoder=options.encoder,
+        **options.data_fields(),
         learn=options.learn,
         options=with_recipe(options.tuning, options.recipe, options.given),
         head=options.head,
@@ -113,6 +99,7 @@ def run(options: Options) -> int:
         pool=options.pool,
         device=options.device,
         dtype=options.dtype,
+        compile=options.compile,
         save_every=options.save_every,
         tracker=options.tracker,
     )

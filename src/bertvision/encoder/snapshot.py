@@ -31,7 +31,7 @@ class Snapshot:
         task: what it was tuned for.
         head: the head's name; the folder holds it as `save_head` writes it.
         pooled: whether the head reads the encoder's pooled vector as one more layer.
-        pool: which token's row counts, or the mean; for labels and scores.
+        pool: which token's row counts, or the mean; for labels, tags and scores.
         labels: label words in class order.
         schedule: of the learning rate, since a snapshot amid a decaying one differs from the end of a shorter run.
         total_epochs: that the schedule was planned for.
@@ -97,7 +97,8 @@ def find_snapshot(name: str) -> Snapshot | None:
     path = Path(name)
     if (path / _CARD).is_file():
         return read_snapshot(path)
-    run, at, fraction = name.rpartition("@") if "@" in name else (name, "", "")
+    whole = (path / SNAPSHOTS).is_dir() or "@" not in name  # a folder's own name may have the sign, too
+    run, at, fraction = (name, "", "") if whole else name.rpartition("@")
     folder = Path(run) / SNAPSHOTS
     if not folder.is_dir():
         return None

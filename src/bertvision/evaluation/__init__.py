@@ -2,7 +2,7 @@
 
 from bertvision.evaluation.bootstrap import Difference, Interval, bootstrap_intervals, paired_difference
 from bertvision.evaluation.decode import SpanPredictions, decode_spans
-from bertvision.evaluation.metrics import confusion_matrix, label_metrics, score_metrics
+from bertvision.evaluation.metrics import confusion_matrix, label_metrics, score_metrics, tag_metrics
 from bertvision.evaluation.paper_metric import decode_paper
 from bertvision.evaluation.score import Scoring, score_paper, score_squad1, score_squad2, score_targets
 from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
@@ -25,4 +25,5 @@ __all__ = [
     "score_squad1",
     "score_squad2",
     "score_targets",
+    "tag_metrics",
 ]

@@ -1,4 +1,4 @@
-"""Scores of labels and numbers, through scikit-learn and scipy."""
+"""Scores of labels, tags and numbers, as scikit-learn and scipy define them."""
 
 import math
 import warnings
@@ -10,6 +10,7 @@ from bertvision.errors import UnknownNameError
 from bertvision.tasks.examples import FloatArray, IntArray
 
 LABEL_METRICS = ("accuracy", "f1", "matthews")
+TAG_METRICS = ("micro_f1", "macro_f1", "subset_accuracy")
 SCORE_METRICS = ("pearson", "spearman", "mse")
 
 
@@ -40,6 +41,31 @@ def label_metrics(golds: IntArray, predictions: IntArray, *, classes: int, metri
                     values[metric] = float(matthews_corrcoef(golds, predictions))
             case _:
                 raise UnknownNameError("metric", metric, LABEL_METRICS)
+    return values
+
+
+def tag_metrics(golds: IntArray, predictions: IntArray, *, metrics: Sequence[str]) -> dict[str, float]:
+    """Metrics of tags, 1 where a text has the label.
+
+    Args:
+        golds: (rows, labels).
+        predictions: (rows, labels).
+        metrics: which of `TAG_METRICS`: F1 over all labels of all texts, the mean of the labels' F1, and the share of
+            texts whose labels are all right; the F1 of a label that nobody names is 0.
+    """
+    both = 2 * (golds * predictions).sum(axis=0)  # (labels,)
+    either = golds.sum(axis=0) + predictions.sum(axis=0)
+    values: dict[str, float] = {}
+    for metric in metrics:
+        match metric:
+            case "micro_f1":
+                values[metric] = float(both.sum() / max(int(either.sum()), 1))
+            case "macro_f1":
+                values[metric] = float((both / np.maximum(either, 1)).mean())
+            case "subset_accuracy":
+                values[metric] = float((golds == predictions).all(axis=1).mean())
+            case _:
+                raise UnknownNameError("metric", metric, TAG_METRICS)
     return values
 
 

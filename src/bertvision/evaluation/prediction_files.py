@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bertvision.errors import DataError
-from bertvision.tasks.examples import FloatArray, IntArray, target_array
+from bertvision.tasks.examples import FloatArray, IntArray, Target, target_array
 from bertvision.tasks.files import read_json, read_text
 from bertvision.tasks.tables import read_table
 from bertvision.tasks.task import Task
@@ -46,15 +46,15 @@ def read_no_answer(path: Path) -> dict[str, float]:
 
 
 def read_targets(path: Path, task: Task, ids: Sequence[str]) -> IntArray | FloatArray:
-    """Predicted class numbers or scores in the order of the gold rows' ids.
+    """Predicted class numbers, tags or scores in the order of the gold rows' ids.
 
     The file is a JSON object by id, a JSON list, a table with columns such as `index` and `prediction`, or has one
-    prediction per line.
+    prediction per line. Tags are lists, or text where the task has a separator.
 
     Raises:
         DataError: the file is something else, or is not about these examples.
     """
-    cells = _read_cells(path)
+    cells = _read_cells(path, task)
     if isinstance(cells, list):
         if len(cells) != len(ids):
             raise DataError(f"{path} has {len(cells):,} predictions, the gold file {len(ids):,} rows. Same order?")
@@ -74,8 +74,8 @@ def read_targets(path: Path, task: Task, ids: Sequence[str]) -> IntArray | Float
     return target_array(task.kind, values)
 
 
-def _parse(task: Task, cell: object) -> float:
-    """A label's word, or its class number where the words are no numbers; a score, limits aside."""
+def _parse(task: Task, cell: object) -> Target:
+    """A label's word, or its class number where the words are no numbers; tags; a score, limits aside."""
     word = str(cell).strip()
     if task.kind == "labels" and word not in task.labels and word.isdigit() and int(word) < len(task.labels):
         return int(word)
@@ -87,7 +87,7 @@ def _parse(task: Task, cell: object) -> float:
     return parse_target(task, cell)
 
 
-def _read_cells(path: Path) -> list[object] | dict[str, object]:
+def _read_cells(path: Path, task: Task) -> list[object] | dict[str, object]:
     name = path.name.removesuffix(".gz")
     if name.endswith(".json"):
         content = read_json(path)
@@ -95,7 +95,9 @@ def _read_cells(path: Path) -> list[object] | dict[str, object]:
             raise DataError(f"{path}: a list of predictions or an object by id is expected, got {_kind(content)}.")
         return content
     parquet = name.endswith(".parquet")  # no text, and its columns always have names
-    lines = [] if parquet else read_text(path).rstrip().split("\n")
+    content = "" if parquet else read_text(path)
+    # without a label, tags are a blank line, which may well be the last one
+    lines = (content.removesuffix("\n") if task.kind == "tags" else content.rstrip()).split("\n")
     named = name.endswith((".tsv", ".csv", ".jsonl")) and any(column in lines[0] for column in _VALUE_COLUMNS)
     if parquet or named:
         table = read_table(path, delimiter=None, quoting=None, header=True)

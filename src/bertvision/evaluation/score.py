@@ -9,7 +9,7 @@ import numpy as np
 
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.bootstrap import Metric, bootstrap_intervals, paired_difference
-from bertvision.evaluation.metrics import label_metrics, score_metrics
+from bertvision.evaluation.metrics import label_metrics, score_metrics, tag_metrics
 from bertvision.evaluation.paper_metric import score_questions_paper
 from bertvision.evaluation.squad_metric import (
     Golds,
@@ -21,7 +21,7 @@ from bertvision.evaluation.squad_metric import (
     squad2_metrics,
     weighted_squad2,
 )
-from bertvision.evaluation.weighted import weighted_label_metrics, weighted_score_metrics
+from bertvision.evaluation.weighted import weighted_label_metrics, weighted_score_metrics, weighted_tag_metrics
 from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
@@ -133,19 +133,25 @@ def _counts(scores: QuestionScores) -> dict[str, float]:
 
 
 def score_targets(task: Task, golds: IntArray | FloatArray, predictions: IntArray | FloatArray) -> Scoring:
-    """Class numbers or scores against the golds, by the task's official metrics.
+    """Class numbers, tags or scores against the golds, by the task's official metrics.
 
     Raises:
-        BertVisionError: there are more or fewer predictions than golds.
+        BertVisionError: there are more or fewer predictions than golds, or for other labels.
     """
     if len(predictions) != len(golds):
         raise BertVisionError(f"{len(predictions):,} predictions for {len(golds):,} golds. Expected one for each.")
+    if predictions.shape != golds.shape:
+        raise BertVisionError(f"predictions are {predictions.shape}, golds {golds.shape}. Expected the same shape.")
     match task.kind:
         case "labels":
             right, given = golds.astype(np.int64), predictions.astype(np.int64)
             classes = len(task.labels)
             values = label_metrics(right, given, classes=classes, metrics=task.metrics)
             metric: Metric = partial(weighted_label_metrics, right, given, classes=classes, metrics=task.metrics)
+        case "tags":
+            right, given = golds.astype(np.int64), predictions.astype(np.int64)
+            values = tag_metrics(right, given, metrics=task.metrics)
+            metric = partial(weighted_tag_metrics, right, given, metrics=task.metrics)
         case "scores":
             golds, predictions = golds.astype(np.float64), predictions.astype(np.float64)
             values = score_metrics(golds, predictions, metrics=task.metrics)

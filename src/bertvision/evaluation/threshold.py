@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertvision.errors import BertVisionError
 from bertvision.evaluation.decode import SpanPredictions
+from bertvision.evaluation.held_out import check_unseen
 from bertvision.evaluation.squad_metric import QuestionScores, cut_totals, score_questions
 from bertvision.tasks.examples import Questions
 
@@ -38,12 +38,7 @@ class NoAnswerThreshold:
         Raises:
             BertVisionError: one of `ids` is among them.
         """
-        seen = [key for key in ids if key in self.fitted_on]
-        if seen:
-            raise BertVisionError(
-                f"the no-answer threshold was fitted on {len(seen):,} of these {len(ids):,} questions, "
-                f"first '{seen[0]}'. Fit it on held-out training questions."
-            )
+        check_unseen("no-answer threshold", self.fitted_on, ids)
 
 
 def fit_threshold(

@@ -1,11 +1,11 @@
-"""The metrics of labels and scores over many weightings of the examples at once, for resampling."""
+"""The metrics of labels, tags and scores over many weightings of the examples at once, for resampling."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from bertvision.errors import UnknownNameError
-from bertvision.evaluation.metrics import LABEL_METRICS, SCORE_METRICS
+from bertvision.evaluation.metrics import LABEL_METRICS, SCORE_METRICS, TAG_METRICS
 from bertvision.tasks.examples import FloatArray, IntArray
 
 SMALLEST = 1e-12
@@ -33,6 +33,26 @@ def weighted_label_metrics(
                 values[metric] = _divide(right.sum(axis=1) * total - chance, np.sqrt(spread))
             case _:
                 raise UnknownNameError("metric", metric, LABEL_METRICS)
+    return values
+
+
+def weighted_tag_metrics(
+    golds: IntArray, predictions: IntArray, counts: FloatArray, *, metrics: Sequence[str]
+) -> dict[str, FloatArray]:
+    """What `tag_metrics` gives if every row stood there as often as `counts` says, (draws, rows) → (draws,) each."""
+    both = 2 * counts @ (golds * predictions)  # (draws, labels)
+    either = counts @ (golds + predictions)
+    values: dict[str, FloatArray] = {}
+    for metric in metrics:
+        match metric:
+            case "micro_f1":
+                values[metric] = _divide(both.sum(axis=1), either.sum(axis=1))
+            case "macro_f1":
+                values[metric] = _divide(both, either).mean(axis=1)
+            case "subset_accuracy":
+                values[metric] = counts @ (golds == predictions).all(axis=1) / counts.sum(axis=1)
+            case _:
+                raise UnknownNameError("metric", metric, TAG_METRICS)
     return values
 
 

@@ -20,7 +20,7 @@ def build_head(name: str, shape: HeadShape, options: HeadOptions | Mapping[str, 
         shape: of the states there are, and how many outputs are needed.
         options: those of the head that differ from its own; values may be words. `layers="0..6"` lets it read these
             layers alone, as if the encoder had no others; `tokens="attention"` lets it learn which tokens of a text
-            count, for labels and scores.
+            count, for labels, tags and scores.
 
     Raises:
         BertVisionError: there is no such head, option or value; the nearest right one is named.

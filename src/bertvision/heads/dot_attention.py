@@ -25,6 +25,11 @@ class DotAttention(LayerwiseHead):
         return (layer_scores(states, self.project.weight),)
 
     @override
+    def layer_attention(self, states: Tensor) -> Tensor:
+        (scores,) = self.parts(states)
+        return scores.softmax(dim=1)
+
+    @override
     def combine(self, parts: tuple[Tensor, ...], mask: Tensor) -> Tensor:
         (scores,) = parts  # (batch, layers, tokens, outputs)
         # q · Σ α h = Σ α (q · h): the weighted sum of states is never made

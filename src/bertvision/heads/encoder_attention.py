@@ -37,9 +37,14 @@ class EncoderAttention(Head):
         self.project = OutputMap(shape.width, shape.outputs)
 
     @override
+    def layer_attention(self, states: Tensor) -> Tensor:
+        weights = self._weights(states)
+        return weights.reshape(*weights.shape[:3], self.shape.outputs, self.heads).mean(dim=-1)
+
+    @override
     def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
         queries = self.project.weight  # (outputs, width)
-        weights = layer_scores(states, self._vectors()).softmax(dim=1)  # (batch, layers, tokens, outputs · heads)
+        weights = self._weights(states)
         # values of the mixtures, not mixtures of the values: there are fewer mixtures than layers
         mixtures = torch.einsum("bltn,bltw->btnw", weights.to(states.dtype), states)
         mixtures = mixtures.reshape(*mask.shape, len(queries), self.heads, -1)
@@ -49,6 +54,10 @@ class EncoderAttention(Head):
         mixed = self.attention_norm(queries + self.dropout(self.merge(read)))  # (batch, tokens, outputs, width)
         token: Tensor = self.output_norm(mixed + self.dropout(self.feed_forward(mixed)))
         return (queries * token.float()).sum(dim=-1) + self.project.bias
+
+    def _weights(self, states: Tensor) -> Tensor:
+        """How much each layer of a token counts, (batch, layers, tokens, outputs · heads)."""
+        return layer_scores(states, self._vectors()).softmax(dim=1)
 
     def _vectors(self) -> Tensor:
         """The query through the key's map, so that keys are never made: (outputs · heads, width)."""

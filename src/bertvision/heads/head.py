@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
 from bertvision.heads.parts.output import OutputMap
+from bertvision.heads.parts.pool import LayerPool
 from bertvision.heads.parts.token_attention import TokenAttention
 
 OptionValue = float | int | bool | str | tuple[int, ...] | None
@@ -49,8 +51,8 @@ class Head(nn.Module, ABC):
         shape: of the states it reads.
         full_shape: of the encoder's states, of which it may read a part.
         project: its last map, whose bias is the first guess.
-        token_pool: how it makes one row of a text's tokens before it reads them, for labels and scores; None leaves
-            that to others.
+        token_pool: how it makes one row of a text's tokens before it reads them, for labels, tags and scores; None
+            leaves that to others.
         token_wise: whether a token's row depends on that token alone, so that windows may be packed end to end.
     """
 
@@ -86,6 +88,24 @@ class Head(nn.Module, ABC):
     def depth(self) -> int:
         """The last layer it needs: the encoder may stop there."""
         return self.reads[-1]
+
+    def layer_weights(self) -> Tensor | None:
+        """What it has learnt to multiply each layer by, (sets of weights, layers), for any token; None if nothing.
+
+        The layers are those from `lowest` on. Most heads have one set for all outputs.
+        """
+        pools = [part for part in self.modules() if isinstance(part, LayerPool)]
+        return torch.stack([pool.learned() for pool in pools]) if pools else None
+
+    def layer_attention(self, states: Tensor) -> Tensor | None:  # noqa: ARG002 - those that attend look at them
+        """How much each layer of a token counts in each output, (batch, layers, tokens, outputs), in sum 1.
+
+        None if it does not attend to layers.
+
+        Args:
+            states: (batch, layers, tokens, width), the layers that `reads` names.
+        """
+        return None
 
     def compile_steps(self) -> None:
         """Compile what it does again and again, layer by layer, where there is such a thing."""

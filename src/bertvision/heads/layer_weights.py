@@ -27,12 +27,15 @@ class LayerWeights(LayerwiseHead):
             nn.init.normal_(self.mix, std=0.05)  # zeros would give no output, and the map no gradient
 
     @override
+    def layer_weights(self) -> Tensor:
+        return self.scale[:, None] * (self.mix.softmax(dim=1) if self.softmax else self.mix)
+
+    @override
     def parts(self, states: Tensor, first: int = 0) -> tuple[Tensor, ...]:
         return (layer_scores(states, self.project.weight),)
 
     @override
     def combine(self, parts: tuple[Tensor, ...], mask: Tensor) -> Tensor:
         (scores,) = parts  # (batch, layers, tokens, outputs)
-        weights = self.mix.softmax(dim=1) if self.softmax else self.mix  # (outputs, layers)
-        factors = (self.scale[:, None] * weights).T[:, None]  # (layers, 1, outputs)
+        factors = self.layer_weights().T[:, None]  # (layers, 1, outputs)
         return (factors * scores).sum(dim=1) + self.project.bias

@@ -29,8 +29,8 @@ from bertvision.tasks.task import TaskKind
 Document = Literal["000", "001", "002", "004", "ours"]
 """The source document a head comes from."""
 
-ROWS: tuple[TaskKind, ...] = ("labels", "scores")
-EVERY: tuple[TaskKind, ...] = ("spans", "labels", "scores")
+ROWS: tuple[TaskKind, ...] = ("labels", "tags", "scores")
+EVERY: tuple[TaskKind, ...] = ("spans", *ROWS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,11 @@ class WeightedAttention(LayerwiseHead):
         return (layer_scores(states, torch.cat([queries, queries @ self.weight])),)
 
     @override
+    def layer_attention(self, states: Tensor) -> Tensor:
+        _, attention = self.parts(states)[0].chunk(2, dim=-1)
+        return attention.softmax(dim=1)
+
+    @override
     def combine(self, parts: tuple[Tensor, ...], mask: Tensor) -> Tensor:
         scores, attention = parts[0].chunk(2, dim=-1)  # each (batch, layers, tokens, outputs)
         return (attention.softmax(dim=1) * scores).sum(dim=1) + self.project.bias

@@ -35,9 +35,9 @@ def example_losses(  # noqa: PLR0913 - what a loss depends on
         task: what is asked.
         outputs: (batch, tokens, outputs).
         mask: (batch, tokens) True where a token is real.
-        targets: (batch, 2) first and last token; or (batch,) class numbers or scores.
-        pool: which row counts for labels and scores.
-        class_weights: (classes,) how much an example of each class counts.
+        targets: (batch, 2) first and last token; or (batch,) class numbers or scores; or (batch, labels) tags.
+        pool: which row counts for labels, tags and scores.
+        class_weights: (classes,) how much an example of each class counts, for labels.
     """
     outputs = outputs.float()
     match task.kind:
@@ -46,6 +46,9 @@ def example_losses(  # noqa: PLR0913 - what a loss depends on
         case "labels":
             rows = pool_rows(outputs, mask, pool)
             return nn.functional.cross_entropy(rows, targets, weight=class_weights, reduction="none")
+        case "tags":
+            rows = pool_rows(outputs, mask, pool)
+            return nn.functional.binary_cross_entropy_with_logits(rows, targets.float(), reduction="none").mean(dim=1)
         case "scores":
             rows = pool_rows(outputs, mask, pool)
             return (rows[:, 0] - targets.float()) ** 2

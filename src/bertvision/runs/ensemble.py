@@ -187,11 +187,11 @@ def _mean(parts: Sequence[list[Values]], weights: FloatArray) -> list[Values]:
 
 
 def _logarithms(task: Task, part: Part, outputs: Outputs) -> list[Values]:
-    """Log-probabilities of first and of last tokens, or of classes; scores as they are."""
+    """Log-probabilities of first and of last tokens, or of classes; scores, and how likely each tag is, as they are."""
     if isinstance(outputs, SpanScores):
         bounds = part.windows.bounds
         return [token_log_probabilities(outputs.start, bounds), token_log_probabilities(outputs.end, bounds)]
-    return [outputs if task.kind == "scores" else class_log_probabilities(outputs)]
+    return [class_log_probabilities(outputs) if task.kind == "labels" else outputs]
 
 
 def _outputs(columns: list[Values]) -> Outputs:

@@ -79,8 +79,11 @@ def _contents(judge: Judge, verdict: Verdict) -> dict[str, object]:
             files[ANSWERS] = said.texts(examples, threshold)
         return files
     targets = predicted_targets(judge.task, said).tolist()
+    words = judge.task.labels
     if judge.task.kind == "labels":
-        targets = [judge.task.labels[int(target)] for target in targets]
+        targets = [words[int(target)] for target in targets]
+    elif judge.task.kind == "tags":
+        targets = [[word for word, there in zip(words, row, strict=True) if there] for row in targets]
     return {PREDICTIONS: dict(zip(examples.ids, targets, strict=True))}
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +17,7 @@ from bertvision.errors import BertVisionError
 from bertvision.heads.options import parse_layers
 from bertvision.lock import lock_folder
 from bertvision.objectives import Pool, pool_rows
-from bertvision.pretrained import BUILTIN_ENCODER
+from bertvision.runs.data_request import DataRequest
 from bertvision.runs.outputs import BATCH_TOKENS, PassOptions
 from bertvision.runs.parts import choose_device
 from bertvision.runs.states import StreamStates
@@ -29,43 +29,32 @@ from bertvision.store.writer import StatesOf, StoreWriter
 from bertvision.tasks.batches import length_batches
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.load import load_task
-from bertvision.tasks.own import OwnColumns
 from bertvision.tasks.tokenizer import TextTokenizer
-from bertvision.tasks.windows import WindowOptions, Windows, build_windows
+from bertvision.tasks.windows import Windows, build_windows
 from bertvision.training.processes import Processes, gather, join_processes, on_main
 from bertvision.training.states import StateBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExtractRequest:
+class ExtractRequest(DataRequest):
     """All that a store depends on.
 
     Attributes:
-        task: a task's name.
-        data: where its data are; see `load_task`.
-        columns: for the task `own`.
-        skip_bad: leave out rows that cannot be read.
-        windows: length and stride of token windows.
-        encoder: see `load_encoder`.
         keep: how states are kept.
         layers: which layers, such as `0..6`; None keeps all.
-        pool: which row counts for labels and scores, of which one row per window is kept; None takes what the encoder
-            was trained with.
+        pool: which row counts for labels, tags and scores, of which one row per window is kept; None takes what the
+            encoder was trained with.
         max_disk: most bytes that the store may take; None sets no limit but the disk's.
         device: `auto`, `cpu` or `cuda`.
+        compile: compile the encoder's layers before anything else.
     """
 
-    task: str
-    data: str | None = None
-    columns: OwnColumns = field(default_factory=OwnColumns)
-    skip_bad: bool = False
-    windows: WindowOptions = field(default_factory=WindowOptions)
-    encoder: str = BUILTIN_ENCODER
     keep: Keep = "fp16"
     layers: str | None = None
     pool: Pool | None = None
     max_disk: int | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    compile: bool = False
 
 
 def default_store(task: str) -> Path:
@@ -86,8 +75,13 @@ def extract_states(request: ExtractRequest, store: Path, *, show: Show | None = 
     loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
     half = accelerator.device.type == "cuda"
     encoder = load_encoder(
-        request.encoder, device=accelerator.device, packed=half, precision="bfloat16" if half else "float32"
+        request.encoder,
+        device=accelerator.device,
+        packed=half,
+        precision="bfloat16" if half else "float32",
     )
+    if request.compile:
+        encoder.compile_layers()
     passes = PassOptions(packed=half and encoder.can_pack, pad=int(encoder.config.pad_token_id or 0), bf16=half)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
     pool = None if loaded.task.kind == "spans" else request.pool or ("mean" if mean_pooled(request.encoder) else "cls")

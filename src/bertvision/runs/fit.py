@@ -12,6 +12,7 @@ from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
 from bertvision.heads import blank_head
 from bertvision.heads.options import ATTENTION, TOKENS
+from bertvision.lock import lock_folder
 from bertvision.runs.fit_request import AUTO, FitRequest
 from bertvision.runs.fit_run import FitRun
 from bertvision.runs.folder import RunFolder
@@ -78,11 +79,24 @@ def fit_heads(
     trainees = [build_trainee(spec, frozen, request) for spec in request.heads]
     layers = read_layers(trainees)
     choice = find_plan(frozen, layers, folder.path, show) if request.source == AUTO else None
-    plan = frozen.plan()
-    folder.begin(asdict(request), frozen.fingerprint)
-    if choice is not None:
-        frozen = follow_plan(choice, frozen, folder.path, show)
-    run = FitRun(folder, frozen, trainees, layers, show)
+    with lock_folder(folder.path):
+        folder.begin(asdict(request), frozen.fingerprint)
+        if choice is not None:
+            frozen = follow_plan(choice, frozen, folder.path, show)
+        run = FitRun(folder, frozen, trainees, layers, show)
+        _learn(run, frozen, trainees, layers)
+        leaderboard = run.leaderboard()
+        write_json(folder.path / LEADERBOARD, leaderboard)
+        folder.finish({"heads": len(leaderboard)})
+        remove_checkpoints(folder.path)
+        if choice is not None:
+            remove_own_store(folder.path)
+    return _result(folder, (*frozen.parts.notices, *(() if choice is None else choice.reasons[:1]), *run.notices))
+
+
+def _learn(run: FitRun, frozen: FrozenTask, trainees: Sequence[Trainee], layers: range) -> None:
+    """Solve the heads that can be solved, and train the others."""
+    request = frozen.request
     states = frozen.states(frozen.train, layers)
     solver = _solver(frozen, states, run.held_out) if request.solve else None
     for number, trainee in enumerate(trainees):
@@ -90,34 +104,25 @@ def fit_heads(
             run.on_solved(number, solver.solve(trainee))
         else:
             run.following.append(number)
-    if run.following:
-        data = FitData(
-            task=frozen.task,
-            targets=frozen.train.windows.targets,
-            states=states,
-            pool=frozen.pool,
-            device=frozen.encoder.device,
-            batch=request.batch,
-            bf16=frozen.passes.bf16,
-            ahead=isinstance(states, StoreStates),
-        )
-        trained = [trainees[number] for number in run.following]
-        standardise_heads(trained, states, [rows for _, rows in islice(plan.steps_from(0), BATCHES)])
-        fit_trainees(
-            trained,
-            data,
-            plan,
-            run=folder.path,
-            fractions=request.fractions,
-            watcher=run,
-        )
-    leaderboard = run.leaderboard()
-    write_json(folder.path / LEADERBOARD, leaderboard)
-    folder.finish({"heads": len(leaderboard)})
-    remove_checkpoints(folder.path)
-    if choice is not None:
-        remove_own_store(folder.path)
-    return _result(folder, (*frozen.parts.notices, *(() if choice is None else choice.reasons[:1]), *run.notices))
+    trained = [trainees[number] for number in run.following]
+    if not trained:
+        return
+    if request.compile:
+        for trainee in trained:
+            trainee.head.compile_steps()
+    data = FitData(
+        task=frozen.task,
+        targets=frozen.train.windows.targets,
+        states=states,
+        pool=frozen.pool,
+        device=frozen.encoder.device,
+        batch=request.batch,
+        bf16=frozen.passes.bf16,
+        ahead=isinstance(states, StoreStates),
+    )
+    plan = frozen.plan()
+    standardise_heads(trained, states, [rows for _, rows in islice(plan.steps_from(0), BATCHES)])
+    fit_trainees(trained, data, plan, run=run.path, fractions=request.fractions, watcher=run)
 
 
 def check_fit(frozen: FrozenTask) -> None:

@@ -1,14 +1,12 @@
 """FitRequest: all that a fit of heads depends on, as a value."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from bertvision.errors import BertVisionError
 from bertvision.objectives import Pool
-from bertvision.pretrained import BUILTIN_ENCODER
-from bertvision.tasks.own import OwnColumns
-from bertvision.tasks.windows import WindowOptions
+from bertvision.runs.data_request import DataRequest
 from bertvision.training.options import TuneOptions
 from bertvision.training.trainee import HeadSpec
 
@@ -24,24 +22,18 @@ Pairs = Literal["together", "apart"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FitRequest:
+class FitRequest(DataRequest):
     """All that a fit depends on.
 
     Attributes:
-        task: a task's name.
-        data: where its data are; see `load_task`.
-        columns: for the task `own`.
-        skip_bad: leave out rows that cannot be read.
-        windows: length and stride of token windows.
-        encoder: see `load_encoder`.
         heads: what learns, and how.
         epochs: passes over the data.
         batch: windows per step.
         seed: of data order, of the choice of held-out examples and of subsets.
         validate: epochs after which heads are judged on held-out examples; the end always counts.
         held_out: share of the training examples that nobody learns from.
-        pool: which row counts for labels and scores; `attention` lets every head learn which tokens count, None takes
-            what the encoder was trained with.
+        pool: which row counts for labels, tags and scores; `attention` lets every head learn which tokens count, None
+            takes what the encoder was trained with.
         pairs: how pairs of texts are encoded; None takes `apart` for encoders trained on sentences.
         source: where states come from: `stream` computes them anew, `store:DIR` reads them, `auto` measures
             and chooses.
@@ -49,17 +41,12 @@ class FitRequest:
         max_memory: most bytes of states in memory that `auto` may take.
         cross_fit: how many folds; the encoder is a folder of as many runs, each tuned without the fold whose states it
             gives. None takes all states from one encoder.
-        solve: solve convex heads instead of training them, for labels and scores.
+        solve: solve convex heads instead of training them, for labels, tags and scores.
         device: `auto`, `cpu` or `cuda`.
         dtype: `auto` computes in bfloat16 on a GPU.
+        compile: compile the encoder's layers, and what heads do layer by layer, before anything else.
     """
 
-    task: str
-    data: str | None = None
-    columns: OwnColumns = field(default_factory=OwnColumns)
-    skip_bad: bool = False
-    windows: WindowOptions = field(default_factory=WindowOptions)
-    encoder: str = BUILTIN_ENCODER
     heads: tuple[HeadSpec, ...] = ()
     epochs: float = 1.0
     batch: int = 32
@@ -75,6 +62,7 @@ class FitRequest:
     solve: bool = True
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    compile: bool = False
 
     @property
     def largest(self) -> float:

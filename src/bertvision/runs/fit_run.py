@@ -47,15 +47,23 @@ class FitRun:
             task=frozen.task, held_out=frozen.held_out, dev=frozen.dev, pool=frozen.pool, passes=frozen.passes
         )
 
+    @property
+    def path(self) -> Path:
+        """Folder of the run."""
+        return self._folder.path
+
     def on_solved(self, number: int, solution: Solution) -> None:
         """Keep a head that was solved."""
         self._keep(number)
         self._folder.log({"step": 0, "head": number, "strength": solution.strength, "loss": solution.loss})
 
     def on_begin(self, step: int, total: int) -> None:
-        """Forget what will be done again, and drop whoever was dropped before."""
+        """Forget what will be done again, drop whoever was dropped before, and let time go on where it was."""
         self._folder.forget_after(step)
         for line in self._folder.lines():
+            seconds = line.get("seconds")
+            for number, spent in seconds.items() if isinstance(seconds, dict) else ():
+                self._trainees[int(number)].watch.seconds = float(spent)
             if "dropped" in line:
                 self._drop(int(str(line["dropped"])), str(line["reason"]))
         self._total = total
@@ -64,7 +72,8 @@ class FitRun:
     def on_log(self, step: int, losses: Mapping[int, float]) -> None:
         """Write a line of the log with everybody's loss."""
         by_head = {str(self.following[number]): loss for number, loss in losses.items()}
-        self._folder.log({"step": step, "losses": by_head})
+        seconds = {str(number): round(self._trainees[number].watch.seconds, 3) for number in self.following}
+        self._folder.log({"step": step, "losses": by_head, "seconds": seconds})
         least = min(losses.values(), default=math.nan)
         self._tell(step, {"heads": float(len(losses)), "least loss": least})
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -133,12 +132,7 @@ class FrozenTask:
         stored = self.stores[split]
         pool = None if self.task.kind == "spans" else self.pool
         wanted = ExtractRequest(
-            task=self.request.task,
-            data=self.request.data,
-            columns=self.request.columns,
-            skip_bad=self.request.skip_bad,
-            windows=self.parts.options,
-            encoder=self.request.encoder,
+            **self.request.data_fields(),
             keep=stored.reader.manifest.content.keep,
             layers=f"{layers[0]}..{layers[-1]}",
             pool=pool,
@@ -169,7 +163,13 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
     parts = split_parts(request, loaded)
     if parts.held_out is None:
         raise BertVisionError("--held-out is 0, but heads are judged on held-out training examples.")
-    load = partial(load_frozen, device=request.device, dtype=request.dtype)
+
+    def load(name: str) -> Encoder:
+        fresh = load_frozen(name, device=request.device, dtype=request.dtype)
+        if request.compile:
+            fresh.compile_layers()
+        return fresh
+
     encoder = encoder or load(request.main_encoder)
     train = parts.part(parts.learnt)
     frozen = FrozenTask(

@@ -93,7 +93,7 @@ def measure_spans(frozen: FrozenTask, heads: Sequence[HeadSpec], layers: range, 
 
 
 def measure_rows(frozen: FrozenTask, heads: Sequence[HeadSpec]) -> RowRates:
-    """Time what a fit of labels or scores does: encoding, and steps of the heads that are trained."""
+    """Time what a fit of labels, tags or scores does: encoding, and steps of the heads that are trained."""
     windows = frozen.train.windows
     layers = range(frozen.encoder.depth + 1)
     timer = _Timer(frozen.encoder.device, windows.lengths)
@@ -186,9 +186,7 @@ def _measure_store(
     windows = frozen.train.windows
     lengths = windows.lengths[rows]
     request = ExtractRequest(
-        task=frozen.request.task,
-        windows=frozen.parts.options,
-        encoder=frozen.request.encoder,
+        **frozen.request.data_fields(),
         keep=keep,
         layers=f"{layers[0]}..{layers[-1]}",
     )

@@ -254,7 +254,7 @@ class SpanWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowWork:
-    """What a fit of labels or scores passes over: one row per text.
+    """What a fit of labels, tags or scores passes over: one row per text.
 
     Attributes:
         tokens: that are encoded, once.

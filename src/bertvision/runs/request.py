@@ -6,46 +6,33 @@ from typing import Literal
 from bertvision.errors import BertVisionError
 from bertvision.heads.head import HeadOptions
 from bertvision.objectives import Pool
-from bertvision.pretrained import BUILTIN_ENCODER
-from bertvision.tasks.own import OwnColumns
-from bertvision.tasks.windows import WindowOptions
+from bertvision.runs.data_request import DataRequest
 from bertvision.training.options import TuneOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TuneRequest:
+class TuneRequest(DataRequest):
     """All that a tuned run depends on.
 
     Attributes:
-        task: a task's name.
-        data: where its data are; see `load_task`.
-        columns: for the task `own`.
-        skip_bad: leave out rows that cannot be read.
-        windows: length and stride of token windows.
-        encoder: see `load_encoder`.
         learn: what learns; see `parse_learn`.
         options: how to tune.
         head: what reads the layers, by name; None takes the checkpoint's own output, or `last_layer`.
         head_options: of that head; see `build_head`.
-        pooled: give the head the encoder's pooled vector as one more layer; for labels and scores.
+        pooled: give the head the encoder's pooled vector as one more layer; for labels, tags and scores.
         snapshots: epochs after which to keep a snapshot; the end is always kept.
         fraction: share of the training examples to use.
         held_out: share of the training examples that nobody learns from.
         folds: how many folds the training examples are in; None has none.
         fold: the one that nobody learns from.
-        pool: which row counts for labels and scores; None takes what the encoder was trained with.
+        pool: which row counts for labels, tags and scores; None takes what the encoder was trained with.
         device: `auto`, `cpu` or `cuda`.
         dtype: `auto` computes in bfloat16 on a GPU.
+        compile: compile the encoder's layers before anything else.
         save_every: steps between checkpoints; None makes one a minute.
         tracker: where Accelerate reports to, such as `tensorboard`.
     """
 
-    task: str
-    data: str | None = None
-    columns: OwnColumns = field(default_factory=OwnColumns)
-    skip_bad: bool = False
-    windows: WindowOptions = field(default_factory=WindowOptions)
-    encoder: str = BUILTIN_ENCODER
     learn: str = "full"
     options: TuneOptions = field(default_factory=TuneOptions)
     head: str | None = None
@@ -59,6 +46,7 @@ class TuneRequest:
     pool: Pool | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    compile: bool = False
     save_every: int | None = None
     tracker: str | None = None
 

@@ -28,7 +28,7 @@ def solve_trainee(
 
     Args:
         trainee: with a head that is one of `CONVEX`.
-        task: with labels or scores.
+        task: with labels, tags or scores.
         train: rows and targets to learn from.
         held_out: rows and targets that judge the strength; they are not learnt from.
     """
@@ -38,7 +38,8 @@ def solve_trainee(
             _inputs(trainee, train[0])[chosen],
             torch.from_numpy(train[1])[chosen],
             held_out=(_inputs(trainee, held_out[0]), torch.from_numpy(held_out[1])),
-            labels=len(task.labels) if task.kind == "labels" else None,
+            kind=task.kind,
+            outputs=task.outputs,
         )
         _put(solution, trainee)
     return solution

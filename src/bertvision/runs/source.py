@@ -95,16 +95,12 @@ def follow_plan(plan: FitPlan, frozen: FrozenTask, run: Path, show: Show | None 
         return replace(frozen, request=replace(request, source=STREAM))
     if source.folder is None:
         wanted = ExtractRequest(
-            task=request.task,
-            data=request.data,
-            columns=request.columns,
-            skip_bad=request.skip_bad,
-            windows=request.windows,
-            encoder=request.encoder,
+            **request.data_fields(),
             keep=source.keep or "fp16",
             layers=source.layers,
             max_disk=request.max_disk,
             device=request.device,
+            compile=request.compile,
         )
         extract_states(wanted, run / OWN_STORE, show=show)
     return frozen.reading(Path(source.folder or run / OWN_STORE))
@@ -139,7 +135,7 @@ def span_work(frozen: FrozenTask, layers: range) -> SpanWork:
 
 
 def row_work(frozen: FrozenTask) -> RowWork:
-    """What a fit of labels or scores passes over."""
+    """What a fit of labels, tags or scores passes over."""
     request = frozen.request
     parts = [part for part in (frozen.train, frozen.held_out, frozen.dev) if part is not None]
     rows = [len(part.windows) for part in parts]

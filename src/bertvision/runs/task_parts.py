@@ -31,7 +31,7 @@ class TaskParts:
         held_out: training examples that nobody learns from; None if there are none.
         tokenizer: the encoder's.
         options: of token windows.
-        pool: which row counts for labels and scores, where heads do not pool tokens themselves.
+        pool: which row counts for labels, tags and scores, where heads do not pool tokens themselves.
         apart: whether the texts of a pair are encoded apart.
     """
 
@@ -92,7 +92,7 @@ def split_parts(request: FitRequest, loaded: TaskData) -> TaskParts:
 def _check_attention(request: FitRequest, task: Task, *, apart: bool) -> None:
     """Refuse what `--pool attention` cannot do."""
     if task.kind == "spans":
-        raise BertVisionError(f"--pool attention is for labels and scores; heads for {task.name} read every token.")
+        raise BertVisionError(f"--pool attention is for labels, tags and scores; {task.name} needs every token's row.")
     if apart:
         raise BertVisionError("--pool attention reads the two texts of a pair together. Use --pairs together.")
     if request.store is not None:

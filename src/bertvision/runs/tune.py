@@ -1,6 +1,7 @@
 """tune: a task's name and an encoder's → a run with snapshots and scores."""
 
 import math
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from bertvision.encoder.own_output import OwnOutput, own_output
 from bertvision.encoder.snapshot import Snapshot, base_encoder, list_snapshots
 from bertvision.errors import BertVisionError
 from bertvision.heads import Head, HeadOptions, HeadShape, build_head
+from bertvision.lock import lock_folder
 from bertvision.objectives import Pool
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.outputs import PassOptions
@@ -90,6 +92,8 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
     before = fingerprint(encoder)
     torch.manual_seed(request.options.seed)
     apply_learn(encoder, learn)
+    if request.compile:
+        encoder.compile_layers()
     if request.options.dropout is not None:
         encoder.set_dropout(request.options.dropout)
     own = own_output(request.encoder, loaded.task.kind, loaded.task.outputs) if request.head is None else None
@@ -113,18 +117,20 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
         passes=passes,
     )
     card = Card(request, before, pool, loaded.task, head)
-    progress = tune_encoder(
-        model,
-        TuneData(task=loaded.task, windows=windows, pool=pool, packed=passes.packed, pad=passes.pad, bf16=bf16),
-        request.options,
-        run=folder.path,
-        fractions=sorted({*request.snapshots, request.options.epochs}),
-        watcher=RunWatcher(folder, model, validation, card, accelerator, show),
-        accelerator=accelerator,
-        rate=request.options.lr if request.options.lr is not None else default_rate(request.learn),
-        save_every=request.save_every,
-    )
-    on_main(accelerator, lambda: _finish(folder, model, progress, accelerator))
+    with ExitStack() as held:
+        on_main(accelerator, lambda: held.enter_context(lock_folder(folder.path)))
+        progress = tune_encoder(
+            model,
+            TuneData(task=loaded.task, windows=windows, pool=pool, packed=passes.packed, pad=passes.pad, bf16=bf16),
+            request.options,
+            run=folder.path,
+            fractions=sorted({*request.snapshots, request.options.epochs}),
+            watcher=RunWatcher(folder, model, validation, card, accelerator, show),
+            accelerator=accelerator,
+            rate=request.options.lr if request.options.lr is not None else default_rate(request.learn),
+            save_every=request.save_every,
+        )
+        on_main(accelerator, lambda: _finish(folder, model, progress, accelerator))
     return _result(folder, accelerator, loaded.notices)
 
 
@@ -181,7 +187,7 @@ def _part(loaded: TaskData, examples: Examples | None, tokenizer: TextTokenizer,
 def _build_head(request: TuneRequest, encoder: Encoder, task: Task, own: OwnOutput | None) -> Head:
     """The head that was asked for, the checkpoint's own, or the plain one."""
     if request.pooled and task.kind == "spans":
-        raise BertVisionError(f"--pooled is for tasks with labels or scores, not for {task.name}.")
+        raise BertVisionError(f"--pooled is for tasks with labels, tags or scores, not for {task.name}.")
     if request.pooled and not encoder.can_pool:
         raise BertVisionError(f"--pooled: {encoder.name} has no pooled vector. Leave it out, or use another --encoder.")
     shape = HeadShape(layers=encoder.depth + 1 + request.pooled, width=encoder.width, outputs=task.outputs)

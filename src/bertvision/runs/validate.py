@@ -1,6 +1,7 @@
 """Scores of a model on a split: the task's metrics, thresholds fitted on held-out training questions."""
 
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from bertvision.evaluation.score import score_squad1, score_squad2, score_target
 from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
 from bertvision.objectives import Pool
 from bertvision.runs.outputs import Outputs, PassOptions, SpanScores, merge_rows, row_scores, span_scores
-from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions, gold_targets, target_array
+from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions, gold_targets
 from bertvision.tasks.task import SquadLayout, Task
 from bertvision.tasks.windows import Windows
 from bertvision.training.model import TunedModel
@@ -32,7 +33,7 @@ class Validation:
         task: what is asked.
         held_out: training examples that nobody learns from; thresholds and choices are made on them.
         dev: what is reported.
-        pool: which row counts for labels and scores.
+        pool: which row counts for labels, tags and scores.
         passes: how outputs are computed.
     """
 
@@ -83,7 +84,7 @@ class Validation:
 
     def _score_rows(self, part: Part, outputs: Outputs) -> dict[str, float]:
         if isinstance(outputs, SpanScores):
-            raise TypeError("labels and scores come from rows")
+            raise TypeError("labels, tags and scores come from rows")
         merged = merge_rows(self.task, part.windows, outputs)
         return score_targets(self.task, gold_targets(part.examples), predicted_targets(self.task, merged)).values
 
@@ -132,5 +133,16 @@ def answerable_only(task: Task) -> bool:
 
 
 def predicted_targets(task: Task, rows: NDArray[np.float32]) -> IntArray | FloatArray:
-    """Class numbers or scores from one row per example."""
-    return target_array(task.kind, rows.argmax(axis=1).tolist() if task.kind == "labels" else rows[:, 0].tolist())
+    """The likeliest class, every label that is likelier than not, or the score, of rows (examples, outputs)."""
+    match task.kind:
+        case "labels":
+            likeliest: IntArray = rows.argmax(axis=1)
+            return likeliest
+        case "tags":
+            return (rows > 0).astype(np.int64)
+        case "scores":
+            return rows[:, 0].astype(np.float64)
+        case "spans":
+            raise AssertionError("answers in a text are decoded")
+        case _:
+            assert_never(task.kind)

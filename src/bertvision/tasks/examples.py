@@ -73,13 +73,14 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Texts, or pairs of texts, each with a label (class number) or a score.
+    """Texts, or pairs of texts, each with a label (class number), tags (any number of labels), or a score.
 
     Attributes:
         ids: (rows,) unique.
         texts: (rows,).
         pairs: (rows,) the second texts, or None where the task has single texts.
-        targets: (rows,) class numbers (int64) or scores (float64).
+        targets: (rows,) class numbers (int64) or scores (float64); or (rows, labels) tags, 1 where a text has
+            the label (int64).
     """
 
     ids: list[str]
@@ -103,13 +104,17 @@ class Texts:
 Examples = Questions | Texts
 
 
-def target_array(kind: TaskKind, values: Sequence[float]) -> IntArray | FloatArray:
-    """Class numbers as whole numbers, scores as floats, (rows,)."""
-    return np.array(values, dtype=np.int64) if kind == "labels" else np.array(values, dtype=np.float64)
+Target = float | tuple[int, ...]
+"""What is right for a text: a class number or a score; of tags, 0 or 1 for every label."""
+
+
+def target_array(kind: TaskKind, values: Sequence[Target]) -> IntArray | FloatArray:
+    """Class numbers as whole numbers, scores as floats, (rows,); tags as 0 and 1, (rows, labels)."""
+    return np.array(values, dtype=np.float64) if kind == "scores" else np.array(values, dtype=np.int64)
 
 
 def gold_targets(examples: Examples) -> IntArray | FloatArray:
-    """Right class numbers or scores; of questions, whether there is an answer."""
+    """Right class numbers, tags or scores; of questions, whether there is an answer."""
     return examples.answerable.astype(np.int64) if isinstance(examples, Questions) else examples.targets
 
 

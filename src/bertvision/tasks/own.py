@@ -1,6 +1,6 @@
 """The user's own files as a task: columns named on the command line, labels found in the data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -9,11 +9,19 @@ from bertvision.errors import BertVisionError, DataError
 from bertvision.tasks.files import read_json
 from bertvision.tasks.squad import is_squad
 from bertvision.tasks.tables import Table, format_of, read_table
-from bertvision.tasks.task import SquadLayout, TableLayout, Task
-from bertvision.tasks.texts import label_word
+from bertvision.tasks.task import SquadLayout, TableLayout, Task, TaskKind
+from bertvision.tasks.texts import label_word, tag_words
 
 OWN = "own"
 OWN_SUMMARY = "your own files: CSV, TSV, JSON, JSONL, Parquet, or JSON in SQuAD's form"
+OWN_METRICS: dict[TaskKind, tuple[str, ...]] = {
+    "spans": ("f1", "exact"),
+    "labels": ("accuracy", "f1", "matthews"),
+    "tags": ("micro_f1", "macro_f1", "subset_accuracy"),
+    "scores": ("pearson", "spearman", "mse"),
+}
+"""What files of the user's own are scored by, the main metric first."""
+
 MOST_CLASSES = 50
 """Whole numbers of more different values than this are taken as scores."""
 
@@ -29,10 +37,15 @@ class OwnColumns:
     """Column of the second text, for pairs (default: a column called 'text_pair', if there is one)."""
 
     label: str | None = None
-    """Column of the label or score (default: a column called 'label' or 'score')."""
+    """Column of the label, labels or score (default: a column called 'label', 'score', 'labels' or 'tags')."""
 
-    kind: Literal["labels", "scores"] | None = None
-    """Whether the label column holds labels or scores (default: numbers with fractions are scores)."""
+    kind: Literal["labels", "tags", "scores"] | None = None
+    """Whether the label column holds one label per text, tags (any number of labels), or scores (default: lists are
+    tags, numbers with fractions are scores)."""
+
+    separator: str | None = None
+    """What stands between the labels of a text in CSV and TSV, such as ';': the column then holds tags. Lists in JSON,
+    JSONL and Parquet need none."""
 
     delimiter: str | None = None
     """What separates the columns of a CSV or TSV file (default: found out)."""
@@ -45,7 +58,7 @@ class OwnColumns:
 
 
 def own_task(paths: Mapping[str, Path], columns: OwnColumns) -> Task:
-    """A task made from the user's files: SQuAD's form gives spans, a table gives labels or scores.
+    """A task made from the user's files: SQuAD's form gives spans, a table gives labels, tags or scores.
 
     Args:
         paths: the file of each split; labels are taken from `train`, or from the first split without it.
@@ -58,7 +71,7 @@ def own_task(paths: Mapping[str, Path], columns: OwnColumns) -> Task:
     files = {split: (path.name,) for split, path in paths.items()}
     if format_of(path) == ".json" and is_squad(read_json(path)):
         return Task(
-            name=OWN, kind="spans", summary=OWN_SUMMARY, layout=SquadLayout(), metrics=("f1", "exact"), files=files
+            name=OWN, kind="spans", summary=OWN_SUMMARY, layout=SquadLayout(), metrics=OWN_METRICS["spans"], files=files
         )
     quoting = None if columns.quoting is None else columns.quoting == "csv"
     delimiter = None if columns.delimiter is None else columns.delimiter.replace("\\t", "\t")
@@ -68,31 +81,28 @@ def own_task(paths: Mapping[str, Path], columns: OwnColumns) -> Task:
     layout = TableLayout(
         text=_column(table, columns.text, ("text", "sentence", "sentence1"), "--text"),
         pair=_optional_column(table, columns.text_pair, ("text_pair", "sentence2")),
-        label=_column(table, columns.label, ("label", "score"), "--label"),
+        label=_column(table, columns.label, ("label", "score", "labels", "tags"), "--label"),
         header=not columns.no_header,
         delimiter=delimiter,
         quoting=quoting,
     )
-    words = _label_words(table, layout.label)
-    kind = columns.kind or _guess_kind(words)
-    if kind == "scores":
-        return Task(
-            name=OWN,
-            kind="scores",
-            summary=OWN_SUMMARY,
-            layout=layout,
-            metrics=("pearson", "spearman", "mse"),
-            files=files,
-        )
-    if len(words) < 2:
+    cells = [cells[table.index(layout.label)] for _, cells in table.rows]
+    _check_separator(columns, cells, f"{path}: column '{layout.label}'")
+    several = columns.kind == "tags" or (columns.kind is None and (columns.separator is not None or _has_lists(cells)))
+    words = _label_words(cells, columns.separator, several=several)
+    if not words:
+        raise DataError(f"{path}: column '{layout.label}' is empty. Labels or scores are expected.")
+    kind = "tags" if several else columns.kind or _guess_kind(words)
+    if kind == "labels" and len(words) < 2:
         raise DataError(f"{path}: column '{layout.label}' has one label only, {words}. Two or more are expected.")
     return Task(
         name=OWN,
-        kind="labels",
+        kind=kind,
         summary=OWN_SUMMARY,
         layout=layout,
-        labels=tuple(words),
-        metrics=("accuracy", "f1", "matthews"),
+        labels=() if kind == "scores" else tuple(words),
+        separator=columns.separator,
+        metrics=OWN_METRICS[kind],
         files=files,
     )
 
@@ -112,17 +122,28 @@ def _optional_column(table: Table, given: str | None, usual: tuple[str, ...]) ->
     return next((name for name in usual if name in table.columns), None)
 
 
-def _label_words(table: Table, column: str | int) -> list[str]:
+def _check_separator(columns: OwnColumns, cells: Sequence[object], where: str) -> None:
+    """Refuse a separator that says nothing, and labels that nothing separates."""
+    if columns.separator == "":
+        raise BertVisionError("--separator is empty. Expected what stands between the labels of a text, such as ';'.")
+    if columns.separator is not None and columns.kind not in (None, "tags"):
+        raise BertVisionError(f"--separator is for texts with several labels, not for --kind {columns.kind}.")
+    if columns.kind == "tags" and columns.separator is None and not _has_lists(cells):
+        raise DataError(f"{where} holds no lists. Say what stands between labels, such as --separator ';'")
+
+
+def _has_lists(cells: Sequence[object]) -> bool:
+    return any(isinstance(cell, list) for cell in cells)
+
+
+def _label_words(cells: Sequence[object], separator: str | None, *, several: bool) -> list[str]:
     """Every label once, numbers in the order of their values, words in alphabetical order."""
-    at = table.index(column)
-    words = set()
-    for _, cells in table.rows:
+    words: set[str] = set()
+    for cell in cells:
         try:
-            words.add(label_word(cells[at]))
+            words.update(tag_words(cell, separator) if several else [label_word(cell)])
         except ValueError:
             continue  # an empty label: reported with its line when the examples are read
-    if not words:
-        raise DataError(f"{table.path}: column '{column}' is empty. Labels or scores are expected.")
     numbers = {word: _number(word) for word in words}
     if None not in numbers.values():
         return sorted(words, key=lambda word: (numbers[word] or 0.0, word))

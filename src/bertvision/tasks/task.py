@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-TaskKind = Literal["spans", "labels", "scores"]
-"""What an answer is: a piece of the context, one of a set of labels, or a number."""
+TaskKind = Literal["spans", "labels", "tags", "scores"]
+"""What an answer is: a piece of the context, one of a set of labels, any number of them at once, or a number."""
 
 Split = str
 """`train`, `dev`, or another part of the data such as `dev_mismatched`."""
@@ -55,7 +55,8 @@ class Task:
         kind: what an answer is.
         summary: one line for people.
         layout: how a file of the task is read.
-        labels: the label words in class order; empty unless `kind` is `labels`.
+        labels: the label words in class order; empty unless `kind` is `labels` or `tags`.
+        separator: what stands between the labels of a text where they are one piece of text; None takes lists alone.
         limits: smallest and largest legal score; None unless `kind` is `scores`.
         metrics: official metrics, the main one first.
         files: accepted file names per split, the official one first; `.gz` may follow each.
@@ -73,6 +74,7 @@ class Task:
     metrics: tuple[str, ...]
     files: Mapping[Split, tuple[str, ...]]
     labels: tuple[str, ...] = ()
+    separator: str | None = None
     limits: tuple[float, float] | None = None
     folders: tuple[str, ...] = ()
     rows: Mapping[Split, int] = field(default_factory=dict)
@@ -86,7 +88,7 @@ class Task:
         match self.kind:
             case "spans":
                 return 2
-            case "labels":
+            case "labels" | "tags":
                 return len(self.labels)
             case "scores":
                 return 1

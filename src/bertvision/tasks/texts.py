@@ -1,10 +1,11 @@
-"""A table's rows as texts with labels or scores."""
+"""A table's rows as texts with labels, tags or scores."""
 
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import assert_never
 
-from bertvision.tasks.examples import Texts, target_array
+from bertvision.tasks.examples import Target, Texts, target_array
 from bertvision.tasks.files import BadRow, check_unicode
 from bertvision.tasks.tables import Table, read_table
 from bertvision.tasks.task import TableLayout, Task
@@ -46,13 +47,24 @@ def texts_from_table(task: Task, layout: TableLayout, table: Table) -> tuple[Tex
     ), bad
 
 
-def parse_target(task: Task, cell: object) -> float:
-    """A cell as class number or score.
+def parse_target(task: Task, cell: object) -> Target:
+    """A cell as class number, tags or score.
 
     Raises:
-        ValueError: the cell is no label of the task, or no score within its limits.
+        ValueError: the cell is no label of the task, no list of them, or no score within its limits.
     """
-    return _parse_label(cell, task.labels) if task.kind == "labels" else _parse_score(cell, task.limits)
+    match task.kind:
+        case "labels":
+            return _parse_label(cell, task.labels)
+        case "tags":
+            numbers = {_parse_label(word, task.labels) for word in tag_words(cell, task.separator)}
+            return tuple(int(number in numbers) for number in range(len(task.labels)))
+        case "scores":
+            return _parse_score(cell, task.limits)
+        case "spans":
+            raise AssertionError("answers in a text are no cells")
+        case _:
+            assert_never(task.kind)
 
 
 def label_word(cell: object) -> str:
@@ -63,12 +75,29 @@ def label_word(cell: object) -> str:
     """
     if cell is None or (isinstance(cell, str) and not cell.strip()):
         raise ValueError("the label is empty")
+    if isinstance(cell, list | dict):
+        raise ValueError(f"the label is {cell}, one word or number is expected")  # noqa: TRY004 - a bad row
     if isinstance(cell, bool):
         return str(int(cell))
     word = str(cell).strip()
     if word.endswith(".0") and word[:-2].lstrip("-").isdigit():
         return word[:-2]
     return word
+
+
+def tag_words(cell: object, separator: str | None) -> list[str]:
+    """The labels of a text: a list, or text with a separator between them; an empty one says that there are none.
+
+    Raises:
+        ValueError: it is neither, or a label is empty.
+    """
+    if isinstance(cell, str) and separator is not None:
+        cell = cell.split(separator) if cell.strip() else []
+    if not isinstance(cell, list):
+        problem = "there are no labels" if cell is None else f"the labels are {cell!r}"
+        splits = "" if separator is not None else "; --separator splits text"
+        raise ValueError(f"{problem}, a list is expected ([] for none{splits})")  # noqa: TRY004 - a bad row
+    return [label_word(word) for word in cell]
 
 
 def _parse_label(cell: object, labels: tuple[str, ...]) -> int:

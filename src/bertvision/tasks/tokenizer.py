@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER, locate_encoder
 from bertvision.tasks.examples import IntArray
 
+_COUNT_AFTER_PADDING = {"roberta", "xlm-roberta", "mpnet"}
 _UNLIMITED = 10**6  # transformers writes 1e30 where a tokenizer knows no limit
 
 
@@ -90,10 +91,13 @@ class TextTokenizer:
         place = locate_encoder(encoder)
         if encoder == BUILTIN_ENCODER:  # read by itself: no half-gigabyte import for a tokenizer
             return cls(Tokenizer.from_file(str(Path(place) / "tokenizer.json")), limit=512)
-        from transformers import AutoTokenizer  # noqa: PLC0415 - imports torch, which takes seconds
+        from transformers import AutoConfig, AutoTokenizer  # noqa: PLC0415 - imports torch, which takes seconds
 
         try:
             loaded = AutoTokenizer.from_pretrained(place)
+            limit = loaded.model_max_length
+            if limit >= _UNLIMITED:
+                limit = _positions(AutoConfig.from_pretrained(place))
         except (OSError, ValueError) as error:
             reason = str(error).strip().splitlines()[0]
             raise BertVisionError(
@@ -102,8 +106,7 @@ class TextTokenizer:
             ) from None
         if not loaded.is_fast:
             raise BertVisionError(f"encoder '{encoder}' has no fast tokenizer, which offsets need. Take another.")
-        limit = loaded.model_max_length
-        return cls(loaded.backend_tokenizer, limit=limit if limit < _UNLIMITED else None)
+        return cls(loaded.backend_tokenizer, limit=limit)
 
     def encode(self, texts: Sequence[str]) -> TokenTexts:
         """The bare tokens of every text, (texts,), no special ones."""
@@ -136,3 +139,12 @@ def _template(encoding: Encoding) -> Template:
     specials = [Special(tuple(t for t, _ in group), tuple(k for _, k in group)) for group in groups]
     between = specials[1] if len(types) == 2 else Special((), ())
     return Template(specials[0], between, specials[-1], tuple(types))
+
+
+def _positions(config: Any) -> int | None:  # noqa: ANN401 - transformers' configs have no type
+    """How many tokens an encoder has positions for; None where it has no end."""
+    if not getattr(config, "position_biased_input", True):  # DeBERTa knows distances alone
+        return None
+    positions = getattr(config, "max_position_embeddings", None)
+    # these count from the number after the padding token's
+    return positions - config.pad_token_id - 1 if positions and config.model_type in _COUNT_AFTER_PADDING else positions

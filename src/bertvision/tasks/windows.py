@@ -34,7 +34,7 @@ class Windows(TokenRows):
         ids, types, bounds: see `TokenRows`.
         example: (windows,) the example each window was cut from; windows of one example stand together.
         targets: what to learn: (windows, 2) first and last token of the answer, 0 and 0 where the window has none;
-            or (windows,) class numbers or scores.
+            or (windows,) class numbers or scores; or (windows, labels) tags, 1 where a text has the label.
         context: (windows, 2) where the context's tokens begin and end inside the window; single texts count as context.
         context_token: (windows,) row of `offsets` that belongs to the window's first context token.
         offsets: (context tokens, 2) characters of every token of every context.

@@ -56,7 +56,7 @@ class FitData:
         task: what is asked.
         targets: of every window.
         states: of every window.
-        pool: which row counts for labels and scores.
+        pool: which row counts for labels, tags and scores.
         device: where heads are.
         batch: windows per step of a head.
         bf16: whether heads compute in bfloat16; weights stay float32.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from bertvision.errors import BertVisionError
-from bertvision.training.schedule import Schedule
+from bertvision.training.schedule import LARGEST_RATE, Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class TuneOptions:
         whole = {"--batch": (self.batch, 1), "--accumulate": (self.accumulate, 1), "--seed": (self.seed, 0)}
         if self.patience is not None:
             whole["--patience"] = self.patience, 1
-        positive = {"--epochs": self.epochs, "--lr": self.lr, "--head-lr": self.head_lr}
+        rates = {"--lr": self.lr, "--head-lr": self.head_lr}
         others = {"--weight-decay": self.weight_decay, "--clip": self.clip}
         shares = {"--warmup": self.warmup, "--dropout": self.dropout}
         listed = [
@@ -76,10 +76,12 @@ class TuneOptions:
             for name, (value, least) in whole.items()
             if value < least
         ]
+        if not 0 < self.epochs < math.inf:
+            listed.append(f"--epochs is {self.epochs:g}, more than 0 is expected")
         listed += [
-            f"{name} is {value:g}, more than 0 is expected"
-            for name, value in positive.items()
-            if value is not None and not 0 < value < math.inf
+            f"{name} is {value:g}, more than 0 and less than {LARGEST_RATE:g} is expected"
+            for name, value in rates.items()
+            if value is not None and not 0 < value < LARGEST_RATE
         ]
         listed += [
             f"{name} is {value:g}, at least 0 is expected"

@@ -3,6 +3,9 @@
 import math
 from typing import Literal, assert_never
 
+LARGEST_RATE = 1e37
+"""Of a learning rate: a step with a larger one has no place in float32."""
+
 Schedule = Literal["constant", "linear", "cosine", "restarts"]
 
 

@@ -1,10 +1,14 @@
-"""Convex heads are solved, not trained: L-BFGS for labels, ridge regression for scores, on standardised states."""
+"""Convex heads are solved on standardised states, not trained: L-BFGS for labels and tags, ridge for scores."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import assert_never
 
 import torch
 from torch import Tensor, nn
+
+from bertvision.tasks.task import TaskKind
 
 STRENGTHS = tuple(10.0**power for power in (1.0, 0.5, 0.0, -0.5, -1.0, -1.5, -2.0, -2.5, -3.0, -4.0))
 """Strengths of the L2 penalty that are tried, strongest first: each start is the solution before."""
@@ -47,43 +51,69 @@ class _Scaled:
         return plain, bias - plain @ self.mean
 
 
-def solve_linear(
+def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     inputs: Tensor,
     targets: Tensor,
     *,
     held_out: tuple[Tensor, Tensor],
-    labels: int | None,
+    kind: TaskKind,
+    outputs: int,
     weights: Tensor | None = None,
 ) -> Solution:
     """Solve for every strength, and keep the one with the least loss on held-out examples.
 
     Args:
         inputs: (examples, inputs), float32.
-        targets: (examples,) class numbers, or scores.
+        targets: (examples,) class numbers, or scores; or (examples, labels) tags.
         held_out: the same of examples that judge the strength, and are not learnt from.
-        labels: how many classes; None for scores.
-        weights: (classes,) how much an example of each class counts.
+        kind: of the task.
+        outputs: how many: one per label, or one score.
+        weights: (classes,) how much an example of each class counts, for labels.
     """
     scaled = _scaled(inputs)
-    solve = _ridge(scaled.inputs, targets) if labels is None else _logistic(scaled.inputs, targets, labels, weights)
+    loss_of, solve = _problem(kind, scaled.inputs, targets, outputs, weights)
     found: list[Solution] = []
     for strength in STRENGTHS:
         weight, bias = scaled.unscaled(*solve(strength))
-        loss = _loss(nn.functional.linear(held_out[0], weight, bias), held_out[1], labels)
+        loss = float(loss_of(nn.functional.linear(held_out[0], weight, bias), held_out[1]))
         found.append(Solution(weight, bias, strength, loss))
         if loss > PATIENCE * min(solution.loss for solution in found):
             break  # weaker penalties only fit the noise
     return min(found, key=lambda solution: solution.loss)
 
 
-def _loss(outputs: Tensor, targets: Tensor, labels: int | None) -> float:
-    if labels is None:
-        return float((outputs[:, 0] - targets.float()).square().mean())
-    return float(nn.functional.cross_entropy(outputs, targets))
-
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""Outputs, (examples, outputs), and targets → their mean loss."""
 
 Solver = Callable[[float], tuple[Tensor, Tensor]]
 """A strength → weight and bias for scaled inputs."""
+
+
+def _problem(
+    kind: TaskKind, inputs: Tensor, targets: Tensor, outputs: int, weights: Tensor | None
+) -> tuple[Loss, Solver]:
+    """What judges a solution of a kind of task, and what finds it."""
+    match kind:
+        case "labels":
+            loss = partial(nn.functional.cross_entropy, weight=weights)
+            return nn.functional.cross_entropy, _logistic(inputs, targets, outputs, loss)
+        case "tags":
+            # the sum over labels, so that a strength means the same to each, however many there are
+            return _tag_loss, _logistic(inputs, targets, outputs, lambda *pair: outputs * _tag_loss(*pair))
+        case "scores":
+            return _square_loss, _ridge(inputs, targets)
+        case "spans":
+            raise AssertionError("heads that read every token are trained")
+        case _:
+            assert_never(kind)
+
+
+def _tag_loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    return nn.functional.binary_cross_entropy_with_logits(outputs, targets.float())
+
+
+def _square_loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    return (outputs[:, 0] - targets.float()).square().mean()
 
 
 def _scaled(inputs: Tensor) -> _Scaled:
@@ -110,10 +140,10 @@ def _ridge(inputs: Tensor, targets: Tensor) -> Solver:
     return solve
 
 
-def _logistic(inputs: Tensor, targets: Tensor, labels: int, weights: Tensor | None) -> Solver:
-    """Multinomial logistic regression by L-BFGS; goes on from the last solution."""
-    weight = inputs.new_zeros(labels, inputs.shape[1]).requires_grad_()
-    bias = inputs.new_zeros(labels).requires_grad_()
+def _logistic(inputs: Tensor, targets: Tensor, outputs: int, loss_of: Loss) -> Solver:
+    """Logistic regression by L-BFGS, multinomial or one against the rest; goes on from the last solution."""
+    weight = inputs.new_zeros(outputs, inputs.shape[1]).requires_grad_()
+    bias = inputs.new_zeros(outputs).requires_grad_()
 
     def solve(strength: float) -> tuple[Tensor, Tensor]:
         optimizer = torch.optim.LBFGS(
@@ -122,7 +152,7 @@ def _logistic(inputs: Tensor, targets: Tensor, labels: int, weights: Tensor | No
 
         def loss() -> Tensor:
             optimizer.zero_grad()
-            value = nn.functional.cross_entropy(nn.functional.linear(inputs, weight, bias), targets, weight=weights)
+            value = loss_of(nn.functional.linear(inputs, weight, bias), targets)
             value = value + 0.5 * strength * weight.square().sum()
             value.backward()  # type: ignore[no-untyped-call]  # torch has no type for it
             return value

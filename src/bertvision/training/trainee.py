@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bertvision.heads import Head, HeadOptions, HeadShape, build_head
 from bertvision.heads.random_stream import RandomStream
-from bertvision.training.schedule import Schedule
+from bertvision.training.schedule import LARGEST_RATE, Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +46,8 @@ class HeadSpec:
         listed = []
         if not 0.0 < self.fraction <= 1.0:
             listed.append(f"--fraction is {self.fraction:g}, more than 0 and at most 1 is expected")
-        if not 0.0 < self.lr < math.inf:
-            listed.append(f"--lr is {self.lr:g}, more than 0 is expected")
+        if not 0.0 < self.lr < LARGEST_RATE:
+            listed.append(f"--lr is {self.lr:g}, more than 0 and less than {LARGEST_RATE:g} is expected")
         if self.schedule not in get_args(Schedule):
             listed.append(f"--schedule is {self.schedule}, one of {', '.join(get_args(Schedule))} is expected")
         if not 0.0 <= self.warmup < 1.0:

@@ -63,7 +63,7 @@ class TuneData:
     Attributes:
         task: what is asked.
         windows: training windows with targets.
-        pool: which row counts for labels and scores.
+        pool: which row counts for labels, tags and scores.
         packed: whether windows are packed end to end.
         pad: number of the padding token.
         bf16: whether to compute in bfloat16; weights stay as they are.
@@ -266,7 +266,9 @@ def class_weights(data: TuneData, device: torch.device) -> Tensor:
         BertVisionError: the task has no classes.
     """
     if data.task.kind != "labels":
-        raise BertVisionError(f"--class-weights is for tasks with labels, not for {data.task.name}.")
+        raise BertVisionError(
+            f"--class-weights is for tasks with one label per text; {data.task.name} asks for {data.task.kind}."
+        )
     counts = np.bincount(data.windows.targets.astype(np.int64), minlength=len(data.task.labels))
     weights = counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1))
     return torch.tensor(weights, dtype=torch.float32, device=device)

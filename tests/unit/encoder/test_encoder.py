@@ -141,10 +141,10 @@ def test_compiled_layers_still_show_their_states_and_stop_in_time(
         compiled.append(function)
         return function
 
-    before, layers = encoder(BATCH).states, [block.forward for block in encoder.blocks]
+    before = encoder(BATCH).states
     monkeypatch.setattr(torch, "compile", record)
     encoder.compile_layers()
-    assert compiled == layers
+    assert compiled == [type(encoder.blocks[0]).forward]  # once for all layers: they differ in their weights alone
     torch.testing.assert_close(encoder(BATCH).states, before, rtol=EXACT, atol=EXACT)
     torch.testing.assert_close(encoder(BATCH, layers=[1]).states, before[:, 1:2], rtol=EXACT, atol=EXACT)
 

@@ -191,3 +191,12 @@ def test_missing_tensors_are_named(run: Path) -> None:
     (run / SNAPSHOTS / "1" / "encoder.safetensors").unlink()
     with pytest.raises(BertVisionError, match=r"1/encoder\.safetensors cannot be read"):
         read_snapshot(run / SNAPSHOTS / "1").load_changes()
+
+
+def test_the_name_of_a_runs_folder_may_have_the_sign_of_snapshots(tmp_path: Path) -> None:
+    for fraction in (0.3, 1.0):
+        save_snapshot(card(tmp_path / "me@home", fraction), CHANGES, write_head)
+    last, first = find_snapshot(str(tmp_path / "me@home")), find_snapshot(str(tmp_path / "me@home@0.3"))
+    assert last is not None
+    assert first is not None
+    assert (last.fraction, first.fraction) == (1.0, 0.3)

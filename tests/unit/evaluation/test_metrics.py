@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 from sklearn.metrics import confusion_matrix as sklearn_confusion_matrix
 
 from bertvision.errors import BertVisionError
-from bertvision.evaluation.metrics import confusion_matrix, label_metrics, score_metrics
+from bertvision.evaluation.metrics import TAG_METRICS, confusion_matrix, label_metrics, score_metrics, tag_metrics
 from bertvision.tasks.examples import FloatArray, IntArray
 from close import FLOAT64
 
@@ -72,6 +72,23 @@ def test_two_classes_equal_the_textbook_formulas(pairs: list[tuple[int, int]]) -
 
 
 @pytest.mark.parametrize(
+    ("metric", "value"),
+    # by label: 1 of 1 + 2, 1 of 1 + 1, nobody names the third, none of 1 + 0
+    [("micro_f1", 4 / 6), ("macro_f1", (2 / 3 + 1 + 0 + 0) / 4), ("subset_accuracy", 1 / 3)],
+)
+def test_tags_by_hand(metric: str, value: float) -> None:
+    golds = np.array([[1, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]])
+    predictions = np.array([[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
+    assert tag_metrics(golds, predictions, metrics=[metric])[metric] == pytest.approx(value, rel=FLOAT64)
+
+
+def test_tags_that_nobody_has_are_all_right_and_have_no_f1() -> None:
+    nothing = np.zeros((2, 3), dtype=np.int64)
+    expected = {"micro_f1": 0.0, "macro_f1": 0.0, "subset_accuracy": 1.0}
+    assert tag_metrics(nothing, nothing, metrics=TAG_METRICS) == expected
+
+
+@pytest.mark.parametrize(
     ("metric", "golds", "predictions", "value"),
     [
         ("pearson", [1, 2, 3], [1, 3, 2], 1 / 2),
@@ -126,6 +143,8 @@ def test_values_come_in_the_order_asked_for() -> None:
 def test_unknown_metrics_are_answered_with_the_known_ones() -> None:
     with pytest.raises(BertVisionError, match=r"metric 'acuracy'\. Did you mean 'accuracy'\? Known: accuracy, f1"):
         labels("acuracy", [0], [0])
+    with pytest.raises(BertVisionError, match=r"unknown metric 'f1'\..* Known: macro_f1, micro_f1, subset_accuracy"):
+        tag_metrics(np.zeros((1, 1), dtype=np.int64), np.zeros((1, 1), dtype=np.int64), metrics=["f1"])
     with pytest.raises(BertVisionError, match=r"unknown metric 'accuracy'\..* Known: mse, pearson, spearman"):
         numbers("accuracy", [0], [0])
 

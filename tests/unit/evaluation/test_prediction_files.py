@@ -7,6 +7,7 @@ import pytest
 from bertvision.errors import DataError
 from bertvision.evaluation.prediction_files import read_answers, read_no_answer, read_targets
 from bertvision.tasks.load import TASKS
+from conftest import make_tags
 
 CLASSES, ENTAILED, SIMILARITY = TASKS["cola"], TASKS["rte"], TASKS["stsb"]
 IDS = ["0", "1", "2"]
@@ -109,6 +110,29 @@ def test_labels_are_words_or_class_numbers(tmp_path: Path) -> None:
 def test_scores_may_lie_outside_the_limits_of_the_golds(tmp_path: Path) -> None:
     predictions = read_targets(written(tmp_path, "scores.json", [-0.25, 5.5, "3"]), SIMILARITY, IDS)
     assert predictions.tolist() == [-0.25, 5.5, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("by_id.json", {"2": [], "0": ["a", "b"], "1": ["b"]}),
+        ("list.json", [["b", "a"], ["b"], []]),
+        ("list.json", ["a;b", "b", ""]),
+        ("lines.txt", "a;b\nb\n\n"),
+        ("lines.txt", "a;b\r\nb\r\n\r\n"),
+        ("table.csv", "id,prediction\n2,\n0,a;b\n1,b\n"),
+        ("rows.jsonl", '{"prediction": ["a", "b"]}\n{"prediction": ["b"]}\n{"prediction": []}\n'),
+    ],
+)
+def test_tags_are_lists_or_separated_text_and_may_be_none(tmp_path: Path, name: str, content: object) -> None:
+    predictions = read_targets(written(tmp_path, name, content), make_tags("a", "b", separator=";"), IDS)
+    assert predictions.tolist() == [[1, 1], [0, 1], [0, 0]]
+
+
+def test_a_tag_that_is_no_label_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, "list.json", [["a"], ["a", "c"], []])
+    with pytest.raises(DataError, match=r"list\.json: prediction of id '1': label 'c' is not one of a, b\."):
+        read_targets(path, make_tags("a", "b"), IDS)
 
 
 @pytest.mark.parametrize("content", ["0\n1\n", "0\n1\n1\n0\n"])

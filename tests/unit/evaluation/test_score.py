@@ -6,6 +6,7 @@ from bertvision.evaluation.score import Scoring, score_paper, score_squad1, scor
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.tokenizer import TextTokenizer
 from close import FLOAT64
+from conftest import make_tags
 
 GOLDS = {f"q{number}": ["cat"] if number % 2 else [] for number in range(40)}
 SILENT = dict.fromkeys(GOLDS, "")
@@ -118,6 +119,21 @@ def test_small_sets_have_intervals_though_draws_may_be_of_one_class_or_one_value
 def test_another_number_of_predictions_than_golds_is_refused(count: int) -> None:
     with pytest.raises(BertVisionError, match=f"{count} predictions for 3 golds. Expected one for each"):
         score_targets(TASKS["cola"], np.zeros(3, dtype=np.int64), np.zeros(count, dtype=np.int64))
+
+
+def test_tags_are_scored_label_by_label_on_any_rows() -> None:
+    golds, predictions = np.array([[1, 0], [1, 1], [0, 0]]), np.array([[1, 0], [0, 1], [0, 0]])
+    scoring = score_targets(make_tags("a", "b"), golds, predictions)
+    assert scoring.values == pytest.approx(
+        {"micro_f1": 4 / 5, "macro_f1": (2 / 3 + 1) / 2, "subset_accuracy": 2 / 3}, rel=FLOAT64
+    )
+    assert scoring.metric(np.array([1, 1]))["subset_accuracy"] == 0
+    assert set(scoring.intervals(100)) >= {"micro_f1_low", "macro_f1_high"}
+
+
+def test_predictions_for_other_labels_are_refused() -> None:
+    with pytest.raises(BertVisionError, match=r"predictions are \(2, 3\), golds \(2, 2\)\. Expected the same shape"):
+        score_targets(make_tags("a", "b"), np.zeros((2, 2), dtype=np.int64), np.zeros((2, 3), dtype=np.int64))
 
 
 def test_spans_are_not_scored_as_targets() -> None:

@@ -100,9 +100,9 @@ def test_it_answers_new_questions_without_looking_at_their_golds() -> None:
 def test_it_refuses_questions_that_it_was_fitted_on() -> None:
     examples = asked(RIGHT, NONE, RIGHT)
     threshold = fit_threshold(predicted(0, 1), examples.select(np.array([1, 2])))
-    message = r"fitted on 2 of these 3 questions, first 'q1'\. Fit it on held-out training questions\."
+    message = r"fitted on 2 of these 3 examples, first 'q1'\. Fit it on held-out training"
     with pytest.raises(BertVisionError, match=message):
         threshold.answers(predicted(0, 1, 2), examples)
-    with pytest.raises(BertVisionError, match="1 of these 2 questions, first 'q2'"):
+    with pytest.raises(BertVisionError, match="1 of these 2 examples, first 'q2'"):
         threshold.check_unseen(["new", "q2"])
     threshold.check_unseen(["q0"])

@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 
 from bertvision.errors import UnknownNameError
-from bertvision.evaluation.metrics import LABEL_METRICS, SCORE_METRICS, label_metrics, score_metrics
-from bertvision.evaluation.weighted import weighted_label_metrics, weighted_score_metrics
+from bertvision.evaluation.metrics import (
+    LABEL_METRICS,
+    SCORE_METRICS,
+    TAG_METRICS,
+    label_metrics,
+    score_metrics,
+    tag_metrics,
+)
+from bertvision.evaluation.weighted import weighted_label_metrics, weighted_score_metrics, weighted_tag_metrics
 from close import FLOAT64, MOMENTS
 
 COUNTS = np.array([[2.0, 1, 1, 1, 0, 3], [1, 1, 1, 1, 1, 1], [0, 0, 4, 0, 0, 2]])
@@ -19,6 +26,18 @@ def test_labels(classes: int) -> None:
     for draw, counts in enumerate(COUNTS.astype(int)):
         rows = np.repeat(np.arange(6), counts)
         expected = label_metrics(golds[rows], given[rows], classes=classes, metrics=LABEL_METRICS)
+        assert {name: values[draw] for name, values in found.items()} == pytest.approx(expected, rel=FLOAT64)
+
+
+@pytest.mark.parametrize("labels", [1, 3])
+def test_tags(labels: int) -> None:
+    random = np.random.default_rng(labels)
+    golds, given = (random.integers(2, size=(6, labels)) for _ in range(2))
+    given[:, -1] = golds[:, -1] = 0  # a label that nobody names
+    found = weighted_tag_metrics(golds, given, COUNTS, metrics=TAG_METRICS)
+    for draw, counts in enumerate(COUNTS.astype(int)):
+        rows = np.repeat(np.arange(6), counts)
+        expected = tag_metrics(golds[rows], given[rows], metrics=TAG_METRICS)
         assert {name: values[draw] for name, values in found.items()} == pytest.approx(expected, rel=FLOAT64)
 
 
@@ -43,5 +62,7 @@ def test_a_constant_has_no_correlation() -> None:
 def test_an_unknown_metric_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="unknown metric 'f2'"):
         weighted_label_metrics(np.zeros(6, int), np.zeros(6, int), COUNTS, classes=2, metrics=["f2"])
+    with pytest.raises(UnknownNameError, match="unknown metric 'f3'"):
+        weighted_tag_metrics(np.zeros((6, 2), int), np.zeros((6, 2), int), COUNTS, metrics=["f3"])
     with pytest.raises(UnknownNameError, match="unknown metric 'person'"):
         weighted_score_metrics(np.zeros(6), np.zeros(6), COUNTS, metrics=["person"])

@@ -37,6 +37,14 @@ def test_every_output_vector_asks_the_layers_of_every_token() -> None:
     torch.testing.assert_close(make_head()(STATES, MASK), torch.tensor(expected), rtol=FLOAT32, atol=FLOAT32)
 
 
+def test_its_attention_is_what_the_layers_count_for() -> None:
+    found = make_head().layer_attention(STATES)  # (batch, layers, tokens, outputs)
+    expected = torch.tensor([[2 / 7, 4 / 7, 1 / 7], [4 / 14, 8 / 14, 2 / 14]])  # of the first output, as above
+    torch.testing.assert_close(found[0, :, :, 0].T, expected, rtol=FLOAT32, atol=FLOAT32)
+    second = torch.tensor([[4 / 36.5, 0.5 / 36.5, 32 / 36.5], [0.5 / 6.5, 2 / 6.5, 4 / 6.5]])
+    torch.testing.assert_close(found[0, :, :, 1].T, second, rtol=FLOAT32, atol=FLOAT32)
+
+
 def test_layers_that_agree_with_an_output_vector_drown_the_others() -> None:
     head, loud = make_head(), 100 * STATES
     # 200 ln 2 = 138.63 and 500 ln 2 = 346.57; 300 ln 2 = 207.94 and 200 ln 2

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import pytest
@@ -65,6 +66,19 @@ def test_it_is_a_transformer_block_whose_query_is_the_output_vector_and_whose_ke
         for window in states.double()
     ]
     torch.testing.assert_close(head(states, MASK), torch.tensor(expected), rtol=FLOAT32, atol=FLOAT32)
+
+
+def test_its_attention_is_the_mean_over_its_heads() -> None:
+    head, states = make_head(), make_states()
+    found = {name: value.double() for name, value in head.state_dict().items()}
+    expected = torch.zeros(2, 3, 4, 2)
+    for window, token, output in itertools.product(range(2), range(4), range(2)):
+        asked = found["query.weight"] @ found["project.weight"][output] + found["query.bias"]
+        keys = [found["key.weight"] @ layer for layer in states[window, :, token].double()]
+        for part in (slice(0, 3), slice(3, 6)):
+            odds = [math.exp(float(asked[part] @ key[part]) / math.sqrt(3)) for key in keys]
+            expected[window, :, token, output] += torch.tensor([odd / sum(odds) / 2 for odd in odds])
+    torch.testing.assert_close(head.layer_attention(states), expected, rtol=FLOAT32, atol=FLOAT32)
 
 
 def test_a_layer_whose_key_meets_the_query_is_read_alone() -> None:

@@ -43,6 +43,12 @@ def test_with_softmax_the_weights_of_every_output_sum_to_1() -> None:
     check_close(head(STATES, MASK), [[[3.5, -10.5], [13.8333333, -20.0]]])
 
 
+def test_it_tells_the_weights_of_every_output_scaled() -> None:
+    head = make_head(torch.tensor([[1.0, 2.0, 3.0], [4.0, 1.0, 1.0]]).log(), softmax=True)
+    expected = torch.tensor([[2 / 6, 4 / 6, 6 / 6], [-12 / 6, -3 / 6, -3 / 6]])
+    torch.testing.assert_close(head.layer_weights(), expected, rtol=FLOAT32, atol=FLOAT32)
+
+
 def test_without_softmax_the_weights_start_random_and_every_scale_as_1() -> None:
     torch.manual_seed(0)
     head = LayerWeights(HeadShape(layers=100, width=1, outputs=100))

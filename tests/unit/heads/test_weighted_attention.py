@@ -43,6 +43,14 @@ def test_every_output_vector_asks_the_layers_through_the_matrix() -> None:
     torch.testing.assert_close(head(STATES, MASK), torch.tensor(expected), rtol=FLOAT32, atol=FLOAT32)
 
 
+def test_its_attention_is_what_the_layers_count_for() -> None:
+    found = make_head(torch.tensor([[1.0, 1.0], [0.0, -1.0]])).layer_attention(STATES)[0]  # (layers, tokens, outputs)
+    first = torch.tensor([[2 / 10.5, 0.5 / 10.5, 8 / 10.5], [0.5 / 3.5, 1 / 3.5, 2 / 3.5]])  # as above
+    torch.testing.assert_close(found[:, :, 0].T, first, rtol=FLOAT32, atol=FLOAT32)
+    second = torch.tensor([[4 / 14, 8 / 14, 2 / 14], [8 / 44, 32 / 44, 4 / 44]])
+    torch.testing.assert_close(found[:, :, 1].T, second, rtol=FLOAT32, atol=FLOAT32)
+
+
 def test_through_the_identity_it_is_dot_attention() -> None:
     head, dot = make_head(torch.eye(2)), DotAttention(SHAPE)
     dot.project.load_state_dict(head.project.state_dict())

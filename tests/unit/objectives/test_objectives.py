@@ -10,8 +10,10 @@ from bertvision.objectives import Pool, example_losses, pool_rows, span_losses
 from bertvision.tasks import TASKS
 from bertvision.tasks.task import Task
 from close import EXACT, FLOAT32
+from conftest import make_tags
 
 SPANS, LABELS, SCORES = TASKS["squad2"], TASKS["sst2"], TASKS["stsb"]
+TAGS = make_tags("a", "b")
 
 OUTPUTS = torch.tensor([[[1.0, 2.0], [3.0, 5.0], [5.0, 2.0]], [[0.5, 4.0], [1.5, 8.0], [99.0, -99.0]]])
 MASK = torch.tensor([[True, True, True], [True, True, False]])
@@ -65,6 +67,13 @@ def test_a_class_s_weight_multiplies_the_losses_of_its_examples() -> None:
     check(losses, [3 * (log(exp(1) + exp(2)) - 1), 0.5 * (log(exp(0.5) + exp(4)) - 4)])
 
 
+def test_the_loss_of_tags_is_the_mean_over_labels_of_yes_or_no() -> None:
+    losses = example_losses(TAGS, OUTPUTS, MASK, torch.tensor([[1, 0], [0, 0]]), pool="cls")
+    yes, no = log(1 + exp(-1)), log(1 + exp(2))  # outputs 1 and 2, of which the first is right
+    check(losses, [(yes + no) / 2, (log(1 + exp(0.5)) + log(1 + exp(4))) / 2])
+    check(example_losses(TAGS, OUTPUTS, MASK, torch.tensor([[1, 1], [1, 1]]), pool="mean")[:1], [log(1 + exp(-3))])
+
+
 def test_a_score_s_loss_is_its_squared_error() -> None:
     outputs = OUTPUTS[:, :, :1]
     check(example_losses(SCORES, outputs, MASK, torch.tensor([3.5, 0.0]), pool="cls"), [6.25, 0.25])
@@ -77,6 +86,7 @@ def test_a_score_s_loss_is_its_squared_error() -> None:
     [
         (SPANS, torch.tensor([[2, 1], [0, 1]])),
         (LABELS, torch.tensor([0, 1])),
+        (TAGS, torch.tensor([[1, 0], [1, 1]])),
         (SCORES, torch.tensor([1.0, 2.0])),
     ],
 )

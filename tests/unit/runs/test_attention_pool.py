@@ -99,7 +99,7 @@ def test_a_head_is_the_same_alone_and_among_others(ask: Ask, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("task", "changes", "message"),
     [
-        ("squad2", {}, "--pool attention is for labels and scores; heads for squad2 read every token"),
+        ("squad2", {}, "--pool attention is for labels, tags and scores; squad2 needs every token's row"),
         ("pairs", {"pairs": "apart"}, r"reads the two texts of a pair together\. Use --pairs together"),
         ("sst2", {"source": "store:x"}, r"needs every token, and a store of texts keeps one\. Use --from stream"),
         ("sst2", {"heads": (HeadSpec(head="ladder"),)}, "'ladder' looks at neighbouring tokens"),

@@ -27,7 +27,7 @@ from bertvision.tasks.windows import WindowOptions, Windows, build_windows
 from bertvision.training.states import StateBatch
 from close import KEPT
 from tiny_models import save_tiny
-from tiny_run import everything, write_labels, write_questions
+from tiny_run import everything, record_compiling, write_labels, write_questions
 from tiny_store import SHARD, Count, cut_short, small_shards
 
 SHORT = WindowOptions(length=24, stride=4, question=12)
@@ -70,6 +70,14 @@ def windows_of(request: ExtractRequest, split: str) -> Windows:
 def alone(request: ExtractRequest, windows: Windows, row: int) -> torch.Tensor:
     """The encoder's own states of one window, (layers, tokens, width)."""
     return load_encoder(request.encoder).forward(padded_batch(windows, np.array([row]))).states[0]
+
+
+def test_layers_are_compiled_where_that_is_asked_for(
+    questions: str, encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = record_compiling(monkeypatch)
+    extract_states(request_of("squad2", questions, encoder, compile=True), tmp_path / "store")
+    assert names == ["BertLayer.forward"]
 
 
 @pytest.mark.parametrize("layers", [None, "1..3", "0..1", "2"])

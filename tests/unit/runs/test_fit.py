@@ -14,6 +14,7 @@ import torch
 from bertvision.encoder.load import load_encoder
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.heads import HeadShape, count_parameters, load_head
+from bertvision.lock import lock_folder
 from bertvision.runs import fit_run as fit_run_module
 from bertvision.runs.extract import ExtractRequest, extract_states
 from bertvision.runs.fit import FitResult, build_trainee, fit_heads
@@ -33,6 +34,7 @@ from tiny_run import (
     everything,
     head_tensors,
     read_lines,
+    record_compiling,
     same_heads,
     save_tiny_encoder,
     tiny_fit,
@@ -98,6 +100,27 @@ def test_the_leaderboard_lists_every_head_best_first(task: str, main: str, ask: 
     adapter = by_head(result)["adapter_pool"]
     assert (adapter["options"]["size"], adapter["seed"], adapter["fraction"], adapter["lr"]) == (4, 2, 0.5, 2e-2)
     assert not list((tmp_path / "run").glob("*checkpoint*"))
+
+
+def test_a_folder_that_another_process_fits_in_is_refused(ask: Ask, tmp_path: Path) -> None:
+    with (
+        lock_folder(tmp_path / "run"),
+        pytest.raises(BertVisionError, match=r"run is in use by another process \(\d+ on .*\)\. Wait for its end"),
+    ):
+        fit_heads(ask("sst2", PLAIN), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_layers_and_what_heads_do_layer_by_layer_are_compiled_where_that_is_asked_for(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ladder = HeadSpec(head="ladder", options={"size": 4, "heads": 2}, lr=2e-2)
+    recurrent = HeadSpec(head="recurrent", options={"size": 4}, lr=2e-2)
+    plain = fit_heads(ask("squad2", ladder, recurrent), tmp_path / "plain")
+    names = record_compiling(monkeypatch)
+    compiled = fit_heads(ask("squad2", ladder, recurrent, compile=True), tmp_path / "compiled")
+    assert names == ["BertLayer.forward", "_Rung.forward", "Recurrent._remember"]
+    assert metrics(compiled) == metrics(plain)
 
 
 @pytest.mark.parametrize("task", ["squad2", "sst2", "own"])
@@ -295,6 +318,10 @@ def test_an_interrupted_fit_ends_as_one_that_was_left_alone(
     assert read_lines(resumed.run) == read_lines(whole.run)
     assert resumed.notices == whole.notices
     assert any("layer_mix) was dropped" in notice for notice in resumed.notices)
+    texts = (resumed.run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    spent = [line["seconds"]["0"] for line in map(json.loads, texts) if "seconds" in line]
+    assert spent == sorted(spent)  # what was spent before counts, too
+    assert spent[0] < spent[-1]
 
 
 def test_a_finished_fit_gives_its_result_again_and_another_request_is_refused(ask: Ask, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_every_problem_is_named_at_once_and_no_problem_twice() -> None:
         "--seed is -1, at least 0 is expected",
         "--held-out is 1, more than 0 and less than 1 is expected",
         "--fraction is 0, more than 0 and at most 1 is expected",
-        "--lr is -1, more than 0 is expected",
+        "--lr is -1, more than 0 and less than 1e+37 is expected",
     ]
 
 

@@ -20,6 +20,7 @@ from bertvision.encoder.load import load_encoder
 from bertvision.encoder.snapshot import find_snapshot, list_snapshots
 from bertvision.errors import BertVisionError
 from bertvision.heads import load_head
+from bertvision.lock import lock_folder
 from bertvision.runs import tune as tune_module
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.request import TuneRequest
@@ -37,6 +38,7 @@ from tiny_run import (
     losses,
     read_lines,
     read_tensors,
+    record_compiling,
     same_state,
     save_tiny_encoder,
     tiny_config,
@@ -109,6 +111,25 @@ def test_a_run_leaves_config_metrics_snapshots_and_result(data: dict[str, str], 
     # the top layer has 2,224, two LayerNorms of 32 among them; three more stand below; the output has 34
     assert result.trainable == written["trainable"] == 2224 + 3 * 32 + 34
     assert result.notices[0] == "squad2 train has 40 rows here; the official file has 130,319."
+
+
+def test_a_folder_that_another_process_tunes_in_is_refused(data: dict[str, str], encoder: str, tmp_path: Path) -> None:
+    with (
+        lock_folder(tmp_path / "run"),
+        pytest.raises(BertVisionError, match=r"run is in use by another process \(\d+ on .*\)\. Wait for its end"),
+    ):
+        tune(tiny_request("sst2", data["sst2"], encoder), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_layers_are_compiled_where_that_is_asked_for(
+    data: dict[str, str], encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = tune(tiny_request("sst2", data["sst2"], encoder), tmp_path / "plain")
+    names = record_compiling(monkeypatch)
+    compiled = tune(tiny_request("sst2", data["sst2"], encoder, compile=True), tmp_path / "compiled")
+    assert names == ["BertLayer.forward"]
+    assert compiled.metrics == plain.metrics
 
 
 def test_a_snapshot_is_the_model_at_that_step(data: dict[str, str], encoder: str, tmp_path: Path) -> None:
@@ -432,7 +453,7 @@ def test_a_run_does_not_go_on_with_another_encoder_under_the_same_name(data: dic
         ({"snapshots": (0.0,)}, r"--snapshots has 0; more than 0"),
         ({"snapshots": (0.3, 2.0)}, r"--snapshots has 2; .* at most the 1 epochs"),
         ({"snapshots": (0.4, 0.41)}, r"fall on the same step"),
-        ({"class_weights": True}, r"--class-weights is for tasks with labels, not for squad2"),
+        ({"class_weights": True}, r"--class-weights is for tasks with one label per text; squad2 asks for spans"),
         ({"fraction": 0.03}, r"1 training examples are too few to hold some out\. Use --held-out 0"),
         ({"device": "cuda"}, r"--device cuda was asked for, but there is no GPU here\. Use --device cpu"),
         ({"learn": "top:9"}, r"has 2 layers only"),

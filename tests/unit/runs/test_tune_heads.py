@@ -286,7 +286,7 @@ def test_a_run_with_the_pooled_vector_can_be_tuned_further_without_it(ask: Ask, 
 @pytest.mark.parametrize(
     ("task", "head", "message"),
     [
-        ("squad2", "layer_mix", r"--pooled is for tasks with labels or scores, not for squad2"),
+        ("squad2", "layer_mix", r"--pooled is for tasks with labels, tags or scores, not for squad2"),
         ("sst2", None, r"--pooled adds the pooled vector as layer 0, which head 'last_layer' does not read"),
         ("sst2", "dot_attention", r"which head 'dot_attention' does not read\. Use a head that reads every layer"),
     ],

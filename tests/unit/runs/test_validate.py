@@ -17,7 +17,7 @@ from bertvision.tasks.task import Task, TaskKind
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows, build_windows
 from bertvision.training.model import TunedModel
-from conftest import make_questions
+from conftest import make_questions, make_tags
 from tiny_run import WINDOWS, save_tiny_encoder, tiny_model
 
 PASSES = PassOptions(packed=False, pad=0, bf16=False)
@@ -33,8 +33,8 @@ def part(task: Task, examples: Examples, tokenizer: TextTokenizer) -> Part:
     return Part(examples=examples, windows=build_windows(task, examples, tokenizer, WINDOWS))
 
 
-def make(task: str, tokenizer: TextTokenizer, held_out: Examples | None, dev: Examples | None) -> Validation:
-    value = TASKS[task]
+def make(task: str | Task, tokenizer: TextTokenizer, held_out: Examples | None, dev: Examples | None) -> Validation:
+    value = TASKS[task] if isinstance(task, str) else task
     parts = [None if examples is None else part(value, examples, tokenizer) for examples in (held_out, dev)]
     return Validation(task=value, held_out=parts[0], dev=parts[1], pool="cls", passes=PASSES)
 
@@ -136,6 +136,14 @@ def test_labels_are_the_largest_output(tokenizer: TextTokenizer, monkeypatch: py
     monkeypatch.setattr(validate_module, "row_scores", given_rows([[1, 0], [0, 1], [2, 3], [1, 0]]))
     values, score = make("sst2", tokenizer, texts(0, 1), texts(0, 1, 0, 0)).score(MODEL)
     assert values == {"held_out_accuracy": 1.0, "accuracy": 0.75}
+    assert score == 1.0
+
+
+def test_tags_are_the_labels_with_an_output_above_0(tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validate_module, "row_scores", given_rows([[0.1, -9.0], [0.0, -0.1]]))
+    tagged = Texts(["0", "1"], ["a", "a"], None, np.array([[1, 0], [0, 0]]))
+    values, score = make(make_tags("a", "b"), tokenizer, tagged, None).score(MODEL)
+    assert values == {"held_out_micro_f1": 1.0, "held_out_macro_f1": 0.5, "held_out_subset_accuracy": 1.0}
     assert score == 1.0
 
 

@@ -165,7 +165,7 @@ def test_a_delimiter_is_one_character(tmp_path: Path, delimiter: str) -> None:
         task_of(write(tmp_path / "a.csv", "text,label\nx,1\n"), OwnColumns(delimiter=delimiter))
 
 
-# --- labels or scores
+# --- labels, tags or scores
 
 
 def labelled(folder: Path, *labels: object) -> Path:
@@ -222,3 +222,77 @@ def test_one_label_is_no_task(tmp_path: Path) -> None:
 def test_a_column_without_any_label_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.jsonl: column 'label' is empty\. Labels or scores are expected\."):
         task_of(labelled(tmp_path, "", None))
+
+
+# --- several labels per text
+
+TAGGED = [
+    {"text": "one, two", "labels": ["glad", "10"]},
+    {"text": "three", "labels": []},
+    {"text": "four", "labels": ["2", "glad"]},
+]
+TAG_FILES = {
+    "a.json": json.dumps(TAGGED),
+    "a.jsonl": "\n".join(json.dumps(row) for row in TAGGED),
+    "a.csv": 'text,labels\n"one, two",glad; 10\nthree,\nfour,2;glad\n',
+    "a.tsv": "text\tlabels\none, two\tglad;10\nthree\t\nfour\t2;glad\n",
+}
+
+
+@pytest.mark.parametrize("name", [*TAG_FILES, "a.parquet"])
+def test_every_format_gives_the_same_tags(tmp_path: Path, name: str) -> None:
+    if name in TAG_FILES:
+        write(tmp_path / name, TAG_FILES[name])
+    else:
+        parquet.write_table(pa.Table.from_pylist(TAGGED), tmp_path / name)
+    separator = ";" if name.endswith(("csv", "tsv")) else None
+    data = load_task("own", data=tmp_path / name, columns=OwnColumns(separator=separator))
+    assert (data.task.kind, data.task.labels, data.task.outputs) == ("tags", ("10", "2", "glad"), 3)
+    assert data.task.metrics == ("micro_f1", "macro_f1", "subset_accuracy")
+    assert texts(data).texts == ["one, two", "three", "four"]
+    assert texts(data).targets.tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 1]]
+
+
+def test_tags_that_are_numbers_are_sorted_as_numbers_and_one_is_enough(tmp_path: Path) -> None:
+    assert task_of(labelled(tmp_path, [10, 9], [2.0])).labels == ("2", "9", "10")
+    assert task_of(labelled(tmp_path, ["spam"], [])).outputs == 1
+
+
+def test_labels_of_tags_come_from_train_and_others_in_dev_are_bad_rows(tmp_path: Path) -> None:
+    write(tmp_path / "train.jsonl", '{"text": "x", "label": ["sad"]}\n{"text": "y", "label": ["glad", "sad"]}')
+    write(tmp_path / "dev.jsonl", '{"text": "x", "label": ["sad", "mad"]}\n{"text": "y"}\n{"text": "z", "label": []}')
+    data = load_task("own", data=tmp_path, skip_bad=True)
+    assert [str(row) for row in data.bad["dev"]] == [
+        f"{tmp_path}/dev.jsonl:1: label 'mad' is not one of glad, sad",
+        f"{tmp_path}/dev.jsonl:2: there are no labels, a list is expected ([] for none; --separator splits text)",
+    ]
+    assert texts(data, "dev").targets.tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (OwnColumns(kind="tags"), r"a\.csv: column 'label' holds no lists\. Say what .*, such as --separator ';'"),
+        (OwnColumns(separator=""), r"--separator is empty\. Expected what stands between the labels of a text"),
+        (OwnColumns(separator=";", kind="labels"), r"--separator is for texts with several labels, not for --kind lab"),
+    ],
+)
+def test_a_separator_is_there_where_it_is_needed_and_only_there(
+    tmp_path: Path, columns: OwnColumns, message: str
+) -> None:
+    with pytest.raises(BertVisionError, match=message):
+        task_of(write(tmp_path / "a.csv", "text,label\nx,a;b\ny,a\n"), columns)
+
+
+def test_text_among_lists_and_lists_among_labels_are_bad_rows(tmp_path: Path) -> None:
+    path = labelled(tmp_path, ["a"], "a;b", ["b"])
+    data = load_task("own", data=path, skip_bad=True)
+    assert [row.problem.partition(",")[0] for row in data.bad["train"]] == ["the labels are 'a;b'"]
+    data = load_task("own", data=labelled(tmp_path, "a", ["a"], "b"), columns=OwnColumns(kind="labels"), skip_bad=True)
+    assert [row.problem.partition(",")[0] for row in data.bad["train"]] == ["the label is ['a']"]
+    assert data.task.labels == ("a", "b")
+
+
+def test_texts_without_any_label_at_all_are_no_task(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.jsonl: column 'label' is empty\. Labels or scores are expected\."):
+        task_of(labelled(tmp_path, [], []))

@@ -1,4 +1,4 @@
-"""Cells become texts, labels and scores, or a bad row that says why not."""
+"""Cells become texts, labels, tags and scores, or a bad row that says why not."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,9 +8,11 @@ import pytest
 
 from bertvision.errors import DataError
 from bertvision.tasks.files import BadRow
+from bertvision.tasks.load import TASKS
 from bertvision.tasks.tables import Table
 from bertvision.tasks.task import TableLayout, Task
 from bertvision.tasks.texts import label_word, parse_target, read_texts, texts_from_table
+from conftest import make_tags
 
 PAIRS = TableLayout(text="a", pair="b", label="y", id="id")
 COLUMNS = ("id", "a", "b", "y")
@@ -159,3 +161,52 @@ def test_scores_without_limits_take_any_finite_number() -> None:
     assert parse_target(UNLIMITED, "-1e6") == -1e6
     with pytest.raises(ValueError, match="not finite"):
         parse_target(UNLIMITED, "-inf")
+
+
+@pytest.mark.parametrize(
+    ("separator", "cell", "target"),
+    [
+        (None, ["glad", "calm"], (1, 0, 1)),
+        (None, ["calm", "glad", "calm"], (1, 0, 1)),
+        (None, [], (0, 0, 0)),
+        (";", "sad; calm ", (0, 1, 1)),
+        (";", " ", (0, 0, 0)),
+        (", ", "sad, glad", (1, 1, 0)),
+        (";", ["sad"], (0, 1, 0)),
+    ],
+)
+def test_tags_are_1_for_every_label_that_a_text_has(
+    separator: str | None, cell: object, target: tuple[int, ...]
+) -> None:
+    assert parse_target(make_tags("glad", "sad", "calm", separator=separator), cell) == target
+
+
+def test_tags_become_a_row_of_0_and_1_per_text() -> None:
+    rows = table(("", "one", "", ["1.0", "two"]), ("", "two", "", []), ("", "three", "", [True]))
+    texts, bad = texts_from_table(make_tags("1", "two"), TableLayout(text="a", label="y"), rows)
+    assert texts.targets.tolist() == [[1, 1], [0, 0], [1, 0]]
+    assert texts.targets.dtype == np.int64
+    assert bad == []
+    assert texts.select(np.array([2, 0])).targets.tolist() == [[1, 0], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("separator", "cell", "problem"),
+    [
+        (None, ["glad", "mad"], r"label 'mad' is not one of glad, sad"),
+        (None, "glad", r"the labels are 'glad', a list is expected \(\[\] for none; --separator splits text\)"),
+        (";", 3, r"the labels are 3, a list is expected \(\[\] for none\)"),
+        (";", None, r"there are no labels, a list is expected \(\[\] for none\)"),
+        (None, ["glad", None], r"the label is empty"),
+        (";", "glad;;sad", r"the label is empty"),
+        (None, [["glad"]], r"the label is \['glad'\], one word or number is expected"),
+    ],
+)
+def test_what_are_no_tags_is_refused(separator: str | None, cell: object, problem: str) -> None:
+    with pytest.raises(ValueError, match=f"^{problem}$"):
+        parse_target(make_tags("glad", "sad", separator=separator), cell)
+
+
+def test_spans_are_no_cells() -> None:
+    with pytest.raises(AssertionError, match="no cells"):
+        parse_target(TASKS["squad2"], "a")

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from transformers import AutoTokenizer, BertTokenizer
+from transformers import AutoTokenizer, BertConfig, BertTokenizer, DebertaV2Config, PreTrainedConfig, RobertaConfig
 
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import builtin_encoder_folder
@@ -40,6 +40,24 @@ def test_a_local_folder_gives_its_tokenizer_and_limit(tmp_path: Path) -> None:
     tokenizer = TextTokenizer.load(str(tmp_path / "encoder"))
     assert tokenizer.encode(["Ada wrote"]).ids.tolist() == [5, 6]
     assert tokenizer.limit == 64
+
+
+@pytest.mark.parametrize(
+    ("config", "limit"),
+    [
+        (BertConfig(max_position_embeddings=48), 48),
+        (RobertaConfig(max_position_embeddings=50, pad_token_id=1), 48),  # which counts from 2
+        (DebertaV2Config(max_position_embeddings=48, position_biased_input=False), None),  # which knows distances alone
+    ],
+)
+def test_a_tokenizer_without_a_limit_takes_that_of_the_encoders_positions(
+    config: PreTrainedConfig, limit: int | None, tmp_path: Path
+) -> None:
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nada\nwrote\n")
+    config.save_pretrained(tmp_path / "encoder")
+    BertTokenizer(vocab=str(vocabulary)).save_pretrained(tmp_path / "encoder")
+    assert TextTokenizer.load(str(tmp_path / "encoder")).limit == limit
 
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:

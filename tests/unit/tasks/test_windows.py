@@ -6,7 +6,7 @@ from bertvision.tasks.examples import Questions, Texts
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, Windows, build_windows
-from conftest import make_questions
+from conftest import make_questions, make_tags
 
 SQUAD2, ANSWERABLE, SST2 = (TASKS[name] for name in ("squad2", "answerable", "sst2"))
 CLS, SEP = 101, 102
@@ -127,6 +127,12 @@ def test_a_text_too_long_for_one_window_is_cut_and_counted(tokenizer: TextTokeni
     windows = build_windows(SST2, texts(["one two three four", "one"]), tokenizer, WindowOptions(length=5))
     assert windows.lengths.tolist() == [5, 3]
     assert windows.truncated == 1
+
+
+def test_every_window_has_the_tags_of_its_text(tokenizer: TextTokenizer) -> None:
+    tagged = Texts(["0", "1"], ["one two", "three"], None, np.array([[1, 0, 1], [0, 0, 0]]))
+    windows = build_windows(make_tags("a", "b", "c"), tagged, tokenizer)
+    assert windows.targets.tolist() == [[1, 0, 1], [0, 0, 0]]
 
 
 def test_equal_texts_are_tokenised_once_and_still_make_windows_of_their_own(tokenizer: TextTokenizer) -> None:

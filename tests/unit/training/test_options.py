@@ -31,8 +31,8 @@ def test_all_problems_are_reported_at_once() -> None:
     assert str(caught.value) == (
         "--batch is 0, at least 1 is expected; --accumulate is -1, at least 1 is expected; "
         "--seed is -1, at least 0 is expected; --patience is 0, at least 1 is expected; "
-        "--epochs is 0, more than 0 is expected; --lr is 0, more than 0 is expected; "
-        "--head-lr is -1, more than 0 is expected; --weight-decay is -0.1, at least 0 is expected; "
+        "--epochs is 0, more than 0 is expected; --lr is 0, more than 0 and less than 1e+37 is expected; "
+        "--head-lr is -1, more than 0 and less than 1e+37 is expected; --weight-decay is -0.1, at least 0 is expected; "
         "--clip is -1, at least 0 is expected; --warmup is 1, at least 0 and less than 1 is expected; "
         "--dropout is 1.5, at least 0 and less than 1 is expected."
     )

@@ -1,11 +1,14 @@
 """Convex heads: the same as scikit-learn finds, for inputs as they are."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 from torch import Tensor
 
+from bertvision.tasks.task import TaskKind
 from bertvision.training import solve as solve_module
 from bertvision.training.solve import STRENGTHS, solve_linear
 from close import FLOAT32, SOLVED
@@ -32,6 +35,19 @@ def scores(inputs: Tensor) -> Tensor:
     return (scaled[:, 0] - 2 * scaled[:, 1] + noise + 4).double()
 
 
+def tags(inputs: Tensor, count: int) -> Tensor:
+    """Labels of which each depends on the inputs in its own way, some of them rare."""
+    return torch.stack([classes(inputs, 2 + number, seed=number) == 0 for number in range(count)], dim=1).long()
+
+
+TARGETS: dict[TaskKind, Callable[[Tensor], Tensor]] = {
+    "scores": scores,
+    "labels": lambda inputs: classes(inputs, 3),
+    "tags": lambda inputs: tags(inputs, 3),
+}
+OUTPUTS: dict[TaskKind, int] = {"scores": 1, "labels": 3, "tags": 3}
+
+
 def standardised(inputs: Tensor) -> np.ndarray:
     values = inputs.double().numpy()
     return (values - values.mean(axis=0)) / values.std(axis=0)  # type: ignore[no-any-return]  # numpy's
@@ -49,7 +65,7 @@ def test_scores_are_solved_as_scikit_learn_does(
     only(monkeypatch, strength)
     x, new = rows(examples, inputs), rows(7, inputs, seed=1)
     y = scores(x)
-    found = solve_linear(x, y, held_out=(new, scores(new)), labels=None)
+    found = solve_linear(x, y, held_out=(new, scores(new)), kind="scores", outputs=1)
     ridge = Ridge(alpha=strength * examples).fit(standardised(x), y.numpy())
     deviation = x.double().numpy().std(axis=0)
     assert found.weight.shape == (1, inputs)
@@ -64,8 +80,10 @@ def test_solving_over_examples_and_over_inputs_agree(monkeypatch: pytest.MonkeyP
     only(monkeypatch, 0.1)
     x = rows(10, 11)
     y = scores(x)
-    over_examples = solve_linear(x, y, held_out=(x, y), labels=None)
-    over_inputs = solve_linear(torch.cat([x, x]), torch.cat([y, y]), held_out=(x, y), labels=None)  # 20 of 11
+    over_examples = solve_linear(x, y, held_out=(x, y), kind="scores", outputs=1)
+    over_inputs = solve_linear(
+        torch.cat([x, x]), torch.cat([y, y]), held_out=(x, y), kind="scores", outputs=1
+    )  # 20 of 11
     torch.testing.assert_close(over_inputs.weight, over_examples.weight, rtol=SOLVED, atol=SOLVED)
     torch.testing.assert_close(over_inputs.bias, over_examples.bias, rtol=SOLVED, atol=SOLVED)
 
@@ -80,7 +98,7 @@ def test_labels_are_solved_as_scikit_learn_does(
     x, new = rows(80, 6), rows(9, 6, seed=1)
     y = classes(x, count)
     weights = torch.arange(1, count + 1, dtype=torch.float32) if weighted else None
-    found = solve_linear(x, y, held_out=(new, classes(new, count)), labels=count, weights=weights)
+    found = solve_linear(x, y, held_out=(new, classes(new, count)), kind="labels", outputs=count, weights=weights)
     total = float(weights[y].sum()) if weights is not None else len(y)
     by_class = {label: label + 1 for label in range(count)} if weighted else None
     # two classes as two rows of opposite weights have half of one row's penalty
@@ -94,17 +112,41 @@ def test_labels_are_solved_as_scikit_learn_does(
     assert found.loss == pytest.approx(-np.log(mine[np.arange(9), gold]).mean(), rel=FLOAT32)  # every example alike
 
 
-@pytest.mark.parametrize("labels", [None, 3])
+@pytest.mark.parametrize("strength", [0.3, 0.01])
+@pytest.mark.parametrize("count", [1, 4])
+def test_tags_are_solved_as_scikit_learn_does_label_by_label(
+    *, strength: float, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only(monkeypatch, strength)
+    x, new = rows(80, 6), rows(9, 6, seed=1)
+    y, gold = tags(x, count), tags(new, count).numpy()
+    found = solve_linear(x, y, held_out=(new, tags(new, count)), kind="tags", outputs=count)
+    outside = (new.double().numpy() - x.double().numpy().mean(axis=0)) / x.double().numpy().std(axis=0)
+    mine = (new @ found.weight.T + found.bias).sigmoid().numpy()
+    for label in range(count):
+        model = LogisticRegression(C=1 / (strength * len(y)), tol=1e-8, max_iter=2000)
+        model.fit(standardised(x), y[:, label].numpy())
+        assert mine[:, label] == pytest.approx(model.predict_proba(outside)[:, 1], abs=SOLVED)
+    assert found.loss == pytest.approx(-np.log(np.where(gold == 1, mine, 1 - mine)).mean(), rel=FLOAT32)
+
+
+def test_answers_in_a_text_are_not_solved() -> None:
+    x = rows(4, 2)
+    with pytest.raises(AssertionError, match="are trained"):
+        solve_linear(x, x, held_out=(x, x), kind="spans", outputs=2)
+
+
+@pytest.mark.parametrize("kind", ["scores", "labels", "tags"])
 def test_the_strength_is_the_one_with_the_least_loss_on_held_out_examples(
-    labels: int | None, monkeypatch: pytest.MonkeyPatch
+    kind: TaskKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, new = rows(40, 30), rows(200, 30, seed=1)
-    target = scores if labels is None else (lambda inputs: classes(inputs, 3))
-    found = solve_linear(x, target(x), held_out=(new, target(new)), labels=labels)
+    target, outputs = TARGETS[kind], OUTPUTS[kind]
+    found = solve_linear(x, target(x), held_out=(new, target(new)), kind=kind, outputs=outputs)
     losses = {}
     for strength in STRENGTHS:
         only(monkeypatch, strength)
-        losses[strength] = solve_linear(x, target(x), held_out=(new, target(new)), labels=labels).loss
+        losses[strength] = solve_linear(x, target(x), held_out=(new, target(new)), kind=kind, outputs=outputs).loss
     assert found.strength == min(losses, key=losses.__getitem__)
     assert found.strength not in {STRENGTHS[0], STRENGTHS[-1]}
     assert found.loss == pytest.approx(losses[found.strength], rel=SOLVED)
@@ -113,23 +155,23 @@ def test_the_strength_is_the_one_with_the_least_loss_on_held_out_examples(
 def test_held_out_examples_choose_and_are_not_learnt_from(monkeypatch: pytest.MonkeyPatch) -> None:
     x, new = rows(40, 5), rows(20, 5, seed=1)
     only(monkeypatch, 0.1)
-    first = solve_linear(x, classes(x, 2), held_out=(new, classes(new, 2)), labels=2)
-    second = solve_linear(x, classes(x, 2), held_out=(new, 1 - classes(new, 2)), labels=2)
+    first = solve_linear(x, classes(x, 2), held_out=(new, classes(new, 2)), kind="labels", outputs=2)
+    second = solve_linear(x, classes(x, 2), held_out=(new, 1 - classes(new, 2)), kind="labels", outputs=2)
     assert torch.equal(first.weight, second.weight)
     assert first.loss != second.loss
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1000.1])
-@pytest.mark.parametrize("labels", [None, 2])
-def test_a_constant_column_does_no_harm(value: float, labels: int | None) -> None:
+@pytest.mark.parametrize("kind", ["scores", "labels", "tags"])
+def test_a_constant_column_does_no_harm(value: float, kind: TaskKind) -> None:
     x, new = rows(50, 4), rows(20, 4, seed=1)
-    target = scores if labels is None else (lambda inputs: classes(inputs, 2))
+    target, outputs = TARGETS[kind], OUTPUTS[kind]
     y, gold = target(x), target(new)
-    plain = solve_linear(x, y, held_out=(new, gold), labels=labels)
+    plain = solve_linear(x, y, held_out=(new, gold), kind=kind, outputs=outputs)
     constant = torch.cat([x, torch.full((50, 1), value)], dim=1)
     # new examples have another value there, if only by a rounding
     held_out = torch.cat([new, torch.full((20, 1), value * (1 + 1e-6) + 1e-7)], dim=1)
-    found = solve_linear(constant, y, held_out=(held_out, gold), labels=labels)
+    found = solve_linear(constant, y, held_out=(held_out, gold), kind=kind, outputs=outputs)
     assert found.strength == plain.strength
     torch.testing.assert_close(found.weight[:, :4], plain.weight, rtol=SOLVED, atol=SOLVED)
     assert found.loss == pytest.approx(plain.loss, rel=SOLVED)

@@ -94,7 +94,7 @@ def test_every_problem_of_a_spec_is_listed() -> None:
     bad = HeadSpec(head="last_layer", lr=0, schedule="odd", warmup=1, weight_decay=-1, clip=-2, fraction=2)  # type: ignore[arg-type]
     assert bad.problems() == [
         "--fraction is 2, more than 0 and at most 1 is expected",
-        "--lr is 0, more than 0 is expected",
+        "--lr is 0, more than 0 and less than 1e+37 is expected",
         "--schedule is odd, one of constant, linear, cosine, restarts is expected",
         "--warmup is 1, at least 0 and less than 1 is expected",
         "--weight-decay is -1, at least 0 is expected",

@@ -15,6 +15,7 @@ from typing_extensions import override
 from bertvision.encoder.learn import apply_learn, parse_learn
 from bertvision.errors import BertVisionError
 from bertvision.tasks.load import TASKS
+from bertvision.tasks.task import Task
 from bertvision.tasks.windows import Windows
 from bertvision.training import tune as tune_module
 from bertvision.training.checkpoint import Progress
@@ -23,6 +24,7 @@ from bertvision.training.options import TuneOptions
 from bertvision.training.processes import join_processes
 from bertvision.training.tune import TuneData, build_optimizer, class_weights, tune_encoder
 from close import FLOAT32
+from conftest import make_tags
 from tiny_run import parameters, tiny_model
 
 CPU = torch.device("cpu")
@@ -336,11 +338,11 @@ def test_class_weights_change_what_is_learnt(tmp_path: Path) -> None:
     assert lost == pytest.approx([(20 * common + 4 * rare) / 24, (common + rare) / 2], abs=FLOAT32)
 
 
-@pytest.mark.parametrize("task", ["squad2", "sts"])
-def test_class_weights_are_for_classes_only(task: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("task", [TASKS["squad2"], TASKS["sts"], make_tags("a", "b")])
+def test_class_weights_are_for_classes_only(task: Task, tmp_path: Path) -> None:
     data = label_data()
-    other = TuneData(task=TASKS[task], windows=data.windows, pool="cls", packed=False, pad=0)
-    expected = f"--class-weights is for tasks with labels, not for {task}"
+    other = TuneData(task=task, windows=data.windows, pool="cls", packed=False, pad=0)
+    expected = f"--class-weights is for tasks with one label per text; {task.name} asks for {task.kind}"
     with pytest.raises(BertVisionError, match=expected):
         tune(tmp_path, Notes(), data=other, options=TuneOptions(class_weights=True))
 

@@ -1,6 +1,6 @@
 """The first half of a bottleneck adapter: every layer of every token, made small."""
 
-from typing import final
+from typing import Any, cast, final
 
 import torch
 from torch import Tensor, nn
@@ -68,5 +68,25 @@ class Adapter(nn.Module):
 
 def _pad(values: Tensor, size: int, dtype: torch.dtype) -> Tensor:
     """The same with zeros behind, in another precision."""
-    missing = size - values.shape[-1]
-    return nn.functional.pad(values.to(dtype), (0, missing)) if missing else values.to(dtype)
+    if values.shape[-1] == size:
+        return values.to(dtype)
+    return cast("Tensor", _Padded.apply(values, size, dtype))  # type: ignore[no-untyped-call]
+
+
+@final
+class _Padded(torch.autograd.Function):
+    """Rounds and pads in one go: every kernel less counts, since they are all short."""
+
+    @staticmethod
+    @override
+    def forward(ctx: Any, values: Tensor, size: int, dtype: torch.dtype) -> Tensor:
+        ctx.before = values.shape[-1], values.dtype
+        padded = values.new_zeros(*values.shape[:-1], size, dtype=dtype)
+        padded[..., : values.shape[-1]] = values
+        return padded
+
+    @staticmethod
+    @override
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        size, dtype = ctx.before
+        return gradients[0][..., :size].to(dtype), None, None

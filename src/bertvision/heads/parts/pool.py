@@ -39,7 +39,11 @@ class LayerPool(nn.Module):
         if self.training and self.dropout:
             dropped = torch.rand(len(kept), device=kept.device) < self.dropout
             kept = kept.masked_fill(dropped & ~dropped.all(), -torch.inf)  # never all of them
-        return kept.softmax(dim=0) if self.gate == "softmax" else sparsemax(kept)
+        return self._gated(kept)
+
+    def learned(self) -> Tensor:
+        """What each layer is multiplied by, (layers,), also those that are not needed; nothing is dropped."""
+        return self.scale * self._gated(self.mix)
 
     def factors(self) -> Tensor:
         """The weights of the layers that are needed, scaled."""
@@ -56,6 +60,9 @@ class LayerPool(nn.Module):
         # tokens and width as one axis: a sum over an axis in the middle would copy all states first
         mixed = torch.matmul(factors, self.normed(states[:, : len(factors)]).flatten(2))
         return mixed.reshape(len(states), *states.shape[2:])
+
+    def _gated(self, scores: Tensor) -> Tensor:
+        return scores.softmax(dim=0) if self.gate == "softmax" else sparsemax(scores)
 
 
 @final

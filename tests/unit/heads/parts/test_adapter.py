@@ -1,8 +1,10 @@
 import pytest
 import torch
+from torch import Tensor
 
 from bertvision.heads.parts.adapter import Adapter
-from close import EXACT, FLOAT32
+from bertvision.heads.parts.output import tokens_first
+from close import EXACT, FLOAT32, HALF_HEAD
 
 STATES = torch.tensor([[[[1.0, 1.0], [0.0, -1.0]], [[1.0, 2.0], [2.0, 1.0]]]])  # two layers of two tokens
 
@@ -64,3 +66,35 @@ def test_own_maps_start_apart() -> None:
 @pytest.mark.parametrize("layers", [None, 2])
 def test_what_comes_out_is_as_precise_as_what_goes_in(layers: int | None) -> None:
     assert Adapter(2, 3, layers=layers)(STATES.bfloat16()).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("layers", [None, 3])
+@pytest.mark.parametrize("size", [3, 8])
+def test_16_bit_states_give_scores_and_gradients_near_those_of_float32(size: int, layers: int | None) -> None:
+    torch.manual_seed(0)
+    adapter = Adapter(4, size, layers=layers)
+    torch.nn.init.normal_(adapter.weight)
+    torch.nn.init.normal_(adapter.bias)
+    states, weight = torch.randn(2, 3, 5, 4), torch.randn(2, 3 * size)
+
+    def run(dtype: torch.dtype) -> list[Tensor]:
+        adapter.zero_grad()
+        scores = adapter.scores(states.to(dtype), weight)
+        torch.autograd.backward(scores.square().mean())
+        assert scores.dtype == torch.float32
+        assert adapter.weight.grad is not None
+        assert adapter.bias.grad is not None
+        return [scores, adapter.weight.grad, adapter.bias.grad]
+
+    for rounded, exact in zip(run(torch.bfloat16), run(torch.float32), strict=True):
+        assert rounded.dtype == exact.dtype
+        assert (rounded - exact).abs().max() < HALF_HEAD * exact.abs().max()
+
+
+def test_scores_of_some_layers_take_their_part_of_the_weight() -> None:
+    torch.manual_seed(0)
+    adapter = Adapter(4, 3, layers=3)
+    states, weight = torch.randn(2, 3, 5, 4), torch.randn(2, 9)
+    whole = adapter.scores(states, weight)
+    torch.testing.assert_close(adapter.scores(states[:, 1:2], weight, 1), whole[:, 1:2])
+    torch.testing.assert_close(whole.sum(dim=1), tokens_first(adapter(states)) @ weight.T)

@@ -45,6 +45,13 @@ def test_a_sparse_gate_leaves_layers_out() -> None:
     assert pool.weights()[1] == 0
 
 
+def test_what_it_learnt_is_told_for_all_layers_also_while_some_are_dropped() -> None:
+    learned = make_pool(torch.tensor([0.5, 0.1, -1.0]), gate="sparsemax", dropout=0.9).learned()
+    torch.testing.assert_close(learned, torch.tensor([1.4, 0.6, 0.0]), rtol=FLOAT32, atol=FLOAT32)
+    learned = make_pool(ONE_TO_THREE, dropout=0.9).train().learned()
+    torch.testing.assert_close(learned, torch.tensor([1 / 3, 2 / 3, 1.0]), rtol=FLOAT32, atol=FLOAT32)
+
+
 @pytest.mark.parametrize("gate", GATES)
 def test_a_pool_starts_as_the_mean(gate: Gate) -> None:
     pool = LayerPool(3, gate=gate)

@@ -1,0 +1,193 @@
+"""Curves: learning over steps, quality with less data, and quality over the snapshots of a tuned run."""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bertvision.analysis.seeds import SeedMean, seed_means
+from bertvision.errors import BertVisionError, UnknownNameError
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Values over the steps of a run.
+
+    Attributes:
+        name: what they are of.
+        steps: (points,) made so far.
+        values: (points,).
+    """
+
+    name: str
+    steps: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LearningCurves:
+    """How a run learnt.
+
+    Attributes:
+        losses: of the training examples; one for a tuned run, one for each head of a fit.
+        scores: of a tuned run's snapshots, or of each head on held-out examples.
+    """
+
+    losses: tuple[Curve, ...]
+    scores: tuple[Curve, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DataCurve:
+    """How good a head is with less data.
+
+    Attributes:
+        head: its name.
+        options: as JSON.
+        fractions: (points,) shares of the training examples, ascending.
+        scores: (points,) over seeds.
+        rates: (points,) the learning rate at each, chosen by held-out score.
+    """
+
+    head: str
+    options: str
+    fractions: tuple[float, ...]
+    scores: tuple[SeedMean, ...]
+    rates: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreezeCurve:
+    """How good a run's snapshots are; None where there is no value.
+
+    Attributes:
+        epochs: (snapshots,) of tuning.
+        own: (snapshots,) the run's own output.
+        heads: (snapshots,) the best head on each, chosen by held-out score.
+        names: (snapshots,) which head that is.
+        held_out: (snapshots,) its held-out score.
+        freeze_point: epochs from which more tuning gained no more than the tolerance.
+    """
+
+    epochs: tuple[float, ...]
+    own: tuple[float | None, ...]
+    heads: tuple[float | None, ...]
+    names: tuple[str | None, ...]
+    held_out: tuple[float | None, ...]
+    freeze_point: float | None
+
+
+def tune_curves(lines: Iterable[Mapping[str, Any]], metric: str) -> LearningCurves:
+    """Loss, and a metric of the snapshots, from the lines of a tuned run's `metrics.jsonl`.
+
+    Raises:
+        BertVisionError: no snapshot has the metric; the nearest that one has is named.
+    """
+    kept = list(lines)
+    snapshots = [line for line in kept if "snapshot" in line]
+    _check_metric(metric, snapshots, without=("step", "snapshot"))
+    loss = _curve("loss", [(line["step"], line["loss"]) for line in kept if "loss" in line and "snapshot" not in line])
+    score = _curve(metric, [(line["step"], line.get(metric)) for line in snapshots])
+    return LearningCurves((loss,), (score,))
+
+
+def fit_curves(lines: Iterable[Mapping[str, Any]], names: Sequence[str]) -> LearningCurves:
+    """Loss and held-out score of every head that was trained, from the lines of a fit's `metrics.jsonl`.
+
+    Args:
+        lines: of the log.
+        names: of the heads, by number.
+
+    Raises:
+        BertVisionError: a line is of a head that has no name.
+    """
+    losses: dict[int, list[tuple[int, float | None]]] = defaultdict(list)
+    scores: dict[int, list[tuple[int, float | None]]] = defaultdict(list)
+    for line in lines:
+        for number, loss in line.get("losses", {}).items():
+            losses[int(number)].append((line["step"], loss))
+        if "validated" in line:
+            scores[line["head"]].append((line["step"], line["score"]))
+    beyond = max([*losses, *scores], default=-1)
+    if beyond >= len(names):
+        raise BertVisionError(f"the log tells of head {beyond}, and {len(names)} names were given; one for each.")
+    return LearningCurves(
+        tuple(_curve(names[number], points) for number, points in sorted(losses.items())),
+        tuple(_curve(names[number], points) for number, points in sorted(scores.items())),
+    )
+
+
+def less_data_curves(leaderboard: Sequence[Mapping[str, Any]], metric: str) -> tuple[DataCurve, ...]:
+    """A metric over the share of training examples, for every head and its options, over seeds.
+
+    Of several learning rates the one with the best mean held-out score is taken at each share, never the best on dev.
+
+    Args:
+        leaderboard: rows of a fit.
+        metric: one of theirs.
+
+    Raises:
+        BertVisionError: no row has the metric; the nearest that one has is named.
+    """
+    _check_metric(metric, [row["metrics"] for row in leaderboard])
+    heads: dict[tuple[str, str], dict[float, dict[float, list[Mapping[str, Any]]]]] = {}
+    for row in leaderboard:
+        if row["metrics"].get(metric) is not None:
+            rates = heads.setdefault((row["head"], json.dumps(row["options"], sort_keys=True)), {})
+            rates.setdefault(row["fraction"], {}).setdefault(row["lr"], []).append(row)
+    curves = []
+    for (head, options), fractions in heads.items():
+        chosen = {fraction: _best_rate(fractions[fraction]) for fraction in sorted(fractions)}
+        scores = [
+            seed_means(np.array([[row["metrics"][metric]] for row in fractions[fraction][rate]], dtype=np.float64))[0]
+            for fraction, rate in chosen.items()
+        ]
+        curves.append(DataCurve(head, options, tuple(chosen), tuple(scores), tuple(chosen.values())))
+    return tuple(curves)
+
+
+def freeze_curve(table: Mapping[str, Any], metric: str) -> FreezeCurve:
+    """A metric over the snapshots of a tuned run, from what `freeze_points.json` holds.
+
+    Raises:
+        BertVisionError: no snapshot has the metric; the nearest that one has is named.
+    """
+    points = table["points"]
+    own = [point["own"] or {} for point in points]
+    heads = [{} if point["head"] is None else point["head"]["metrics"] for point in points]
+    _check_metric(metric, [*own, *heads])
+    freeze = table["freeze_point"]
+    return FreezeCurve(
+        epochs=tuple(point["epochs"] for point in points),
+        own=tuple(metrics.get(metric) for metrics in own),
+        heads=tuple(metrics.get(metric) for metrics in heads),
+        names=tuple(None if point["head"] is None else point["head"]["head"] for point in points),
+        held_out=tuple(point["held_out"] for point in points),
+        freeze_point=None if freeze is None else freeze["epochs"],
+    )
+
+
+def _best_rate(rates: Mapping[float, Sequence[Mapping[str, Any]]]) -> float:
+    """The learning rate with the best mean held-out score; of equal ones the smallest."""
+
+    def worth(rate: float) -> tuple[float, float]:
+        held_out = [row["held_out"] for row in rates[rate]]
+        return (-math.inf if None in held_out else float(np.mean(held_out))), -rate
+
+    return max(rates, key=worth)
+
+
+def _curve(name: str, points: Iterable[tuple[int, float | None]]) -> Curve:
+    """Points without a value, or with one that is not finite, are left out."""
+    kept = sorted((step, value) for step, value in points if value is not None and math.isfinite(value))
+    return Curve(name, tuple(step for step, _ in kept), tuple(value for _, value in kept))
+
+
+def _check_metric(metric: str, found: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -> None:
+    known = {name for metrics in found for name in metrics if name not in without}
+    if known and metric not in known:
+        raise UnknownNameError("metric", metric, known)
