@@ -275,7 +275,7 @@ def test_questions_that_were_held_out_are_not_judged_by(place: Path, tmp_path: P
     content = json.loads((place / "data" / "train.json").read_text(encoding="utf-8"))
     for split, articles in (("train", content["data"][:2]), ("dev", content["data"][1:])):
         (tmp_path / f"{split}.json").write_text(json.dumps({"data": articles}), encoding="utf-8")
-    with pytest.raises(BertVisionError, match=r"was fitted on 1\d of these 59 questions"):
+    with pytest.raises(BertVisionError, match=r"was fitted on 1\d of these 59 examples"):
         evaluate(place / "fit", data=tmp_path, device="cpu")
 
 
