@@ -10,6 +10,9 @@ EXACT = 0.0
 FLOAT64 = 1e-12
 """The same sum in another order, in double precision."""
 
+MOMENTS = 1e-9
+"""A variance or correlation from sums of squares, in double precision: differences of nearly equal numbers."""
+
 FLOAT32 = 1e-5
 """The same sum in another order, in single precision."""
 

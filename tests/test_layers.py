@@ -27,7 +27,7 @@ WALLS = {
     "rich": {"cli/output.py"},
     "safetensors": {
         *("encoder/snapshot.py", "encoder/own_output.py", "store/writer.py", "store/reader.py", "heads/files.py"),
-        "training/checkpoint.py",
+        *("training/checkpoint.py", "runs/kept_outputs.py", "runs/evaluation_files.py"),
     },
 }
 """Libraries that may be imported in these files and parts only."""

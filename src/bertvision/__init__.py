@@ -18,6 +18,10 @@ if TYPE_CHECKING:
         save_head,
     )
     from bertvision.runs.cross_fit import CrossFitResult, tune_folds
+    from bertvision.runs.ensemble import EnsembleResult, ensemble
+    from bertvision.runs.ensemble_record import EnsembleRecord, read_ensemble
+    from bertvision.runs.evaluate import EvaluationResult, evaluate
+    from bertvision.runs.evaluation_record import EvaluationRecord, read_evaluation
     from bertvision.runs.fit import FitResult, fit_heads
     from bertvision.runs.fit_request import FitRequest
     from bertvision.runs.fit_tasks import TasksResult, fit_tasks
@@ -39,6 +43,10 @@ __all__ = [
     "TASKS",
     "CrossFitResult",
     "Encoder",
+    "EnsembleRecord",
+    "EnsembleResult",
+    "EvaluationRecord",
+    "EvaluationResult",
     "FitPlan",
     "FitRequest",
     "FitResult",
@@ -64,6 +72,8 @@ __all__ = [
     "build_head",
     "build_windows",
     "decode_spans",
+    "ensemble",
+    "evaluate",
     "fit_heads",
     "fit_snapshots",
     "fit_tasks",
@@ -72,6 +82,8 @@ __all__ = [
     "load_head",
     "load_task",
     "plan_fit",
+    "read_ensemble",
+    "read_evaluation",
     "save_head",
     "score_squad1",
     "score_squad2",
@@ -102,6 +114,10 @@ _MODULES = {
         "save_head",
     ),
     "bertvision.runs.cross_fit": ("CrossFitResult", "tune_folds"),
+    "bertvision.runs.ensemble": ("EnsembleResult", "ensemble"),
+    "bertvision.runs.ensemble_record": ("EnsembleRecord", "read_ensemble"),
+    "bertvision.runs.evaluate": ("EvaluationResult", "evaluate"),
+    "bertvision.runs.evaluation_record": ("EvaluationRecord", "read_evaluation"),
     "bertvision.runs.fit": ("FitResult", "fit_heads"),
     "bertvision.runs.fit_request": ("FitRequest",),
     "bertvision.runs.fit_tasks": ("TasksResult", "fit_tasks"),

@@ -65,6 +65,20 @@ def test_an_encoder_is_tuned(capsys: Capture, encoder: str, data: str, tmp_path:
     assert json.loads(capsys.readouterr().out)["points"][0]["own"]["micro_f1"] == metrics["micro_f1"]
 
 
+@pytest.mark.parametrize("how", ["max", "mean", "greedy"])
+def test_heads_are_evaluated_and_joined(how: str, capsys: Capture, encoder: str, data: str, tmp_path: Path) -> None:
+    fit = [*words("fit", encoder, data, tmp_path / "run"), "--heads", "last_layer,layer_mix", "--lr", "0.05"]
+    assert main([*fit, "--json"]) == 0
+    fitted = {row["head"]: row["metrics"]["micro_f1"] for row in json.loads(capsys.readouterr().out)}
+    assert main(["evaluate", str(tmp_path / "run"), "--bootstrap", "100", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["head"]: row["scores"]["plain"]["values"]["micro_f1"]["value"] for row in rows} == pytest.approx(fitted)
+    said = next((tmp_path / "run" / "evaluation" / "dev").rglob("predictions.json"))
+    assert all(isinstance(tags, list) for tags in json.loads(said.read_text(encoding="utf-8")).values())
+    assert main(["ensemble", str(tmp_path / "run"), "--how", how, "--bootstrap", "100", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["how"] == how
+
+
 def test_data_check_counts_labels_and_the_commonest_set(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("text,tags\nx,red|blue\ny,\nz,blue|red\nv,blue\n", encoding="utf-8")

@@ -111,8 +111,8 @@ def _group(tokens: FloatArray, words: FloatArray, resamples: int) -> ContextGrou
     if not len(tokens):
         return ContextGroup(0, None, None)
 
-    def means(rows: IntArray) -> dict[str, float]:
-        return {"tokens": float(tokens[rows].mean()), "words": float(words[rows].mean())}
+    def means(counts: FloatArray) -> dict[str, FloatArray]:
+        return {"tokens": counts @ tokens / counts.sum(axis=1), "words": counts @ words / counts.sum(axis=1)}
 
     intervals = bootstrap_intervals(means, len(tokens), resamples=resamples)
     in_tokens, in_words = (

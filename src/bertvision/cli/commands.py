@@ -67,6 +67,23 @@ COMMANDS = {
             "bertvision fit squad2 --encoder runs/folds --cross-fit 4 --heads all",
         ),
     ),
+    "evaluate": Command(
+        "Score every head of a run, and its encoder's own output, with intervals, thresholds and a paired test.",
+        "bertvision.cli.evaluate",
+        (
+            "bertvision evaluate runs/heads",
+            "bertvision evaluate runs/squad2-lora16@0.3 --json",
+            "bertvision evaluate runs/heads --data DIR --split test --bootstrap 10000",
+        ),
+    ),
+    "ensemble": Command(
+        "Join heads of one run or several, and encoders' own outputs, into one model, and score it.",
+        "bertvision.cli.ensemble",
+        (
+            "bertvision ensemble runs/heads --how greedy",
+            "bertvision ensemble runs/freeze/at-0.3 runs/freeze/at-1 --how max --heads adapter_pool,own_output",
+        ),
+    ),
     "plan": Command(
         "Time a few batches on this machine, and tell whether a fit should stream its states or store them, and why.",
         "bertvision.cli.plan",

@@ -82,6 +82,8 @@ def _add_fields(parser: _Parser, arguments: _Group, group: _Group, cls: type) ->
         text = help_texts[field.name].replace("%", "%%")
         settings = _settings(hint)
         if field.default is dataclasses.MISSING:
+            if get_origin(hint) is tuple:  # one word or more
+                settings = {"nargs": "+", "type": str}
             arguments.add_argument(field.name, help=text, **(settings | {"metavar": field.name.upper()}))
             continue
         if (

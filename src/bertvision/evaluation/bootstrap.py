@@ -1,19 +1,21 @@
-"""How sure a score is: bootstrap intervals, and a paired test of two models on the same examples."""
+"""How sure a score is: bootstrap intervals, and a paired test of models on the same examples, all drawn at once."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from bertvision.errors import BertVisionError
-from bertvision.tasks.examples import FloatArray, IntArray
+from bertvision.tasks.examples import FloatArray
 
-Metric = Callable[[IntArray], Mapping[str, float]]
-"""Scores of a model on the given rows, with repeats."""
+Metric = Callable[[FloatArray], Mapping[str, FloatArray]]
+"""Scores of a model, given how often every example counts: (draws, rows) → (draws,) each, NaN where not defined."""
 
 LEVEL = 0.95
 LEAST_RESAMPLES = 100
+CHUNK = 1 << 22
+"""Most numbers in one table of draws: 32 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,43 +43,75 @@ class Difference:
 
 def bootstrap_intervals(metric: Metric, rows: int, *, resamples: int = 1000, seed: int = 0) -> dict[str, Interval]:
     """Percentile intervals of every value that `metric` gives, over examples drawn with replacement."""
-    draws = _draw(metric, rows, resamples, seed)
-    return {name: _interval(values) for name, values in draws.items()}
+    (draws,) = resample([metric], rows, resamples=resamples, seed=seed)
+    return {name: interval_of(values) for name, values in draws.items()}
 
 
 def paired_difference(
     first: Metric, second: Metric, rows: int, *, resamples: int = 1000, seed: int = 0
 ) -> dict[str, Difference]:
     """Paired bootstrap test: both models are scored on the same draws, and their difference is what varies."""
-
-    def difference(chosen: IntArray) -> dict[str, float]:
-        ours, theirs = first(chosen), second(chosen)
-        return {name: ours[name] - theirs[name] for name in ours if name in theirs}
-
-    observed = difference(np.arange(rows))
-    results = {}
-    for name, values in _draw(difference, rows, resamples, seed).items():
-        beyond = min(int((values <= 0).sum()), int((values >= 0).sum()))
-        # one is added, since the data as they are count as a draw: p is never 0
-        p = min(1.0, 2.0 * (beyond + 1) / (len(values) + 1))
-        results[name] = Difference(observed[name], _interval(values), p)
-    return results
+    ours, theirs = resample([first, second], rows, resamples=resamples, seed=seed)
+    as_they_are = np.ones((1, rows))
+    observed = first(as_they_are), second(as_they_are)
+    return {
+        name: difference_of(float(observed[0][name][0] - observed[1][name][0]), ours[name] - theirs[name])
+        for name in ours
+        if name in theirs
+    }
 
 
-def _draw(metric: Metric, rows: int, resamples: int, seed: int) -> dict[str, FloatArray]:
+def resample(
+    metrics: Sequence[Metric], rows: int, *, resamples: int = 1000, seed: int = 0
+) -> list[dict[str, FloatArray]]:
+    """Every value of every metric over the same draws of examples with replacement, (resamples,) each.
+
+    Raises:
+        BertVisionError: there are too few draws.
+    """
+    check_resamples(resamples)
+    found: list[list[Mapping[str, FloatArray]]] = [[] for _ in metrics]
+    for counts in _draws(rows, resamples, seed):
+        for mine, metric in zip(found, metrics, strict=True):
+            mine.append(metric(counts))
+    return [{name: np.concatenate([part[name] for part in parts]) for name in parts[0]} for parts in found]
+
+
+def check_resamples(resamples: int) -> None:
+    """Refuse too few draws, before anything is computed for them.
+
+    Raises:
+        BertVisionError: there are too few.
+    """
     if resamples < LEAST_RESAMPLES:
         raise BertVisionError(f"{resamples} resamples were asked for; an interval needs at least {LEAST_RESAMPLES}.")
-    random = np.random.default_rng(seed)
-    draws = [metric(random.integers(rows, size=rows)) for _ in range(resamples)]
-    # a draw may lack a value, such as that of answerable questions when it holds none, or have NaN for a correlation
-    names = dict.fromkeys(name for draw in draws for name in draw)
-    columns = {name: np.array([draw[name] for draw in draws if name in draw], dtype=np.float64) for name in names}
-    return {name: values[~np.isnan(values)] for name, values in columns.items()}
 
 
-def _interval(values: FloatArray) -> Interval:
+def interval_of(values: FloatArray) -> Interval:
+    """Where the middle 95 % of draws lie; those without a value are left aside."""
+    values = values[~np.isnan(values)]  # such as that of answerable questions in a draw that holds none
     if not len(values):
         return Interval(math.nan, math.nan)
     tail = (1.0 - LEVEL) / 2.0
     low, high = np.quantile(values, [tail, 1.0 - tail])
     return Interval(float(low), float(high))
+
+
+def difference_of(observed: float, draws: FloatArray) -> Difference:
+    """A difference and what its draws say of it."""
+    draws = draws[~np.isnan(draws)]
+    beyond = min(int((draws <= 0).sum()), int((draws >= 0).sum()))
+    # one is added, since the data as they are count as a draw: p is never 0
+    p = min(1.0, 2.0 * (beyond + 1) / (len(draws) + 1))
+    return Difference(observed, interval_of(draws), p)
+
+
+def _draws(rows: int, resamples: int, seed: int) -> Iterator[FloatArray]:
+    """How often each row is drawn, (draws, rows), as many draws at a time as fit."""
+    random = np.random.default_rng(seed)
+    most = max(1, CHUNK // max(rows, 1))
+    for begin in range(0, resamples, most):
+        counts = np.empty((min(most, resamples - begin), rows))
+        for draw in counts:
+            draw[:] = np.bincount(random.integers(rows, size=rows), minlength=rows)
+        yield counts

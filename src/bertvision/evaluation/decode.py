@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -58,10 +59,7 @@ class SpanPredictions:
 
 
 def decode_spans(windows: Windows, start: Scores, end: Scores, *, limit: int = 30, best: int = 20) -> SpanPredictions:
-    """The n best answers of every question over all its windows.
-
-    Every span of at most `limit` context tokens is compared. A window's n best spans start at the n tokens whose own
-    best span is best, so only those tokens' spans are ever laid out; a question's are among those of its windows.
+    """The n best answers of every question over all its windows; see `SpanDecoder`, which is for many models.
 
     Args:
         windows: the windows of one split, as built.
@@ -70,19 +68,98 @@ def decode_spans(windows: Windows, start: Scores, end: Scores, *, limit: int = 3
         limit: most tokens in an answer.
         best: how many answers to give.
     """
-    check_scores(windows, start, end)
-    if limit < 1 or best < 1:
-        raise BertVisionError(f"answers of {limit} tokens and {best} of them were asked for; both must be at least 1.")
-    firsts = windows.bounds[:-1]
-    begins = np.flatnonzero(np.diff(windows.example, prepend=-1))  # each question's first window
-    null = np.minimum.reduceat(start[firsts].astype(np.float64) + end[firsts], begins)
+    return SpanDecoder(windows, limit=limit, best=best).decode(start, end)
 
-    scores, first, last = _window_spans(windows, start, end, limit, best)
-    legal = np.isfinite(scores)
-    window = np.broadcast_to(np.arange(len(windows))[:, None], scores.shape)[legal]
-    starts, ends = np.zeros(scores.shape, dtype=np.int64), np.zeros(scores.shape, dtype=np.int64)
-    starts[legal], ends[legal] = windows.characters(window, first[legal], last[legal])
-    return SpanPredictions(null, *_merge_windows(begins, scores, starts, ends))
+
+@final
+class SpanDecoder:
+    """Finds the best answers by the scores of any number of models; where legal spans lie is found once.
+
+    Every span of at most `limit` context tokens is compared. A window's n best spans start at the n tokens whose own
+    best span is best, so only those tokens' spans are ever laid out; a question's are among those of its windows.
+    """
+
+    def __init__(self, windows: Windows, *, limit: int = 30, best: int = 20) -> None:
+        """See where legal spans are.
+
+        Args:
+            windows: the windows of one split, as built.
+            limit: most tokens in an answer.
+            best: how many answers to give.
+
+        Raises:
+            BertVisionError: there can be no answer of so few tokens.
+        """
+        if limit < 1 or best < 1:
+            raise BertVisionError(
+                f"answers of {limit} tokens and {best} of them were asked for; both must be at least 1."
+            )
+        self._windows = windows
+        self._limit = limit
+        self._best = best
+        self._begins = np.flatnonzero(np.diff(windows.example, prepend=-1))  # each question's first window
+        size = windows.context[:, 1] - windows.context[:, 0]
+        chunks = [rows for rows in _chunks(size, limit) if size[rows[0]] > 0]  # empty contexts have no span
+        self._tables = [_Table(windows, rows, size[rows], limit) for rows in chunks]
+
+    def decode(self, start: Scores, end: Scores) -> SpanPredictions:
+        """The n best answers of every question over all its windows, by (tokens,) scores of first and last tokens.
+
+        Raises:
+            BertVisionError: there are more or fewer scores than tokens.
+        """
+        windows = self._windows
+        check_scores(windows, start, end)
+        firsts = windows.bounds[:-1]
+        null = np.minimum.reduceat(start[firsts].astype(np.float64) + end[firsts], self._begins)
+
+        scores, first, last = self._window_spans(start, end)
+        legal = np.isfinite(scores)
+        window = np.broadcast_to(np.arange(len(windows))[:, None], scores.shape)[legal]
+        starts, ends = np.zeros(scores.shape, dtype=np.int64), np.zeros(scores.shape, dtype=np.int64)
+        starts[legal], ends[legal] = windows.characters(window, first[legal], last[legal])
+        return SpanPredictions(null, *_merge_windows(self._begins, scores, starts, ends))
+
+    def _window_spans(self, start: Scores, end: Scores) -> tuple[FloatArray, IntArray, IntArray]:
+        """Scores, first and last tokens of every window's best spans, each (windows, best), best first."""
+        context = self._windows.context
+        scores = np.full((len(self._windows), self._best), -np.inf)
+        first, last = np.zeros(scores.shape, dtype=np.int64), np.zeros(scores.shape, dtype=np.int64)
+
+        def decode(table: _Table) -> None:
+            starts, ends = table.fill(start, end)
+            row, rank, at, length, score = _best_in_rows(starts, ends, self._limit, self._best)
+            place = table.rows[row], rank
+            scores[place] = score
+            first[place] = context[table.rows[row], 0] + at
+            last[place] = first[place] + length
+
+        with ThreadPoolExecutor() as pool:  # numpy lets go of the interpreter inside its loops
+            list(pool.map(decode, self._tables))
+        return scores, first, last
+
+
+@final
+class _Table:
+    """Some windows as rows of one width.
+
+    Attributes:
+        rows: their numbers.
+    """
+
+    def __init__(self, windows: Windows, rows: IntArray, sizes: IntArray, limit: int) -> None:
+        self.rows = rows
+        self._begin = windows.bounds[rows] + windows.context[rows, 0]
+        self._width = int(sizes.max())
+        self._beyond = np.arange(self._width + limit - 1) >= sizes[:, None]
+
+    def fill(self, start: Scores, end: Scores) -> tuple[Scores, Scores]:
+        """Scores of context tokens as first, (rows, width), and as last, (rows, width + limit - 1), -inf beyond."""
+        starts = _rows_from(start, self._begin, self._width)
+        starts[self._beyond[:, : self._width]] = -np.inf
+        ends = _rows_from(end, self._begin, self._beyond.shape[1])
+        ends[self._beyond] = -np.inf  # so that no span crosses the end of its window
+        return starts, ends
 
 
 def check_scores(windows: Windows, start: Scores, end: Scores) -> None:
@@ -93,35 +170,6 @@ def check_scores(windows: Windows, start: Scores, end: Scores) -> None:
     """
     if not len(start) == len(end) == len(windows.ids):
         raise BertVisionError(f"{len(start)} start and {len(end)} end scores for {len(windows.ids)} tokens.")
-
-
-def _window_spans(
-    windows: Windows, start: Scores, end: Scores, limit: int, best: int
-) -> tuple[FloatArray, IntArray, IntArray]:
-    """Scores, first and last tokens of every window's best spans, each (windows, best), best first."""
-    begin = windows.bounds[:-1] + windows.context[:, 0]
-    size = windows.context[:, 1] - windows.context[:, 0]
-    scores = np.full((len(windows), best), -np.inf)
-    first, last = np.zeros(scores.shape, dtype=np.int64), np.zeros(scores.shape, dtype=np.int64)
-
-    def decode(rows: IntArray) -> None:
-        width = int(size[rows].max())
-        if width == 0:
-            return  # empty contexts have no span
-        beyond = np.arange(width + limit - 1) >= size[rows, None]
-        starts = _rows_from(start, begin[rows], width)
-        starts[beyond[:, :width]] = -np.inf
-        ends = _rows_from(end, begin[rows], width + limit - 1)
-        ends[beyond] = -np.inf  # so that no span crosses the end of its window
-        row, rank, at, length, score = _best_in_rows(starts, ends, limit, best)
-        place = rows[row], rank
-        scores[place] = score
-        first[place] = windows.context[rows[row], 0] + at
-        last[place] = first[place] + length
-
-    with ThreadPoolExecutor() as pool:  # numpy lets go of the interpreter inside its loops
-        list(pool.map(decode, _chunks(size, limit)))
-    return scores, first, last
 
 
 def _best_in_rows(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 import numpy as np
@@ -18,7 +19,9 @@ from bertvision.evaluation.squad_metric import (
     no_answer_array,
     score_questions,
     squad2_metrics,
+    weighted_squad2,
 )
+from bertvision.evaluation.weighted import weighted_label_metrics, weighted_score_metrics, weighted_tag_metrics
 from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
@@ -30,7 +33,7 @@ class Scoring:
 
     Attributes:
         values: every metric on all examples.
-        metric: the metrics that can be resampled, on any rows.
+        metric: the metrics that can be resampled, on examples that count more or less often.
         rows: how many examples there are.
     """
 
@@ -79,7 +82,7 @@ def score_squad2(
     """
     raw = score_questions(golds, predictions)
     if no_answer is None:
-        return _scoring2(raw, {})
+        return scoring_squad2(raw)
     values = no_answer_array(raw.ids, no_answer)
     best_exact, exact_threshold = best_threshold(raw, raw.exact, no_answer)
     best_f1, f1_threshold = best_threshold(raw, raw.f1, no_answer)
@@ -89,31 +92,40 @@ def score_squad2(
         "best_f1": best_f1,
         "best_f1_thresh": f1_threshold,
     }
-    return _scoring2(apply_threshold(raw, values, threshold), best)
+    return scoring_squad2(apply_threshold(raw, values, threshold), best)
 
 
 def score_squad1(golds: Golds, predictions: Mapping[str, str]) -> Scoring:
     """What the official SQuAD 1.1 script prints: `exact_match` and `f1`; a missing prediction scores 0."""
-    scores = score_questions(golds, predictions, version=1)
+    return scoring_squad1(score_questions(golds, predictions, version=1))
 
-    def metric(rows: IntArray) -> dict[str, float]:
-        return {"exact_match": 100.0 * float(scores.exact[rows].mean()), "f1": 100.0 * float(scores.f1[rows].mean())}
 
-    every = np.arange(len(golds))
-    return Scoring({**metric(every), "total": len(golds), **_counts(scores)}, metric, len(golds))
+def scoring_squad1(scores: QuestionScores) -> Scoring:
+    """The values of `score_squad1` for questions that were scored before."""
+
+    def metric(counts: FloatArray) -> dict[str, FloatArray]:
+        means = weighted_squad2(scores, counts)
+        return {"exact_match": means["exact"], "f1": means["f1"]}
+
+    means = squad2_metrics(scores)
+    values = {"exact_match": means["exact"], "f1": means["f1"], "total": means["total"], **_counts(scores)}
+    return Scoring(values, metric, len(scores.ids))
 
 
 def score_paper(golds: Golds, predictions: Mapping[str, str], tokenizer: TextTokenizer) -> Scoring:
     """The values of `score_squad2` by the scorer of the BERTVision paper: word pieces, not normalised."""
-    return _scoring2(score_questions_paper(golds, predictions, tokenizer), {})
+    return scoring_squad2(score_questions_paper(golds, predictions, tokenizer))
 
 
-def _scoring2(scores: QuestionScores, best: dict[str, float]) -> Scoring:
-    def metric(rows: IntArray) -> dict[str, float]:
-        means = squad2_metrics(scores, rows)
-        return {name: value for name, value in means.items() if not name.endswith("total")}
+def scoring_squad2(scores: QuestionScores, more: Mapping[str, float] | None = None) -> Scoring:
+    """The values of `score_squad2` for questions that were scored before.
 
-    return Scoring({**squad2_metrics(scores), **best, **_counts(scores)}, metric, len(scores.ids))
+    Args:
+        scores: of every question.
+        more: values to stand beside them, that are not resampled.
+    """
+    values = {**squad2_metrics(scores), **(more or {}), **_counts(scores)}
+    return Scoring(values, partial(weighted_squad2, scores), len(scores.ids))
 
 
 def _counts(scores: QuestionScores) -> dict[str, float]:
@@ -130,27 +142,22 @@ def score_targets(task: Task, golds: IntArray | FloatArray, predictions: IntArra
         raise BertVisionError(f"{len(predictions):,} predictions for {len(golds):,} golds. Expected one for each.")
     if predictions.shape != golds.shape:
         raise BertVisionError(f"predictions are {predictions.shape}, golds {golds.shape}. Expected the same shape.")
-
-    def metric(rows: IntArray) -> dict[str, float]:
-        match task.kind:
-            case "labels":
-                return label_metrics(
-                    golds[rows].astype(np.int64),
-                    predictions[rows].astype(np.int64),
-                    classes=len(task.labels),
-                    metrics=task.metrics,
-                )
-            case "tags":
-                return tag_metrics(
-                    golds[rows].astype(np.int64), predictions[rows].astype(np.int64), metrics=task.metrics
-                )
-            case "scores":
-                return score_metrics(
-                    golds[rows].astype(np.float64), predictions[rows].astype(np.float64), metrics=task.metrics
-                )
-            case "spans":
-                raise AssertionError("answers in a text are scored by score_squad1 and score_squad2")
-            case _:
-                assert_never(task.kind)
-
-    return Scoring(metric(np.arange(len(golds))), metric, len(golds))
+    match task.kind:
+        case "labels":
+            right, given = golds.astype(np.int64), predictions.astype(np.int64)
+            classes = len(task.labels)
+            values = label_metrics(right, given, classes=classes, metrics=task.metrics)
+            metric: Metric = partial(weighted_label_metrics, right, given, classes=classes, metrics=task.metrics)
+        case "tags":
+            right, given = golds.astype(np.int64), predictions.astype(np.int64)
+            values = tag_metrics(right, given, metrics=task.metrics)
+            metric = partial(weighted_tag_metrics, right, given, metrics=task.metrics)
+        case "scores":
+            golds, predictions = golds.astype(np.float64), predictions.astype(np.float64)
+            values = score_metrics(golds, predictions, metrics=task.metrics)
+            metric = partial(weighted_score_metrics, golds, predictions, metrics=task.metrics)
+        case "spans":
+            raise AssertionError("answers in a text are scored by score_squad1 and score_squad2")
+        case _:
+            assert_never(task.kind)
+    return Scoring(values, metric, len(golds))

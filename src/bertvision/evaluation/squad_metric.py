@@ -5,7 +5,7 @@ import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,14 +55,26 @@ class QuestionScores:
     extra: list[str]
 
 
-def score_questions(golds: Golds, predictions: Mapping[str, str], *, version: Literal[1, 2] = 2) -> QuestionScores:
+def score_questions(
+    golds: Golds,
+    predictions: Mapping[str, str],
+    *,
+    version: Literal[1, 2] = 2,
+    comparison: "AnswerComparison | None" = None,
+) -> QuestionScores:
     """Score every question by the rules of SQuAD 2.0 or 1.1.
+
+    Args:
+        golds: right answers.
+        predictions: answers by question id.
+        version: of the rules.
+        comparison: one that has seen some of these texts before, as when many models answer the same questions.
 
     Raises:
         BertVisionError: no prediction is for any of the golds.
     """
     check_same_questions(golds, predictions)
-    comparison = _Comparison()
+    comparison = comparison or AnswerComparison()
     return score_each(golds, predictions, comparison.version2 if version == 2 else comparison.version1)
 
 
@@ -102,16 +114,34 @@ def score_each(
 
 
 def squad2_metrics(scores: QuestionScores, rows: IntArray | None = None) -> dict[str, float]:
-    """The official means, in percent, over all questions or over `rows` (with repeats, for resampling)."""
-    chosen = np.arange(len(scores.ids)) if rows is None else rows
-    answerable = scores.answerable[chosen]
+    """The official means, in percent, over all questions or those at `rows`; those of an empty part are not there."""
     metrics: dict[str, float] = {}
-    for prefix, part in (("", chosen), ("HasAns_", chosen[answerable]), ("NoAns_", chosen[~answerable])):
+    chosen = np.arange(len(scores.ids)) if rows is None else rows
+    for prefix, members in _parts(scores).items():
+        part = chosen[members[chosen]]
         if len(part):
             metrics[f"{prefix}exact"] = 100.0 * float(scores.exact[part].mean())
             metrics[f"{prefix}f1"] = 100.0 * float(scores.f1[part].mean())
             metrics[f"{prefix}total"] = len(part)
     return metrics
+
+
+def weighted_squad2(scores: QuestionScores, counts: FloatArray) -> dict[str, FloatArray]:
+    """The official means if every question counted as `counts` says, (draws, questions) → (draws,) each."""
+    parts = {prefix: part for prefix, part in _parts(scores).items() if part.any()}
+    columns = np.stack([value * part for part in parts.values() for value in (1.0, scores.exact, scores.f1)], axis=1)
+    totals = iter((counts @ columns).T)  # one product for all means
+    means: dict[str, FloatArray] = {}
+    with np.errstate(invalid="ignore"):  # a draw may hold no question of a part
+        for prefix in parts:
+            size = next(totals)
+            means |= {f"{prefix}{name}": 100.0 * next(totals) / size for name in ("exact", "f1")}
+    return means
+
+
+def _parts(scores: QuestionScores) -> dict[str, NDArray[np.bool_]]:
+    """All questions, those with an answer and those without, by the prefix of their metrics."""
+    return {"": np.ones(len(scores.ids), dtype=np.bool_), "HasAns_": scores.answerable, "NoAns_": ~scores.answerable}
 
 
 def apply_threshold(scores: QuestionScores, no_answer: FloatArray, threshold: float) -> QuestionScores:
@@ -167,7 +197,8 @@ def no_answer_array(ids: Sequence[str], no_answer: Mapping[str, float]) -> Float
     return np.array([no_answer[key] for key in ids], dtype=np.float64)
 
 
-class _Comparison:
+@final
+class AnswerComparison:
     """Compares answers; keeps the normal form and word counts of every text it has seen."""
 
     def __init__(self) -> None:

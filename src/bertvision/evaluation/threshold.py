@@ -7,7 +7,7 @@ import numpy as np
 
 from bertvision.evaluation.decode import SpanPredictions
 from bertvision.evaluation.held_out import check_unseen
-from bertvision.evaluation.squad_metric import cut_totals, score_questions
+from bertvision.evaluation.squad_metric import QuestionScores, cut_totals, score_questions
 from bertvision.tasks.examples import Questions
 
 
@@ -41,13 +41,21 @@ class NoAnswerThreshold:
         check_unseen("no-answer threshold", self.fitted_on, ids)
 
 
-def fit_threshold(predictions: SpanPredictions, examples: Questions) -> NoAnswerThreshold:
+def fit_threshold(
+    predictions: SpanPredictions, examples: Questions, scores: QuestionScores | None = None
+) -> NoAnswerThreshold:
     """The threshold with the best F1 on held-out questions.
 
     It is placed half-way between the last question that it answers and the first that it does not, where a new
     question is as likely to fall on either side. Questions with equal margins are answered together or not at all.
+
+    Args:
+        predictions: for these questions.
+        examples: held-out questions.
+        scores: of the best answer to each, where they are known; None scores them.
     """
-    scores = score_questions(examples.golds(), predictions.texts(examples, None))
+    if scores is None:
+        scores = score_questions(examples.golds(), predictions.texts(examples, None))
     order = np.argsort(predictions.margin, kind="stable")
     margin = predictions.margin[order]
     totals = cut_totals(scores, scores.f1, order)

@@ -91,7 +91,7 @@ def fit_heads(
         remove_checkpoints(folder.path)
         if choice is not None:
             remove_own_store(folder.path)
-    return _result(folder, (*frozen.notices, *(() if choice is None else choice.reasons[:1]), *run.notices))
+    return _result(folder, (*frozen.parts.notices, *(() if choice is None else choice.reasons[:1]), *run.notices))
 
 
 def _learn(run: FitRun, frozen: FrozenTask, trainees: Sequence[Trainee], layers: range) -> None:

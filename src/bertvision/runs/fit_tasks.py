@@ -115,6 +115,6 @@ def _share(tasks: Sequence[FrozenTask]) -> SharedRows:
         for frozen in tasks
         for part in (frozen.train, frozen.held_out, frozen.dev)
         if part is not None
-        for windows in frozen.texts(part)
+        for windows in frozen.parts.texts(part)
     ]
     return SharedRows(first.encoder, parts, first.passes, first.pool)

@@ -72,11 +72,22 @@ class RunFolder:
         Raises:
             BertVisionError: it holds no run.
         """
+        request: dict[str, Any] = self._begun()["request"]
+        return request
+
+    def weights(self) -> str:
+        """Fingerprint of the encoder, or of all encoders, that the run in this folder began with.
+
+        Raises:
+            BertVisionError: it holds no run.
+        """
+        return str(self._begun()["weights"])
+
+    def _begun(self) -> dict[str, Any]:
         config = self._config()
         if config is None:
             raise BertVisionError(f"{self.path} holds no run: {CONFIG} is not there, or says nothing.")
-        request: dict[str, Any] = config["request"]
-        return request
+        return config
 
     def result(self) -> dict[str, Any] | None:
         """What came out; None if the run is not finished."""

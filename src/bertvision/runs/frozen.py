@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from bertvision.encoder.encoder import Encoder
-from bertvision.encoder.load import fingerprint, load_encoder, mean_pooled
-from bertvision.encoder.snapshot import base_encoder
+from bertvision.encoder.load import fingerprint, load_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads import HeadShape
 from bertvision.heads.options import ATTENTION
@@ -18,18 +18,16 @@ from bertvision.runs.extract_command import extract_command
 from bertvision.runs.fit_request import STORE, FitRequest
 from bertvision.runs.folds import Folds, check_folds, load_folds
 from bertvision.runs.outputs import PassOptions
-from bertvision.runs.parts import choose_device, split_train
+from bertvision.runs.parts import Device, Dtype, choose_device
 from bertvision.runs.shared_rows import SharedRows
-from bertvision.runs.states import RowStates, StreamStates, compare_rows, encode_rows
+from bertvision.runs.states import RowStates, StreamStates, encode_rows, join_texts
 from bertvision.runs.store_states import StoredSplit, StoreStates, rows_in_memory
+from bertvision.runs.task_parts import TaskParts, split_parts
 from bertvision.runs.validate import Part
 from bertvision.store.reader import StoreReader
-from bertvision.tasks.examples import Examples, Texts
 from bertvision.tasks.load import load_task
 from bertvision.tasks.task import Task
 from bertvision.tasks.token_rows import TokenRows
-from bertvision.tasks.tokenizer import TextTokenizer
-from bertvision.tasks.windows import WindowOptions, build_windows
 from bertvision.training.fit import States
 from bertvision.training.plan import Plan
 
@@ -39,46 +37,43 @@ class FrozenTask:
     """All that heads need but their states.
 
     Attributes:
-        task: what is asked.
+        parts: the task's examples, and how they are cut.
         encoder: frozen.
         passes: how it is run.
-        pool: which row counts for labels, tags and scores, where heads do not pool tokens themselves.
-        apart: whether the texts of a pair are encoded apart.
-        tokenizer: the encoder's.
-        options: of token windows.
         train: what heads learn from.
         held_out: training examples that judge them.
         dev: what is reported, where there is one.
-        whole: every split as it was loaded.
         request: what was asked for.
-        notices: what the user should know.
         folds: encoders for the training part, of which each was tuned without the fold that it encodes.
         shared: rows that several tasks were encoded for together; None encodes those of this task alone.
         stores: every split as a store has it, if states come from one.
     """
 
-    task: Task
+    parts: TaskParts
     encoder: Encoder
     passes: PassOptions
-    pool: Pool
-    apart: bool
-    tokenizer: TextTokenizer
-    options: WindowOptions
     train: Part
     held_out: Part
     dev: Part | None
-    whole: Mapping[str, Examples]
     request: FitRequest
-    notices: tuple[str, ...]
     folds: Folds | None = None
     shared: SharedRows | None = None
     stores: Mapping[str, StoredSplit] = field(default_factory=dict)
 
     @property
+    def task(self) -> Task:
+        """What is asked."""
+        return self.parts.task
+
+    @property
+    def pool(self) -> Pool:
+        """Which row counts for labels and scores, where heads do not pool tokens themselves."""
+        return self.parts.pool
+
+    @property
     def shape(self) -> HeadShape:
         """What heads are built for."""
-        width = self.encoder.width * (2 if self.apart else 1)
-        return HeadShape(layers=self.encoder.depth + 1, width=width, outputs=self.task.outputs)
+        return head_shape(self.encoder, self.parts)
 
     @property
     def in_memory(self) -> bool:
@@ -97,8 +92,8 @@ class FrozenTask:
             return self.folds.stream(part.windows, self.passes, layers)
         if not self.in_memory:
             return StreamStates(self.encoder, part.windows, self.passes, layers)
-        rows = [self._rows(windows, part) for windows in self.texts(part)]
-        return RowStates(compare_rows(*rows) if self.apart else rows[0], self.encoder.device)
+        rows = [self._rows(windows, part) for windows in self.parts.texts(part)]
+        return RowStates(join_texts(rows), self.encoder.device)
 
     def reading(self, store: Path) -> "FrozenTask":
         """The same with its states from a store.
@@ -106,21 +101,13 @@ class FrozenTask:
         Raises:
             BertVisionError: the store is not finished.
         """
-        train = self.whole["train"]
-        parts = {"train": Part(examples=train, windows=build_windows(self.task, train, self.tokenizer, self.options))}
+        parts = {"train": self.parts.part(self.parts.whole["train"])}
         if self.dev is not None:
             parts["dev"] = self.dev
         stores = {
             split: StoredSplit(StoreReader(store / split), part.examples, part.windows) for split, part in parts.items()
         }
         return replace(self, request=replace(self.request, source=f"{STORE}{store}"), stores=stores)
-
-    def texts(self, part: Part) -> list[TokenRows]:
-        """The windows that are encoded for a part: of pairs apart, those of the first texts and of the second."""
-        if not self.apart:
-            return [part.windows]
-        second = _second(part.examples)
-        return [part.windows, build_windows(self.task, second, self.tokenizer, self.options)]
 
     def plan(self) -> Plan:
         """Which windows heads learn from at which step: where an encoder runs for every batch, of one fold each."""
@@ -170,82 +157,57 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
         BertVisionError: data or encoder cannot be had, or do not fit.
     """
     loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
-    if "train" not in loaded.splits:
-        raise BertVisionError(f"{loaded.task.name} has no train split here, so there is nothing to learn from.")
-    device = choose_device(request.device)
-    bf16 = request.dtype == "bfloat16" or (request.dtype == "auto" and device.type == "cuda")
-    packed = device.type == "cuda" and bf16
-    train = loaded.splits["train"]
-    fold_of = None if request.cross_fit is None else check_folds(request, train)
+    fold_of = None
+    if request.cross_fit is not None and "train" in loaded.splits:
+        fold_of = check_folds(request, loaded.splits["train"])
+    parts = split_parts(request, loaded)
+    if parts.held_out is None:
+        raise BertVisionError("--held-out is 0, but heads are judged on held-out training examples.")
 
     def load(name: str) -> Encoder:
-        fresh = load_encoder(name, device=device, packed=packed, precision="bfloat16" if packed else "float32")
+        fresh = load_frozen(name, device=request.device, dtype=request.dtype)
         if request.compile:
             fresh.compile_layers()
         return fresh
 
     encoder = encoder or load(request.main_encoder)
-    sentences = mean_pooled(request.main_encoder)
-    paired = isinstance(train, Texts) and train.pairs is not None
-    attention = request.pool == ATTENTION
-    pairs = request.pairs or ("apart" if sentences and not attention else "together")
-    if attention:
-        _check_attention(request, loaded.task, apart=paired and pairs == "apart")
-    if request.store is not None and paired and pairs == "apart":
-        raise BertVisionError("a store keeps pairs together. Use --pairs together, or --from stream.")
-    learnt, held_out = split_train(train, fraction=request.largest, held_out=request.held_out, seed=request.seed)
-    if held_out is None:
-        raise BertVisionError("--held-out is 0, but heads are judged on held-out training examples.")
-    tokenizer = TextTokenizer.load(base_encoder(request.main_encoder))
-    apart = paired and pairs == "apart"
-
-    def part(examples: Examples) -> Part:
-        first = _first(examples) if apart else examples
-        return Part(examples=examples, windows=build_windows(loaded.task, first, tokenizer, request.windows))
-
-    learning = part(learnt)
-    dev = part(loaded.splits["dev"]) if "dev" in loaded.splits else None
+    train = parts.part(parts.learnt)
     frozen = FrozenTask(
-        task=loaded.task,
+        parts=parts,
         encoder=encoder,
-        passes=PassOptions(packed=packed and encoder.can_pack, pad=int(encoder.config.pad_token_id or 0), bf16=bf16),
-        pool=request.pool if request.pool in ("cls", "mean") else "mean" if sentences else "cls",
-        apart=apart,
-        tokenizer=tokenizer,
-        options=request.windows,
-        train=learning,
-        held_out=part(held_out),
-        dev=dev,
-        whole=loaded.splits,
+        passes=frozen_passes(encoder, dtype=request.dtype),
+        train=train,
+        held_out=parts.part(parts.held_out),
+        dev=parts.part(parts.whole["dev"]) if "dev" in parts.whole else None,
         request=request,
-        notices=loaded.notices,
-        folds=None if fold_of is None else load_folds(request, fold_of, learning, load),
+        folds=None if fold_of is None else load_folds(request, fold_of, train, load),
     )
     return frozen if request.store is None else frozen.reading(request.store)
 
 
-def _check_attention(request: FitRequest, task: Task, *, apart: bool) -> None:
-    """Refuse what `--pool attention` cannot do."""
-    if task.kind == "spans":
-        raise BertVisionError(f"--pool attention is for labels, tags and scores; {task.name} needs every token's row.")
-    if apart:
-        raise BertVisionError("--pool attention reads the two texts of a pair together. Use --pairs together.")
-    if request.store is not None:
-        raise BertVisionError("--pool attention needs every token, and a store of texts keeps one. Use --from stream.")
+def head_shape(encoder: Encoder, parts: TaskParts) -> HeadShape:
+    """What heads on a frozen encoder are built for."""
+    width = encoder.width * (2 if parts.apart else 1)
+    return HeadShape(layers=encoder.depth + 1, width=width, outputs=parts.task.outputs)
 
 
-def _first(examples: Examples) -> Texts:
-    return replace(_texts(examples), pairs=None)
+def load_frozen(name: str, *, device: Device, dtype: Dtype) -> Encoder:
+    """An encoder for a pass that learns nothing: packed and in bfloat16 where that computes in it on a GPU.
+
+    Raises:
+        BertVisionError: there is no such encoder, or no such device.
+    """
+    place = choose_device(device)
+    packed = place.type == "cuda" and _bf16(dtype, place)
+    return load_encoder(name, device=place, packed=packed, precision="bfloat16" if packed else "float32")
 
 
-def _second(examples: Examples) -> Texts:
-    texts = _texts(examples)
-    if texts.pairs is None:
-        raise TypeError("there are no second texts")
-    return replace(texts, texts=texts.pairs, pairs=None)
+def frozen_passes(encoder: Encoder, *, dtype: Dtype) -> PassOptions:
+    """How an encoder that `load_frozen` gave is run."""
+    bf16 = _bf16(dtype, encoder.device)
+    packed = encoder.device.type == "cuda" and bf16 and encoder.can_pack
+    return PassOptions(packed=packed, pad=int(encoder.config.pad_token_id or 0), bf16=bf16)
 
 
-def _texts(examples: Examples) -> Texts:
-    if not isinstance(examples, Texts):
-        raise TypeError("only texts come in pairs")
-    return examples
+def _bf16(dtype: Dtype, device: torch.device) -> bool:
+    return dtype == "bfloat16" or (dtype == "auto" and device.type == "cuda")

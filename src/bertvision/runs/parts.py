@@ -10,6 +10,7 @@ from bertvision.tasks.batches import held_out_rows, subset_rows
 from bertvision.tasks.examples import Examples
 
 Device = Literal["auto", "cpu", "cuda"]
+Dtype = Literal["auto", "float32", "bfloat16"]
 
 
 def choose_device(device: Device) -> torch.device:

@@ -119,13 +119,13 @@ def span_work(frozen: FrozenTask, layers: range) -> SpanWork:
     dev = 0 if frozen.dev is None else len(frozen.dev.windows.ids)
     used = len(frozen.train.examples) + len(frozen.held_out.examples)
     per_example = (train + held_out) / used
-    others = sum(len(examples) for split, examples in frozen.whole.items() if split not in ("train", "dev"))
+    others = sum(len(examples) for split, examples in frozen.parts.whole.items() if split not in ("train", "dev"))
     device = "cpu" if frozen.encoder.device.type == "cpu" else "cuda"
     return SpanWork(
         learnt=request.epochs * train,
         judged=held_out * _held_out_passes(request) + dev,
         # exact unless a fraction is asked for, or there are more splits
-        stored=per_example * (len(frozen.whole["train"]) + others) + dev,
+        stored=per_example * (len(frozen.parts.whole["train"]) + others) + dev,
         layers=layers,
         depth=frozen.encoder.depth,
         width=frozen.encoder.width,
@@ -141,7 +141,7 @@ def row_work(frozen: FrozenTask) -> RowWork:
     rows = [len(part.windows) for part in parts]
     solved = [blank_head(spec.head, frozen.shape, spec.options) for spec in request.heads if _is_solved(spec, request)]
     return RowWork(
-        tokens=sum(len(windows.ids) for part in parts for windows in frozen.texts(part)),
+        tokens=sum(len(windows.ids) for part in parts for windows in frozen.parts.texts(part)),
         learnt=request.epochs * rows[0],
         judged=rows[1] * _held_out_passes(request) + sum(rows[2:]),
         rows=sum(rows),

@@ -112,6 +112,12 @@ def encode_rows(encoder: Encoder, windows: TokenRows, options: PassOptions, pool
     return rows
 
 
+def join_texts(rows: Sequence[Tensor]) -> Tensor:
+    """The rows of one text each, or of the first texts and the second as one; see `compare_rows`."""
+    first, *second = rows
+    return compare_rows(first, *second) if second else first
+
+
 def compare_rows(first: Tensor, second: Tensor) -> Tensor:
     """Two texts' rows as one: how far they are apart, and how far they agree, number by number."""
     return torch.cat([(first - second).abs(), first * second], dim=-1)

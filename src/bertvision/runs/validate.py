@@ -86,7 +86,7 @@ class Validation:
         if isinstance(outputs, SpanScores):
             raise TypeError("labels, tags and scores come from rows")
         merged = merge_rows(self.task, part.windows, outputs)
-        return score_targets(self.task, gold_targets(part.examples), _predicted(self.task, merged)).values
+        return score_targets(self.task, gold_targets(part.examples), predicted_targets(self.task, merged)).values
 
     def _score_spans(self, held_out: Outputs | None, dev: Outputs | None) -> tuple[dict[str, float], float | None]:
         values: dict[str, float] = {}
@@ -132,7 +132,7 @@ def answerable_only(task: Task) -> bool:
     return isinstance(task.layout, SquadLayout) and task.layout.answerable_only
 
 
-def _predicted(task: Task, rows: NDArray[np.float32]) -> IntArray | FloatArray:
+def predicted_targets(task: Task, rows: NDArray[np.float32]) -> IntArray | FloatArray:
     """The likeliest class, every label that is likelier than not, or the score, of rows (examples, outputs)."""
     match task.kind:
         case "labels":

@@ -120,3 +120,24 @@ def test_a_wrong_choice_lists_the_right_ones() -> None:
 def test_an_unknown_option_is_answered_with_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown option '--falg'. Did you mean '--flag'\?"):
         parse("w", "--falg=1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Several:
+    """Several words."""
+
+    words: tuple[str, ...]
+    """One word or more."""
+
+    flag: bool = False
+    """Whether."""
+
+
+def test_an_argument_may_be_several_words() -> None:
+    def parse_several(*words: str) -> Several:
+        return parse_options(Several, words, prog="prog", summary="Does it.", examples=())
+
+    assert parse_several("a", "b", "--flag") == Several(words=("a", "b"), flag=True)
+    assert parse_several("--flag", "a").words == ("a",)
+    with pytest.raises(BertVisionError, match="arguments are required: WORDS"):
+        parse_several()

@@ -4,13 +4,21 @@ import numpy as np
 import pytest
 
 from bertvision.errors import BertVisionError
-from bertvision.evaluation.bootstrap import Difference, Interval, Metric, bootstrap_intervals, paired_difference
-from bertvision.tasks.examples import FloatArray, IntArray
+from bertvision.evaluation import bootstrap
+from bertvision.evaluation.bootstrap import (
+    Difference,
+    Interval,
+    Metric,
+    bootstrap_intervals,
+    paired_difference,
+    resample,
+)
+from bertvision.tasks.examples import FloatArray
 from close import FLOAT64
 
 
 def mean_of(values: FloatArray) -> Metric:
-    return lambda rows: {"mean": float(values[rows].mean())}
+    return lambda counts: {"mean": counts @ values / counts.sum(axis=1)}
 
 
 def test_the_interval_of_a_proportion_is_as_wide_as_theory_says() -> None:
@@ -30,17 +38,26 @@ def test_about_19_of_20_intervals_hold_the_true_value() -> None:
 
 
 def test_a_draw_has_as_many_rows_as_there_are_examples_with_repeats() -> None:
-    drawn: list[IntArray] = []
+    drawn: list[FloatArray] = []
 
-    def keep(rows: IntArray) -> dict[str, float]:
-        drawn.append(rows)
-        return {"rows": len(rows)}
+    def keep(counts: FloatArray) -> dict[str, FloatArray]:
+        drawn.append(counts)
+        return {"rows": counts.sum(axis=1)}
 
     bootstrap_intervals(keep, 7, resamples=100)
-    assert len(drawn) == 100
-    assert {len(rows) for rows in drawn} == {7}
-    assert set(np.concatenate(drawn).tolist()) == set(range(7))
-    assert any(len(set(rows.tolist())) < 7 for rows in drawn)
+    draws = np.concatenate(drawn)
+    assert draws.shape == (100, 7)
+    assert set(draws.sum(axis=1).tolist()) == {7}
+    assert (draws.sum(axis=0) > 0).all()
+    assert (draws > 1).any()
+
+
+def test_draws_are_the_same_however_many_are_made_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric = mean_of(np.random.default_rng(0).normal(size=30))
+    whole = resample([metric], 30, resamples=101)[0]["mean"]
+    monkeypatch.setattr(bootstrap, "CHUNK", 100)
+    assert resample([metric], 30, resamples=101)[0]["mean"] == pytest.approx(whole, rel=FLOAT64, abs=FLOAT64)
+    assert len(whole) == 101
 
 
 def test_1000_resamples_with_seed_0_are_usual() -> None:
@@ -57,25 +74,15 @@ def test_intervals_are_the_same_for_the_same_seed_only() -> None:
 
 
 def test_draws_without_a_value_are_left_aside() -> None:
-    values = np.array([1.0, 2.0, 3.0])
-
-    def metric(rows: IntArray) -> dict[str, float]:
-        part = values[rows[rows > 0]]  # no row at all in about one draw of 27
-        return {"part": float(part.min())} if len(part) else {}
-
-    assert bootstrap_intervals(metric, 3, resamples=300) == {"part": Interval(2.0, 3.0)}
-
-
-def test_a_value_that_is_no_number_in_some_draws_is_taken_from_the_others() -> None:
-    def metric(rows: IntArray) -> dict[str, float]:
-        return {"some": 5.0 if 0 in rows else math.nan}
+    def metric(counts: FloatArray) -> dict[str, FloatArray]:
+        return {"some": np.where(counts[:, 0] > 0, 5.0, math.nan)}
 
     assert bootstrap_intervals(metric, 3, resamples=200) == {"some": Interval(5.0, 5.0)}
 
 
 def test_a_value_that_is_never_a_number_has_no_interval_and_no_difference() -> None:
-    def never(_: IntArray) -> dict[str, float]:
-        return {"never": math.nan}
+    def never(counts: FloatArray) -> dict[str, FloatArray]:
+        return {"never": np.full(len(counts), math.nan)}
 
     interval = bootstrap_intervals(never, 3, resamples=100)["never"]
     difference = paired_difference(never, never, 3, resamples=100)["never"]
@@ -120,7 +127,13 @@ def test_both_models_are_scored_on_the_same_draws() -> None:
 
 
 def test_only_values_that_both_models_have_are_compared() -> None:
-    found = paired_difference(lambda _: {"a": 1.0, "b": 2.0}, lambda _: {"b": 1.0, "c": 0.0}, 5, resamples=100)
+    def first(counts: FloatArray) -> dict[str, FloatArray]:
+        return {"a": counts[:, 0], "b": counts[:, 1]}
+
+    def second(counts: FloatArray) -> dict[str, FloatArray]:
+        return {"b": counts[:, 1], "c": counts[:, 2]}
+
+    found = paired_difference(first, second, 5, resamples=100)
     assert list(found) == ["b"]
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.squad_metric import (
+    AnswerComparison,
     QuestionScores,
     apply_threshold,
     best_threshold,
@@ -13,6 +14,7 @@ from bertvision.evaluation.squad_metric import (
     no_answer_array,
     score_questions,
     squad2_metrics,
+    weighted_squad2,
 )
 from close import FLOAT64
 
@@ -39,11 +41,37 @@ def test_a_gold_that_normalises_to_nothing_still_makes_a_question_answerable() -
     assert (scores.answerable.tolist(), scores.exact.tolist(), scores.f1.tolist()) == ([True], [1], [1])
 
 
-def test_means_over_rows_count_repeats_and_leave_out_absent_parts(scores: QuestionScores) -> None:
-    values = squad2_metrics(scores, np.array([0, 0, 1, 1]))
-    answerable = {"exact": 50, "f1": 250 / 3, "total": 4}
+def test_means_count_repeats_and_are_not_defined_without_any_question(scores: QuestionScores) -> None:
+    means = weighted_squad2(scores, np.array([[2.0, 2, 0, 0, 0], [1, 0, 2, 1, 0]]))
+    first, second = ({name: float(values[draw]) for name, values in means.items()} for draw in (0, 1))
+    answerable = {"exact": 50, "f1": 250 / 3}
+    expected = answerable | {f"HasAns_{name}": value for name, value in answerable.items()}
+    expected |= {"NoAns_exact": np.nan, "NoAns_f1": np.nan}
+    assert first == pytest.approx(expected, rel=FLOAT64, nan_ok=True)
+    assert second == pytest.approx(
+        {"exact": 50, "f1": 50, "HasAns_exact": 100, "HasAns_f1": 100, "NoAns_exact": 100 / 3, "NoAns_f1": 100 / 3},
+        rel=FLOAT64,
+    )
+
+
+def test_means_may_be_over_some_questions(scores: QuestionScores) -> None:
+    values = squad2_metrics(scores, np.array([1, 0]))
+    answerable = {"exact": 50, "f1": 250 / 3, "total": 2}
     expected = answerable | {f"HasAns_{name}": value for name, value in answerable.items()}
     assert values == pytest.approx(expected, rel=FLOAT64)
+
+
+def test_the_mean_of_a_part_without_questions_is_not_there() -> None:
+    values = squad2_metrics(score_questions({"q": ["cat"]}, {"q": "cat"}))
+    assert set(values) == {f"{part}{name}" for part in ("", "HasAns_") for name in ("exact", "f1", "total")}
+
+
+def test_a_comparison_that_is_used_again_scores_the_same() -> None:
+    comparison = AnswerComparison()
+    for answer in ("the cat", "dog", "the cat"):
+        golds, given = {"q": ["cat"]}, {"q": answer}
+        again = score_questions(golds, given, comparison=comparison)
+        assert again.exact.tolist() == score_questions(golds, given).exact.tolist()
 
 
 def test_above_the_threshold_silence_is_right_only_where_it_was_given_and_there_is_no_answer(

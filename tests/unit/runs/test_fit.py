@@ -435,7 +435,7 @@ def test_the_whole_of_a_split_is_cut_into_windows_once(
         sizes.append(len(examples))
         return build_windows(task, examples, *more)
 
-    monkeypatch.setattr("bertvision.runs.frozen.build_windows", count)
+    monkeypatch.setattr("bertvision.runs.task_parts.build_windows", count)
     fit_heads(request, tmp_path / "run")
     assert sorted(sizes) == [12, 12, 48, 60]  # held out, dev, learnt from, and both of train
 

@@ -121,7 +121,7 @@ def test_every_different_text_is_encoded_once_for_all_tasks_and_parts(
 def test_shared_rows_are_those_that_each_window_has_by_itself(ask: Ask) -> None:
     tasks = [freeze_task(request) for request in ask("sst2", "rte", "own")]
     first = tasks[0]
-    parts = [windows for one in tasks for part in (one.train, one.held_out) for windows in one.texts(part)]
+    parts = [windows for one in tasks for part in (one.train, one.held_out) for windows in one.parts.texts(part)]
     shared = SharedRows(first.encoder, parts, first.passes, "mean")
     assert shared.windows == sum(len(windows) for windows in parts)
     assert len(shared) == len({content for windows in parts for content in windows.contents()})

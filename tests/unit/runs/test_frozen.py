@@ -12,8 +12,9 @@ from torch import Tensor
 from bertvision.encoder.load import load_encoder
 from bertvision.errors import BertVisionError
 from bertvision.runs.fit_request import FitRequest
-from bertvision.runs.frozen import FrozenTask, _first, _second, freeze_task
+from bertvision.runs.frozen import FrozenTask, freeze_task
 from bertvision.runs.states import RowStates, StreamStates
+from bertvision.runs.task_parts import _first, _second
 from bertvision.tasks.examples import Texts
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import build_windows
@@ -68,7 +69,12 @@ def test_the_largest_share_is_what_is_passed_over(encoder: str, tmp_path: Path) 
 @torch.no_grad()
 def test_pairs_apart_are_compared_number_by_number(encoder: str, pairs: str) -> None:
     frozen = freeze_task(tiny_fit("own", pairs, encoder, HEAD, pairs="apart", pool="mean"))
-    assert (frozen.apart, frozen.shape.width, frozen.shape.layers, frozen.shape.outputs) == (True, 2 * WIDTH, 3, 2)
+    assert (frozen.parts.apart, frozen.shape.width, frozen.shape.layers, frozen.shape.outputs) == (
+        True,
+        2 * WIDTH,
+        3,
+        2,
+    )
     found = rows(frozen)
     assert found.shape == (12, 3, 2 * WIDTH)
     assert frozen.dev is not None
@@ -88,7 +94,7 @@ def test_pairs_apart_are_compared_number_by_number(encoder: str, pairs: str) -> 
 
 def test_pairs_together_are_one_window(encoder: str, pairs: str) -> None:
     frozen = freeze_task(tiny_fit("own", pairs, encoder, HEAD, pairs="together"))
-    assert (frozen.apart, frozen.shape.width) == (False, WIDTH)
+    assert (frozen.parts.apart, frozen.shape.width) == (False, WIDTH)
     assert rows(frozen).shape == (12, 3, WIDTH)
     assert frozen.dev is not None
     assert frozen.dev.windows.types.max() == 1  # the second text is there, in the second segment
@@ -98,18 +104,18 @@ def test_the_encoder_says_how_rows_and_pairs_are_made_where_nobody_else_does(
     encoder: str, sentences: str, pairs: str
 ) -> None:
     plain, trained = (freeze_task(tiny_fit("own", pairs, name, HEAD)) for name in (encoder, sentences))
-    assert (plain.apart, plain.pool) == (False, "cls")
-    assert (trained.apart, trained.pool) == (True, "mean")
+    assert (plain.parts.apart, plain.pool) == (False, "cls")
+    assert (trained.parts.apart, trained.pool) == (True, "mean")
     asked = freeze_task(tiny_fit("own", pairs, sentences, HEAD, pairs="together", pool="cls"))
-    assert (asked.apart, asked.pool) == (False, "cls")
+    assert (asked.parts.apart, asked.pool) == (False, "cls")
 
 
 def test_single_texts_and_questions_are_never_apart(encoder: str, sentences: str, tmp_path: Path) -> None:
     texts = freeze_task(tiny_fit("sst2", write_labels(tmp_path / "labels"), sentences, HEAD))
-    assert (texts.apart, texts.shape.width) == (False, WIDTH)
+    assert (texts.parts.apart, texts.shape.width) == (False, WIDTH)
     data = write_questions(tmp_path / "squad")
     questions = freeze_task(tiny_fit("squad2", data, sentences, HEAD, pairs="apart"))
-    assert (questions.apart, questions.shape.width) == (False, WIDTH)
+    assert (questions.parts.apart, questions.shape.width) == (False, WIDTH)
     frozen = freeze_task(tiny_fit("squad2", data, encoder, HEAD))
     states = frozen.states(frozen.train, range(1, 3))
     assert isinstance(states, StreamStates)

@@ -21,7 +21,6 @@ from bertvision.runs.plan_costs import RowRates, Source
 from bertvision.runs.plan_fit import plan_fit
 from bertvision.runs.source import free_memory, plan_source, row_work, span_work
 from bertvision.store import writer as writer_module
-from bertvision.tasks.windows import build_windows
 from bertvision.training import fit as loop_module
 from bertvision.training.trainee import HeadSpec
 from tiny_plan import RATES, rates
@@ -297,10 +296,7 @@ def test_a_store_made_in_bfloat16_is_no_answer_to_float32(ask: Ask, tmp_path: Pa
 def test_the_work_of_spans_is_counted_in_tokens(ask: Ask) -> None:
     frozen = freeze_task(ask("squad2", PLAIN, epochs=2.5, validate=(0.5, 1.0)))
     work = span_work(frozen, range(1, 3))
-    tokens = {
-        split: len(build_windows(frozen.task, examples, frozen.tokenizer, frozen.options).ids)
-        for split, examples in frozen.whole.items()
-    }
+    tokens = {split: len(frozen.parts.part(examples).windows.ids) for split, examples in frozen.parts.whole.items()}
     held_out = len(frozen.held_out.windows.ids)
     assert work.stored == sum(tokens.values())
     assert work.learnt == 2.5 * (tokens["train"] - held_out)

@@ -113,7 +113,7 @@ def test_squad1_always_answers(tokenizer: TextTokenizer, monkeypatch: pytest.Mon
 
 def test_questions_on_both_sides_are_refused_before_anything_is_learnt(tokenizer: TextTokenizer) -> None:
     shared = questions("x", "b", None)
-    with pytest.raises(BertVisionError, match=r"fitted on 2 of these 2 questions, first 'x0'"):
+    with pytest.raises(BertVisionError, match=r"fitted on 2 of these 2 examples, first 'x0'"):
         make("squad2", tokenizer, shared, shared)
     make("answerable", tokenizer, shared, shared)  # no threshold is fitted here
 

@@ -1,0 +1,112 @@
+"""`bertvision evaluate`: a run in, honest scores out."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from bertvision.cli.output import ProgressBar, print_json, print_lines, print_note, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bertvision.runs.evaluation_record import EvaluatedRow
+    from bertvision.runs.judge import Compared, Estimate
+
+SHOWN = ("f1", "exact", "exact_match", "HasAns_f1", "NoAns_f1")
+"""Of the metrics of questions, those that a table has room for."""
+
+MOST_OF_A_FRACTION = 1.0
+"""Metrics above it are percent, and are shown with fewer digits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of `bertvision evaluate`."""
+
+    run: str
+    """A finished run: RUN of fit, RUN or RUN@0.3 of tune."""
+
+    data: str | None = None
+    """Where the split is: a folder or file, 'hub', 'hub:NAME' or 'builtin' (default: the data of the run)."""
+
+    split: str = "dev"
+    """Which split to judge by; thresholds are fitted on the training examples that the run held out."""
+
+    bootstrap: int = 1000
+    """Resamples for 95 % intervals and for the paired test against the encoder's own output."""
+
+    seed: int = 0
+    """Of the resampling."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute."""
+
+    json: bool = False
+    """Print the record as JSON."""
+
+
+def run(options: Options) -> int:
+    """Evaluate."""
+    from bertvision.runs.evaluate import evaluate  # noqa: PLC0415 - imports torch, and help should open at once
+
+    with ProgressBar(f"evaluate {options.run}") as bar:
+        result = evaluate(
+            options.run,
+            data=options.data,
+            split=options.split,
+            resamples=options.bootstrap,
+            seed=options.seed,
+            device=options.device,
+            show=bar.show,
+        )
+    for notice in result.notices:
+        print_note(notice)
+    if options.json:
+        print_json(result.record.as_json())
+        return 0
+    record = result.record
+    title = f"{record.run}: {record.task} {record.split}, {record.examples:,} examples, best first by held-out examples"
+    print_scores(title, record.rows, kind=record.kind, split=record.split, against=record.own)
+    print_lines([f"Record, answers and outputs are in {result.folder}"])
+    return 0
+
+
+def print_scores(title: str, rows: "Sequence[EvaluatedRow]", *, kind: str, split: str, against: str | None) -> None:
+    """A row for each model and threshold, with the interval of the first metric and its difference from another's."""
+    names = list(rows[0].scores[next(iter(rows[0].scores))].values)
+    metrics = [name for name in SHOWN if name in names] if kind == "spans" else names
+    columns = ["model", "parameters", "held out"] + ["threshold"] * ("zero" in rows[0].scores)
+    columns += [metrics[0], "95 % interval", *metrics[1:]]
+    if against is not None:
+        columns.append(f"{metrics[0]} against {against}")
+    cells = []
+    for row in rows:
+        for number, (at, found) in enumerate(row.scores.items()):
+            line: list[object] = [row.name, row.parameters, row.held_out] if number == 0 else ["", None, None]
+            line += [] if found.threshold is None else [_threshold(at, found.threshold, split)]
+            main = found.values[metrics[0]]
+            line += [main.value, _interval(main), *(_value(found.values.get(name)) for name in metrics[1:])]
+            cells.append(line + ([_difference(found.against.get(metrics[0]))] if against is not None else []))
+    print_table(title, columns, cells)
+
+
+def _threshold(at: str, value: float, split: str) -> str:
+    words = {"zero": "0", "fitted": f"fitted, {value:.3g}", "best_on_split": f"best on {split}, {value:.3g}"}
+    return words[at]
+
+
+def _value(estimate: "Estimate | None") -> float | None:
+    return None if estimate is None else estimate.value
+
+
+def _interval(estimate: "Estimate") -> str:
+    if estimate.low is None or estimate.high is None:
+        return ""
+    digits = 1 if estimate.high > MOST_OF_A_FRACTION else 3
+    return f"{estimate.low:.{digits}f} to {estimate.high:.{digits}f}"
+
+
+def _difference(compared: "Compared | None") -> str:
+    """A difference, if a paired test speaks for one."""
+    if compared is None or compared.value is None:
+        return ""
+    return f"{compared.value:+.3g}, p {compared.p:.2g}" if compared.claimed else f"none, p {compared.p:.2g}"

@@ -1,0 +1,214 @@
+"""ensemble: heads of one run or several, and encoders' own outputs → one model, judged as each of them is."""
+
+import hashlib
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+
+from bertvision.errors import BertVisionError, UnknownNameError
+from bertvision.evaluation.bootstrap import check_resamples
+from bertvision.evaluation.ensemble import (
+    How,
+    Values,
+    choose_greedily,
+    class_log_probabilities,
+    largest,
+    token_log_probabilities,
+    weighted_mean,
+)
+from bertvision.provenance import provenance
+from bertvision.runs.ensemble_record import ENSEMBLE_FILE, EnsembleMember, EnsembleRecord
+from bertvision.runs.evaluate import RESAMPLES, best_first, evaluated_row, judge_subject, outputs_of, tell
+from bertvision.runs.evaluation_files import write_folder
+from bertvision.runs.evaluation_record import EvaluatedRow
+from bertvision.runs.judge import Judge, compare_verdicts
+from bertvision.runs.kept_outputs import ModelOutputs
+from bertvision.runs.members import Member, check_alike, choose_members, list_members
+from bertvision.runs.outputs import Outputs, SpanScores
+from bertvision.runs.parts import Device
+from bertvision.runs.subject import load_subject
+from bertvision.runs.validate import Part
+from bertvision.runs.watch import Show
+from bertvision.tasks.examples import FloatArray
+from bertvision.tasks.task import Task
+
+ENSEMBLE = "ensemble"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnsembleResult:
+    """What came out of an ensemble.
+
+    Attributes:
+        folder: where its files are.
+        record: what it is made of, and its scores.
+        notices: what the user should know.
+    """
+
+    folder: Path
+    record: EnsembleRecord
+    notices: tuple[str, ...]
+
+
+def ensemble(  # noqa: PLR0913 - what it depends on, by keyword
+    runs: Sequence[str | Path],
+    *,
+    how: How = "mean",
+    heads: Sequence[str] | None = None,
+    data: str | Path | None = None,
+    split: str = "dev",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    device: Device = "auto",
+    out: str | Path | None = None,
+    show: Show | None = None,
+) -> EnsembleResult:
+    """Join heads, and encoders' own outputs, into one model, and score it.
+
+    Runs that were not evaluated on the split yet are evaluated first; those of one encoder share its pass. The ensemble
+    is compared with the member that is best on held-out training examples.
+
+    Args:
+        runs: see `evaluate`; several may be of several snapshots.
+        how: `max` takes the largest probability of every token or class, as the paper does; `mean` the mean of the
+            logarithms; `greedy` the mean of members chosen on held-out training examples. Scores know `mean` only.
+        heads: names of members; None takes all heads and own outputs.
+        data: where the split is; None takes the runs' own data.
+        split: which split.
+        resamples: draws for intervals and tests.
+        seed: of the draws.
+        device: where to compute.
+        out: folder; None takes one below the first run.
+        show: is told what takes long now.
+
+    Raises:
+        BertVisionError: runs or members do not go together, or something cannot be written.
+    """
+    check_resamples(resamples)
+    if how not in get_args(How):
+        raise UnknownNameError("way of joining", how, get_args(How))
+    if out is not None and Path(out).exists() and not (Path(out) / ENSEMBLE_FILE).is_file():
+        raise BertVisionError(f"{out} is there already and is no ensemble. Use another --out.")
+    begin = time.perf_counter()
+    names = list(dict.fromkeys(str(run) for run in runs))
+    subjects = [load_subject(run, data=data, split=split) for run in names]
+    check_alike(subjects)
+    first = subjects[0]
+    task = first.parts.task
+    if task.kind == "scores" and how != "mean":
+        raise BertVisionError(f"--how is {how}, but scores have no probabilities: only their mean is taken. Use mean.")
+    if how == "greedy" and first.held_out is None:
+        raise BertVisionError(f"{first.run.name} held nothing out, so that nothing chooses. Use --how mean or max.")
+    new = [number for number, subject in enumerate(subjects) if subject.kept() is None]
+    found = outputs_of(subjects, device=device, show=show)
+    for number in new:  # kept for the next time, too
+        tell(show, f"scoring {len(found[number][1])} models …")
+        judge_subject(subjects[number], *found[number], resamples=resamples, seed=seed, begin=begin)
+    members = choose_members(list_members(subjects, found), heads)
+    judge = Judge(task, first.part, first.held_out)
+    tell(show, f"joining {len(members)} members …")
+    joined, weights, steps = _join(judge, members, how)
+    verdicts = {label: judge.judge(one.outputs.split, one.outputs.held_out) for label, one in members.items()}
+    best = max(verdicts, key=lambda label: _or_least(verdicts[label].held_out))
+    whole = judge.judge(joined.split, joined.held_out)
+    scores = compare_verdicts(verdicts | {ENSEMBLE: whole}, best, resamples=resamples, seed=seed)
+    rows = [
+        evaluated_row(one.subject, one.name, verdicts[label], scores[label], label=label)
+        for label, one in members.items()
+    ]
+    used = [row for row in rows if weights[row.name] > 0.0]
+    record = EnsembleRecord(
+        runs=names,
+        how=how,
+        task=first.run.request.task,
+        kind=task.kind,
+        data=first.data,
+        split=split,
+        examples=len(first.part.examples),
+        held_out_examples=0 if first.held_out is None else len(first.held_out.examples),
+        resamples=resamples,
+        seed=seed,
+        against=best,
+        steps=steps,
+        ensemble=EvaluatedRow(
+            name=ENSEMBLE,
+            head=None,
+            own=False,
+            options={"how": how},
+            seed=None,
+            parameters=sum(row.parameters for row in used),
+            depth=max(row.depth for row in used),
+            held_out=whole.held_out,
+            scores=scores[ENSEMBLE],
+        ),
+        members=[
+            EnsembleMember(weight=weights[row.name], encoder=members[row.name].weights, row=row)
+            for row in sorted(rows, key=best_first)
+        ],
+        command=_command(
+            names, how, heads, {"data": data, "split": split, "bootstrap": resamples, "seed": seed, "out": out}
+        ),
+        seconds=round(time.perf_counter() - begin, 3),
+        provenance=provenance(),
+    )
+    folder = Path(out) if out is not None else first.run.ensembles / split / _folder_name(how, members)
+    write_folder(folder, judge, {ENSEMBLE: whole}, {ENSEMBLE: joined}, record.save)
+    notices = tuple(dict.fromkeys(notice for subject in subjects for notice in subject.notices))
+    return EnsembleResult(folder=folder, record=record, notices=notices)
+
+
+def _join(judge: Judge, members: Mapping[str, Member], how: How) -> tuple[ModelOutputs, dict[str, float], list[float]]:
+    """Outputs of the whole, the weight of every member, and of a greedy choice the held-out score at each step."""
+    split = [_logarithms(judge.task, judge.split, one.outputs.split) for one in members.values()]
+    held_out = []
+    if judge.held_out is not None:
+        given = [one.outputs.held_out for one in members.values()]
+        held_out = [_logarithms(judge.task, judge.held_out, one) for one in given if one is not None]
+    weights, history = np.full(len(members), 1.0 / len(members)), list[float]()
+    if how == "greedy":
+        weights, history = choose_greedily(len(members), lambda some: judge.choose(_outputs(_mean(held_out, some))))
+
+    def join(parts: Sequence[list[Values]]) -> Outputs:
+        if how == "max":
+            return _outputs([largest(column) for column in zip(*parts, strict=True)])
+        return _outputs(_mean(parts, weights))
+
+    joined = ModelOutputs(join(split), join(held_out) if held_out else None)
+    return joined, dict(zip(members, weights.tolist(), strict=True)), history
+
+
+def _mean(parts: Sequence[list[Values]], weights: FloatArray) -> list[Values]:
+    return [weighted_mean(column, weights) for column in zip(*parts, strict=True)]
+
+
+def _logarithms(task: Task, part: Part, outputs: Outputs) -> list[Values]:
+    """Log-probabilities of first and of last tokens, or of classes; scores, and how likely each tag is, as they are."""
+    if isinstance(outputs, SpanScores):
+        bounds = part.windows.bounds
+        return [token_log_probabilities(outputs.start, bounds), token_log_probabilities(outputs.end, bounds)]
+    return [class_log_probabilities(outputs) if task.kind == "labels" else outputs]
+
+
+def _outputs(columns: list[Values]) -> Outputs:
+    return SpanScores(columns[0], columns[1]) if len(columns) == 2 else columns[0]
+
+
+def _or_least(score: float | None) -> float:
+    return -np.inf if score is None or np.isnan(score) else score
+
+
+def _folder_name(how: How, members: Mapping[str, Member]) -> str:
+    keys = sorted(f"{one.weights}{one.subject.heads[one.name]}" for one in members.values())
+    return f"{how}-{hashlib.sha256(''.join(keys).encode()).hexdigest()[:8]}"
+
+
+def _command(names: Sequence[str], how: How, heads: Sequence[str] | None, more: Mapping[str, object]) -> str:
+    words = ["bertvision", "ensemble", *names, "--how", how]
+    words += [] if heads is None else ["--heads", ",".join(heads)]
+    words += [word for name, value in more.items() if value is not None for word in (f"--{name}", str(value))]
+    return shlex.join(words)

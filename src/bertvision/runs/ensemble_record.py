@@ -1,0 +1,102 @@
+"""EnsembleRecord: what an ensemble is made of and what it is worth, as one JSON file with where it comes from."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bertvision.atomic import write_json
+from bertvision.errors import BertVisionError
+from bertvision.runs.evaluation_record import EvaluatedRow, read_row
+from bertvision.tasks.files import read_json
+
+FORMAT = 1
+ENSEMBLE_FILE = "ensemble.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnsembleMember:
+    """A member of an ensemble.
+
+    Attributes:
+        weight: of the member, all of which add up to 1; 0 for one that was not chosen.
+        encoder: fingerprint of its encoder.
+        row: what it is worth alone.
+    """
+
+    weight: float
+    encoder: str
+    row: EvaluatedRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnsembleRecord:
+    """An ensemble, and its scores.
+
+    Attributes:
+        runs: that its members are of.
+        how: members became one.
+        task: its name.
+        kind: of the task.
+        data: where the split comes from; None is the built-in set.
+        split: dev, or another.
+        examples: how many it has.
+        held_out_examples: how many training examples were held out.
+        resamples: draws of the intervals and tests.
+        seed: of the draws.
+        against: the member that is best on held-out examples, which the others are compared with.
+        steps: score on held-out examples after each step of a greedy choice.
+        ensemble: what it is worth.
+        members: best first by held-out examples.
+        command: that repeats it.
+        seconds: it took.
+        provenance: where it was made.
+    """
+
+    runs: list[str]
+    how: str
+    task: str
+    kind: str
+    data: str | None
+    split: str
+    examples: int
+    held_out_examples: int
+    resamples: int
+    seed: int
+    against: str
+    steps: list[float]
+    ensemble: EvaluatedRow
+    members: list[EnsembleMember]
+    command: str
+    seconds: float
+    provenance: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        """What its file holds."""
+        return {"format": FORMAT, "record": "ensemble", **asdict(self)}
+
+    def save(self, folder: Path) -> None:
+        """Write it into a folder.
+
+        Raises:
+            BertVisionError: it cannot be written.
+        """
+        write_json(folder / ENSEMBLE_FILE, self.as_json())
+
+
+def read_ensemble(folder: Path) -> EnsembleRecord:
+    """The record in the folder of an ensemble.
+
+    Raises:
+        BertVisionError: there is none, or it is of another format.
+    """
+    path = folder / ENSEMBLE_FILE
+    if not path.is_file():
+        raise BertVisionError(f"{path} is not there. Make it: bertvision ensemble RUN")
+    content = read_json(path)
+    try:
+        if content.pop("format") != FORMAT or content.pop("record") != "ensemble":
+            raise BertVisionError(f"{path} has another format than {FORMAT}. Make it again: bertvision ensemble RUN")
+        members = [EnsembleMember(**(one | {"row": read_row(one["row"])})) for one in content.pop("members")]
+        return EnsembleRecord(ensemble=read_row(content.pop("ensemble")), members=members, **content)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise BertVisionError(f"{path} cannot be read ({error}). Make it again: bertvision ensemble RUN") from None

@@ -1,0 +1,147 @@
+"""EvaluationRecord: what an evaluation found, as one JSON file with where it comes from."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bertvision.atomic import write_json
+from bertvision.errors import BertVisionError
+from bertvision.runs.judge import Compared, Estimate, ScoresAt
+from bertvision.tasks.files import read_json
+
+FORMAT = 1
+EVALUATION_FILE = "evaluation.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatedRow:
+    """A head, an encoder's own output or an ensemble, and its scores.
+
+    Attributes:
+        name: of its folder in the evaluation.
+        head: the head's name; None for an ensemble.
+        own: whether it is the encoder's own output.
+        options: of the head.
+        seed: of the head's training; None where it has none of its own.
+        parameters: of the head.
+        depth: the last layer that it needs.
+        held_out: its main metric on held-out training examples; of questions F1 at its best threshold.
+        scores: by the name of the threshold: `plain` where there is none, `zero`, `fitted` on held-out training
+            questions, `best_on_split`, which has seen the answers.
+    """
+
+    name: str
+    head: str | None
+    own: bool
+    options: dict[str, Any]
+    seed: int | None
+    parameters: int
+    depth: int
+    held_out: float | None
+    scores: dict[str, ScoresAt]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprints:
+    """What outputs depend on.
+
+    Attributes:
+        weights: of the encoder.
+        split: of the token windows that were judged by.
+        held_out: of those of the held-out examples; None without any.
+        heads: of every head's weights, by name.
+    """
+
+    weights: str
+    split: str
+    held_out: str | None
+    heads: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRecord:
+    """What an evaluation found.
+
+    Attributes:
+        run: what was evaluated: `RUN` or `RUN@0.3`.
+        task: its name.
+        kind: of the task.
+        encoder: the one whose states were read.
+        data: where the split comes from; None is the built-in set.
+        split: dev, or another.
+        examples: how many it has.
+        held_out_examples: how many training examples were held out.
+        resamples: draws of the intervals and tests.
+        seed: of the draws.
+        own: name of the encoder's own output, which heads are compared with; None without one.
+        rows: every head and the encoder's own output, best first by held-out examples.
+        fingerprints: what the outputs depend on.
+        command: that repeats it.
+        seconds: it took.
+        provenance: where it was made.
+    """
+
+    run: str
+    task: str
+    kind: str
+    encoder: str
+    data: str | None
+    split: str
+    examples: int
+    held_out_examples: int
+    resamples: int
+    seed: int
+    own: str | None
+    rows: list[EvaluatedRow]
+    fingerprints: Fingerprints
+    command: str
+    seconds: float
+    provenance: dict[str, Any]
+
+    def row(self, name: str) -> EvaluatedRow:
+        """The row of that name."""
+        return next(row for row in self.rows if row.name == name)
+
+    def as_json(self) -> dict[str, Any]:
+        """What its file holds."""
+        return {"format": FORMAT, "record": "evaluation", **asdict(self)}
+
+    def save(self, folder: Path) -> None:
+        """Write it into a folder.
+
+        Raises:
+            BertVisionError: it cannot be written.
+        """
+        write_json(folder / EVALUATION_FILE, self.as_json())
+
+
+def read_evaluation(folder: Path) -> EvaluationRecord:
+    """The record in the folder of an evaluation, such as RUN/evaluation/dev.
+
+    Raises:
+        BertVisionError: there is none, or it is of another format.
+    """
+    path = folder / EVALUATION_FILE
+    if not path.is_file():
+        raise BertVisionError(f"{path} is not there. Make it: bertvision evaluate RUN")
+    content = read_json(path)
+    try:
+        if content.pop("format") != FORMAT or content.pop("record") != "evaluation":
+            raise BertVisionError(f"{path} has another format than {FORMAT}. Evaluate again: bertvision evaluate RUN")
+        rows = [read_row(row) for row in content.pop("rows")]
+        return EvaluationRecord(rows=rows, fingerprints=Fingerprints(**content.pop("fingerprints")), **content)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise BertVisionError(f"{path} cannot be read ({error}). Evaluate again: bertvision evaluate RUN") from None
+
+
+def read_row(content: dict[str, Any]) -> EvaluatedRow:
+    """A row from JSON."""
+    scores = {
+        at: ScoresAt(
+            threshold=found["threshold"],
+            values={name: Estimate(**value) for name, value in found["values"].items()},
+            against={name: Compared(**value) for name, value in found["against"].items()},
+        )
+        for at, found in content["scores"].items()
+    }
+    return EvaluatedRow(**(content | {"scores": scores}))

@@ -1,0 +1,67 @@
+"""The outputs of a model on a split and on held-out examples, kept so that nobody encodes them twice."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from bertvision.errors import BertVisionError
+from bertvision.runs.outputs import Outputs, SpanScores
+
+OUTPUTS = "outputs.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOutputs:
+    """What a model gave.
+
+    Attributes:
+        split: on the examples that it is judged by: scores of every token, or one row per example.
+        held_out: on held-out training examples; None without any.
+    """
+
+    split: Outputs
+    held_out: Outputs | None
+
+
+def save_outputs(outputs: ModelOutputs, folder: Path) -> None:
+    """Write outputs into a folder that is there, in float32: 8 bytes per token of a question's window.
+
+    Raises:
+        OSError, SafetensorError: it cannot be written; the folder's owner cleans up.
+    """
+    tensors = _tensors("split", outputs.split)
+    if outputs.held_out is not None:
+        tensors |= _tensors("held_out", outputs.held_out)
+    save_file(tensors, folder / OUTPUTS)
+
+
+def load_outputs(folder: Path) -> ModelOutputs:
+    """The outputs that a folder holds.
+
+    Raises:
+        BertVisionError: they are not there, or not whole.
+    """
+    try:
+        tensors = load_file(folder / OUTPUTS)
+        held_out = _outputs("held_out", tensors) if any(name.startswith("held_out") for name in tensors) else None
+        return ModelOutputs(_outputs("split", tensors), held_out)
+    except (OSError, SafetensorError, KeyError) as error:
+        raise BertVisionError(
+            f"{folder / OUTPUTS} cannot be read ({error}). Remove the evaluation's folder, and evaluate again."
+        ) from None
+
+
+def _tensors(part: str, outputs: Outputs) -> dict[str, NDArray[np.float32]]:
+    if isinstance(outputs, SpanScores):
+        return {f"{part}.start": outputs.start, f"{part}.end": outputs.end}
+    return {f"{part}.rows": np.ascontiguousarray(outputs)}
+
+
+def _outputs(part: str, tensors: dict[str, NDArray[np.float32]]) -> Outputs:
+    if f"{part}.rows" in tensors:
+        return tensors[f"{part}.rows"]
+    return SpanScores(tensors[f"{part}.start"], tensors[f"{part}.end"])

@@ -1,0 +1,171 @@
+"""One pass of an encoder over a split for the heads of all runs that share it, and for its own output."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import final
+
+import torch
+
+from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.load import fingerprint, load_encoder
+from bertvision.encoder.snapshot import Snapshot
+from bertvision.errors import BertVisionError
+from bertvision.heads import Head, load_head
+from bertvision.heads.options import ATTENTION
+from bertvision.objectives import Pool
+from bertvision.runs.frozen import frozen_passes, head_shape, load_frozen
+from bertvision.runs.kept_outputs import ModelOutputs
+from bertvision.runs.outputs import Outputs, PassOptions, SpanScores, merge_rows, row_scores, span_scores
+from bertvision.runs.parts import Device
+from bertvision.runs.read import read_heads
+from bertvision.runs.states import RowStates, StreamStates, encode_rows, join_texts
+from bertvision.runs.subject import OWN_OUTPUT, Subject
+from bertvision.runs.task_parts import TaskParts
+from bertvision.runs.validate import Part
+from bertvision.training.fit import States
+from bertvision.training.model import TunedModel
+
+Tell = Callable[[str], None]
+"""Who is told what takes long now."""
+
+
+def read_subjects(
+    subjects: Sequence[Subject], *, device: Device, tell: Tell
+) -> list[tuple[str, dict[str, ModelOutputs]]]:
+    """Of every subject the fingerprint of its encoder, and the outputs of its heads by name.
+
+    Subjects whose encoder, windows and settings are the same share the pass.
+
+    Raises:
+        BertVisionError: an encoder or head cannot be had, or is another than the run's.
+    """
+    found: dict[int, tuple[str, dict[str, ModelOutputs]]] = {}
+    for numbers in _groups(subjects):
+        first = subjects[numbers[0]]
+        tell(f"reading {first.run.request.encoder} …")
+        group = _Group(first, device)
+        for number in numbers:
+            group.check(subjects[number])
+        read = group.read({(n, name): subjects[n] for n in numbers for name in subjects[n].heads}, tell)
+        for number in numbers:
+            outputs = {name: read[number, name] for name in subjects[number].heads}
+            found[number] = group.weights, outputs
+    return [found[number] for number in range(len(subjects))]
+
+
+def _groups(subjects: Sequence[Subject]) -> Iterable[list[int]]:
+    """Numbers of the subjects that share a pass."""
+    groups: dict[object, list[int]] = {}
+    for number, subject in enumerate(subjects):
+        request, parts = subject.run.request, subject.parts
+        key = request.encoder, subject.digests, parts.pool, parts.apart, request.pool == ATTENTION, request.dtype
+        groups.setdefault((*key, request.task), []).append(number)
+    return groups.values()
+
+
+@final
+class _Group:
+    """Subjects that share an encoder and their windows.
+
+    Attributes:
+        weights: fingerprint of the encoder.
+    """
+
+    def __init__(self, first: Subject, device: Device) -> None:
+        request = first.run.request
+        self._first = first
+        self._encoder = load_frozen(request.encoder, device=device, dtype=request.dtype)
+        self._passes = frozen_passes(self._encoder, dtype=request.dtype)
+        self._spans = first.parts.task.kind == "spans"
+        self._in_memory = not self._spans and request.pool != ATTENTION
+        self.weights = fingerprint(self._encoder)
+
+    def check(self, subject: Subject) -> None:
+        """Refuse an encoder that is not the one that heads learnt on."""
+        expected = subject.run.weights
+        if expected is not None and expected != self.weights:
+            raise BertVisionError(
+                f"{subject.run.name} was fitted on an encoder with fingerprint {expected}; the one here has "
+                f"{self.weights}. Use the same weights."
+            )
+
+    def read(self, models: dict[tuple[int, str], Subject], tell: Tell) -> dict[tuple[int, str], ModelOutputs]:
+        """The outputs of all models, by key."""
+        shape = head_shape(self._encoder, self._first.parts)
+        heads: dict[tuple[int, str], Head] = {}
+        apart: dict[tuple[int, str], Snapshot] = {}
+        for key, subject in models.items():
+            own = subject.run.own if key[1] == OWN_OUTPUT else None
+            head = load_head(subject.head_folder(key[1]), shape=None if own is not None else shape)
+            if own is not None and not self._shares(own, head):
+                apart[key] = own
+            else:
+                heads[key] = head.to(self._encoder.device)
+        parts = [self._first.part, self._first.held_out]
+        tell(f"encoding {self._first.split} for {len(models)} models …")
+        outputs = [None if part is None else self._read(list(heads.values()), part) for part in parts]
+        read = {key: tuple(None if one is None else one[n] for one in outputs) for n, key in enumerate(heads)}
+        for key, own in apart.items():
+            read[key] = self._own(own, parts)
+        return {key: _both(*read[key]) for key in models}
+
+    def _shares(self, own: Snapshot, head: Head) -> bool:
+        """Whether the encoder's own output can read what the heads read."""
+        if own.pooled or self._spans:
+            return not own.pooled
+        parts = self._first.parts
+        plain = head.token_wise and head.token_pool is None
+        return plain and own.pool == parts.pool and not parts.apart and self._in_memory
+
+    @torch.inference_mode()
+    def _read(self, heads: Sequence[Head], part: Part) -> list[Outputs]:
+        if not heads:
+            return []
+        task = self._first.parts.task
+        found = read_heads(
+            heads,
+            self._states(part, range(min(head.reads[0] for head in heads), max(head.depth for head in heads) + 1)),
+            part.windows,
+            task=task,
+            pool=self._first.parts.pool,
+            device=self._encoder.device,
+            bf16=self._passes.bf16,
+        )
+        return [one if isinstance(one, SpanScores) else merge_rows(task, part.windows, one) for one in found]
+
+    def _states(self, part: Part, layers: range) -> States:
+        if not self._in_memory:
+            return StreamStates(self._encoder, part.windows, self._passes, layers)
+        pool = self._first.parts.pool
+        rows = [encode_rows(self._encoder, texts, self._passes, pool) for texts in self._first.parts.texts(part)]
+        return RowStates(join_texts(rows), self._encoder.device)
+
+    def _own(self, own: Snapshot, parts: Sequence[Part | None]) -> tuple[Outputs | None, ...]:
+        """What a snapshot's own output gives in a pass of its own: it was tuned on other rows than heads read."""
+        request = self._first.run.request
+        encoder, passes = self._encoder, self._passes
+        if own.pooled:  # transformers pools the first of packed windows alone
+            encoder = load_encoder(request.encoder, device=encoder.device, pooler=True)
+            passes = replace(passes, packed=False)
+        return tuple(
+            None if part is None else _run_own(own, encoder, passes, self._first.parts, part) for part in parts
+        )
+
+
+def _run_own(own: Snapshot, encoder: Encoder, passes: PassOptions, parts: TaskParts, part: Part) -> Outputs:
+    task = parts.task
+    pool: Pool = "mean" if own.pool == "mean" else "cls"
+    model = TunedModel(
+        encoder, load_head(own.folder), pool=None if task.kind == "spans" else pool, pooled=own.pooled
+    ).to(encoder.device)
+    if parts.apart:
+        part = replace(parts, apart=False).part(part.examples)
+    if task.kind == "spans":
+        return span_scores(model, part.windows, passes)
+    return merge_rows(task, part.windows, row_scores(model, part.windows, passes, pool=pool))
+
+
+def _both(split: Outputs | None, held_out: Outputs | None) -> ModelOutputs:
+    if split is None:
+        raise TypeError("there is always a split")
+    return ModelOutputs(split, held_out)
