@@ -1,16 +1,15 @@
 """`bertvision data check`: what a task's data hold, and what is wrong with them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
 
 from bertvision.cli.output import print_json, print_note, print_table
-from bertvision.cli.task_options import DataOptions, load_with_notes
+from bertvision.cli.task_options import TaskOptions, load_with_notes
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.tasks.examples import Examples, Questions
 from bertvision.tasks.load import TaskData
-from bertvision.tasks.own import OwnColumns
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, build_windows
@@ -19,15 +18,8 @@ BAD_ROWS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(TaskOptions):
     """Options of `bertvision data check`."""
-
-    task: str
-    """A task's name; 'bertvision ls tasks' lists them."""
-
-    data: DataOptions = field(default_factory=DataOptions)
-    columns: OwnColumns = field(default_factory=OwnColumns)
-    windows: WindowOptions = field(default_factory=WindowOptions)
 
     encoder: str = BUILTIN_ENCODER
     """Whose tokenizer cuts the windows: 'minilm', a local folder, or a name on the hub."""

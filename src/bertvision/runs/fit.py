@@ -21,12 +21,11 @@ from bertvision.runs.solve import CONVEX, Solver
 from bertvision.runs.source import find_plan, follow_plan, remove_own_store
 from bertvision.runs.standardise import BATCHES, standardise_heads
 from bertvision.runs.states import RowStates
-from bertvision.runs.store_states import StoreStates
 from bertvision.runs.watch import Show
 from bertvision.tasks.batches import subset_rows
 from bertvision.tasks.files import read_json
 from bertvision.training.checkpoint import remove_checkpoints
-from bertvision.training.fit import FitData, States, fit_trainees
+from bertvision.training.fit import States, fit_trainees
 from bertvision.training.trainee import HeadSpec, Trainee
 
 LEADERBOARD = "leaderboard.json"
@@ -110,19 +109,9 @@ def _learn(run: FitRun, frozen: FrozenTask, trainees: Sequence[Trainee], layers:
     if request.compile:
         for trainee in trained:
             trainee.head.compile_steps()
-    data = FitData(
-        task=frozen.task,
-        targets=frozen.train.windows.targets,
-        states=states,
-        pool=frozen.pool,
-        device=frozen.encoder.device,
-        batch=request.batch,
-        bf16=frozen.passes.bf16,
-        ahead=isinstance(states, StoreStates),
-    )
     plan = frozen.plan()
     standardise_heads(trained, states, [rows for _, rows in islice(plan.steps_from(0), BATCHES)])
-    fit_trainees(trained, data, plan, run=run.path, fractions=request.fractions, watcher=run)
+    fit_trainees(trained, frozen.fit_data(states), plan, run=run.path, fractions=request.fractions, watcher=run)
 
 
 def check_fit(frozen: FrozenTask) -> None:

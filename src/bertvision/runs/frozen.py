@@ -28,7 +28,7 @@ from bertvision.store.reader import StoreReader
 from bertvision.tasks.load import load_task
 from bertvision.tasks.task import Task
 from bertvision.tasks.token_rows import TokenRows
-from bertvision.training.fit import States
+from bertvision.training.fit import FitData, States
 from bertvision.training.plan import Plan
 
 
@@ -113,6 +113,19 @@ class FrozenTask:
         """Which windows heads learn from at which step: where an encoder runs for every batch, of one fold each."""
         groups = self.folds.numbers if self.folds is not None and not self.in_memory else None
         return Plan(self.train.windows.lengths, self.request.plan(), groups=groups)
+
+    def fit_data(self, states: States) -> FitData:
+        """What heads learn from, given the states of the training part."""
+        return FitData(
+            task=self.task,
+            targets=self.train.windows.targets,
+            states=states,
+            pool=self.pool,
+            device=self.encoder.device,
+            batch=self.request.batch,
+            bf16=self.passes.bf16,
+            ahead=isinstance(states, StoreStates),
+        )
 
     @property
     def fingerprint(self) -> str:

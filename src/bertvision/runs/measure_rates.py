@@ -26,7 +26,7 @@ from bertvision.store.reader import StoreReader
 from bertvision.store.writer import StoreWriter
 from bertvision.tasks.batches import length_batches
 from bertvision.tasks.examples import IntArray
-from bertvision.training.fit import FitData, States, try_step
+from bertvision.training.fit import States, try_step
 from bertvision.training.trainee import HeadSpec, Trainee
 
 BATCHES = 5
@@ -230,16 +230,7 @@ def _measure_heads(
     Each is tried on the first batch, and if it is fast enough on the second, which then counts: first steps are slower.
     Those that differ by rate or seed alone take the same time.
     """
-    data = FitData(
-        task=frozen.task,
-        targets=frozen.train.windows.targets,
-        states=states,
-        pool=frozen.pool,
-        device=frozen.encoder.device,
-        batch=frozen.request.batch,
-        bf16=frozen.passes.bf16,
-    )
-    plan = frozen.plan()
+    data, plan = frozen.fit_data(states), frozen.plan()
     little, more = (states.batch(rows) for rows in batches)
     rates: dict[str, float] = {}
     by_name: dict[str, float] = {}
