@@ -5,11 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from bertvision.atomic import write_json
-from bertvision.errors import BertVisionError
-from bertvision.runs.evaluation_record import EvaluatedRow, read_row
-from bertvision.tasks.files import read_json
+from bertvision.runs.evaluation_record import FORMAT, EvaluatedRow, read_record, read_row
 
-FORMAT = 1
 ENSEMBLE_FILE = "ensemble.json"
 
 
@@ -89,14 +86,9 @@ def read_ensemble(folder: Path) -> EnsembleRecord:
     Raises:
         BertVisionError: there is none, or it is of another format.
     """
-    path = folder / ENSEMBLE_FILE
-    if not path.is_file():
-        raise BertVisionError(f"{path} is not there. Make it: bertvision ensemble RUN")
-    content = read_json(path)
-    try:
-        if content.pop("format") != FORMAT or content.pop("record") != "ensemble":
-            raise BertVisionError(f"{path} has another format than {FORMAT}. Make it again: bertvision ensemble RUN")
+
+    def build(content: dict[str, Any]) -> EnsembleRecord:
         members = [EnsembleMember(**(one | {"row": read_row(one["row"])})) for one in content.pop("members")]
         return EnsembleRecord(ensemble=read_row(content.pop("ensemble")), members=members, **content)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise BertVisionError(f"{path} cannot be read ({error}). Make it again: bertvision ensemble RUN") from None
+
+    return read_record(folder / ENSEMBLE_FILE, build, record="ensemble", again="Make it again: bertvision ensemble RUN")

@@ -1,8 +1,9 @@
 """EvaluationRecord: what an evaluation found, as one JSON file with where it comes from."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
@@ -11,6 +12,8 @@ from bertvision.tasks.files import read_json
 
 FORMAT = 1
 EVALUATION_FILE = "evaluation.json"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,17 +124,37 @@ def read_evaluation(folder: Path) -> EvaluationRecord:
     Raises:
         BertVisionError: there is none, or it is of another format.
     """
-    path = folder / EVALUATION_FILE
-    if not path.is_file():
-        raise BertVisionError(f"{path} is not there. Make it: bertvision evaluate RUN")
-    content = read_json(path)
-    try:
-        if content.pop("format") != FORMAT or content.pop("record") != "evaluation":
-            raise BertVisionError(f"{path} has another format than {FORMAT}. Evaluate again: bertvision evaluate RUN")
+
+    def build(content: dict[str, Any]) -> EvaluationRecord:
         rows = [read_row(row) for row in content.pop("rows")]
         return EvaluationRecord(rows=rows, fingerprints=Fingerprints(**content.pop("fingerprints")), **content)
+
+    return read_record(
+        folder / EVALUATION_FILE, build, record="evaluation", again="Evaluate again: bertvision evaluate RUN"
+    )
+
+
+def read_record(path: Path, build: Callable[[dict[str, Any]], T], *, record: str, again: str) -> T:
+    """A record of a kind from its file.
+
+    Args:
+        path: the file.
+        build: makes the record of what the file holds.
+        record: its kind.
+        again: what to do where it cannot be read, and the command for it, with ": " between.
+
+    Raises:
+        BertVisionError: there is none, or it is of another format.
+    """
+    if not path.is_file():
+        raise BertVisionError(f"{path} is not there. Make it: {again.partition(': ')[2]}")
+    content = read_json(path)
+    try:
+        if content.pop("format") != FORMAT or content.pop("record") != record:
+            raise BertVisionError(f"{path} has another format than {FORMAT}. {again}")
+        return build(content)
     except (AttributeError, KeyError, TypeError) as error:
-        raise BertVisionError(f"{path} cannot be read ({error}). Evaluate again: bertvision evaluate RUN") from None
+        raise BertVisionError(f"{path} cannot be read ({error}). {again}") from None
 
 
 def read_row(content: dict[str, Any]) -> EvaluatedRow:
