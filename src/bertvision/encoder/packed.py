@@ -1,6 +1,5 @@
 """Attention over windows packed end to end: every token sees its own window alone, and no padding is computed."""
 
-import math
 from typing import Any, cast
 
 import torch
@@ -31,11 +30,11 @@ def packed_attention(  # noqa: PLR0913 - transformers gives the signature
     if window_bounds is None:
         raise ValueError(f"{type(module).__name__} was called without window bounds")
     if query.device.type == "cuda":
-        return _varlen(query, key, value, window_bounds, window_longest, scaling, sliding_window), None
+        return kernel_attention(query, key, value, window_bounds, window_longest, scaling, sliding_window), None
     return _masked(query, key, value, window_bounds, scaling, sliding_window), None
 
 
-def _varlen(  # noqa: PLR0913, PLR0917 - what the kernel needs
+def kernel_attention(  # noqa: PLR0913, PLR0917 - what the kernel needs
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -44,16 +43,14 @@ def _varlen(  # noqa: PLR0913, PLR0917 - what the kernel needs
     scaling: float | None,
     sliding_window: int | None,
 ) -> Tensor:
+    """By the kernel for windows of any length; traced as one graph: a break would cost more than the kernel."""
     from torch.nn.attention.varlen import varlen_attn  # noqa: PLC0415 - CUDA only
 
     flat_query, flat_key, flat_value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
-    # older kernels have no such arguments, and seldom need them
-    more: dict[str, Any] = {}
-    if scaling is not None and not math.isclose(scaling, query.shape[-1] ** -0.5):
-        more["scale"] = scaling
-    if sliding_window is not None:
-        more["window_size"] = (sliding_window - 1, sliding_window - 1)
-    output = varlen_attn(flat_query, flat_key, flat_value, bounds, bounds, longest, longest, **more)
+    reach = -1 if sliding_window is None else sliding_window - 1
+    output = varlen_attn(
+        flat_query, flat_key, flat_value, bounds, bounds, longest, longest, scale=scaling, window_size=(reach, reach)
+    )
     return cast("Tensor", output)[None]  # (1, tokens, heads, width)
 
 

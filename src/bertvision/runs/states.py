@@ -6,7 +6,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from bertvision.encoder.batch import TokenBatch, packed_batch, padded_batch, unpack
+from bertvision.encoder.batch import TokenBatch, packed_batch, padded_batch
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.states import HiddenStates
 from bertvision.heads import Head, LayerwiseHead
@@ -14,7 +14,7 @@ from bertvision.objectives import Pool, pool_rows
 from bertvision.runs.outputs import PassOptions, frozen_batches
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.token_rows import TokenRows
-from bertvision.training.states import StateBatch
+from bertvision.training.states import StateBatch, read_parts
 
 
 @final
@@ -52,7 +52,10 @@ class StreamStates:
 
         self._encoder.visit(tokens, look, depth=max(head.depth for head in heads))
         with self._autocast():
-            return [_finish(head, mine, tokens) for head, mine in zip(heads, taken, strict=True)]
+            return [
+                read_parts(head, tuple(torch.cat(kind, dim=1) for kind in zip(*mine, strict=True)), tokens)
+                for head, mine in zip(heads, taken, strict=True)
+            ]
 
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self._encoder.device.type, torch.bfloat16, enabled=self._options.bf16)
@@ -66,17 +69,6 @@ class StreamStates:
 def can_follow(head: Head) -> bool:
     """Whether a head can read the layers one at a time."""
     return isinstance(head, LayerwiseHead) or (len(head.reads) == 1 and head.token_wise)
-
-
-def _finish(head: Head, taken: Sequence[tuple[Tensor, ...]], tokens: TokenBatch) -> tuple[Tensor, Tensor]:
-    """Outputs from what a head took from each layer."""
-    parts = tuple(torch.cat(kind, dim=1) for kind in zip(*taken, strict=True))
-    mask = tokens.mask
-    if tokens.packed and not head.token_wise:
-        unpacked = [unpack(part[0].transpose(0, 1), tokens) for part in parts]
-        parts, mask = tuple(part.transpose(1, 2) for part, _ in unpacked), unpacked[0][1]
-    outputs = head.combine(parts, mask) if isinstance(head, LayerwiseHead) else head(parts[0], mask)
-    return unpack(outputs[0], tokens) if tokens.packed and head.token_wise else (outputs, mask)
 
 
 @final

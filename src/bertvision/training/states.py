@@ -7,7 +7,7 @@ from torch import Tensor
 
 from bertvision.encoder.batch import TokenBatch, unpack
 from bertvision.encoder.states import HiddenStates
-from bertvision.heads import Head
+from bertvision.heads import Head, LayerwiseHead
 from bertvision.objectives import Pool, pool_rows
 
 
@@ -49,9 +49,9 @@ class StateBatch:
             pool: how a window becomes one row before the head reads it, unless the head has learnt that itself; None
                 gives the head every token. A head that looks beyond a token gets every token in any case.
         """
-        if self.packed is not None and pool is None and head.token_wise:
-            outputs = head(self._layers(head, self.hidden.states), self.hidden.mask)
-            return unpack(outputs[0], self.packed)
+        if self.packed is not None and pool is None and (head.token_wise or isinstance(head, LayerwiseHead)):
+            states = self._layers(head, self.hidden.states)
+            return read_parts(head, head.parts(states) if isinstance(head, LayerwiseHead) else (states,), self.packed)
         hidden = self.padded
         states = self._layers(head, hidden.states)
         if pool is None or not head.token_wise:
@@ -66,3 +66,20 @@ class StateBatch:
         """The layers that a head reads, without copying them."""
         reads = head.reads
         return states[:, reads[0] - self.lowest : reads[-1] - self.lowest + 1]
+
+
+def read_parts(head: Head, parts: tuple[Tensor, ...], tokens: TokenBatch) -> tuple[Tensor, Tensor]:
+    """A head's outputs, (windows, tokens, outputs), and their mask, from what it took from all its layers.
+
+    Args:
+        head: takes parts, or looks at no other token; parts of the latter are the states themselves.
+        parts: each (batch, layers, tokens, numbers), of padded or packed windows.
+        tokens: those windows.
+    """
+    mask = tokens.mask
+    if tokens.packed and not head.token_wise:
+        # what it took is a small part of the states
+        unpacked = [unpack(part[0].transpose(0, 1), tokens) for part in parts]
+        parts, mask = tuple(part.transpose(1, 2) for part, _ in unpacked), unpacked[0][1]
+    outputs = head.combine(parts, mask) if isinstance(head, LayerwiseHead) else head(parts[0], mask)
+    return unpack(outputs[0], tokens) if tokens.packed and head.token_wise else (outputs, mask)

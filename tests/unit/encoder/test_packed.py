@@ -6,9 +6,11 @@ import math
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import varlen
 
+from bertvision.encoder import packed
 from bertvision.encoder.packed import PACKED, packed_attention
-from close import FLOAT32
+from close import EXACT, FLOAT32
 
 BOUNDS = [0, 3, 4, 9]
 
@@ -47,6 +49,42 @@ def test_a_token_sees_its_own_window_alone(scaling: float | None, sliding_window
     assert weights is None
     expected = looped(query, key, value, 0.5 if scaling is None else scaling, reach)  # 1 / √4
     torch.testing.assert_close(output, expected, rtol=FLOAT32, atol=FLOAT32)
+
+
+@pytest.mark.parametrize("scaling", [None, 0.7])
+@pytest.mark.parametrize(("sliding_window", "reach"), [(None, 9), (1, 0), (3, 2)])
+def test_the_kernel_of_a_gpu_is_told_all_and_compiled_without_a_break(
+    scaling: float | None, sliding_window: int | None, reach: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kernel(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        _bounds: Tensor,
+        _key_bounds: Tensor,
+        longest: int,
+        _key_longest: int,
+        *,
+        scale: float | None = None,
+        window_size: tuple[int, int] = (-1, -1),
+    ) -> Tensor:
+        assert longest == 5
+        far = 9 if window_size == (-1, -1) else window_size[0]
+        assert window_size in {(far, far), (-1, -1)}
+        one, two, three = (rows.transpose(0, 1)[None] for rows in (query, key, value))
+        return looped(one, two, three, 0.5 if scale is None else scale, far)[0]
+
+    monkeypatch.setattr(varlen, "varlen_attn", kernel)
+    query, key, value = torch.randn(3, 1, 2, 9, 4, generator=torch.Generator().manual_seed(0))
+    bounds = torch.tensor(BOUNDS, dtype=torch.int32)
+    output = packed.kernel_attention(query, key, value, bounds, 5, scaling, sliding_window)
+    expected = looped(query, key, value, 0.5 if scaling is None else scaling, reach)
+    torch.testing.assert_close(output, expected, rtol=FLOAT32, atol=FLOAT32)
+
+    monkeypatch.setattr(varlen, "varlen_attn", lambda query, *_rest, **_more: query)
+    compiled = torch.compile(packed.kernel_attention, backend="eager", fullgraph=True, dynamic=True)
+    same = compiled(query, key, value, bounds, 5, scaling, sliding_window)  # a break would be an error
+    torch.testing.assert_close(same, query.transpose(1, 2), rtol=EXACT, atol=EXACT)
 
 
 def test_a_model_that_is_set_up_for_packed_windows_needs_their_bounds() -> None:
