@@ -11,13 +11,18 @@ from safetensors.torch import load_file, save_file
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
 from bertvision.heads.build import build_head
-from bertvision.heads.head import Head, HeadShape
+from bertvision.heads.head import Head, HeadOptions, HeadShape
 from bertvision.provenance import package_version
 
 FORMAT = 1
 CARD, WEIGHTS = "head.json", "head.safetensors"
 _RETIRED = {"mix"}
 """Options that cards of earlier versions name: what they chose is a head of its own now."""
+_ADDED: dict[str, HeadOptions] = {
+    "pooled_adapter_inception": {"stride": 2},
+    "pooled_adapter_xception": {"strides": (3,)},
+}
+"""What cards of earlier versions do not name, and what those versions did."""
 
 
 def save_head(head: Head, folder: Path) -> None:
@@ -53,7 +58,8 @@ def load_head(folder: Path, *, shape: HeadShape | None = None) -> Head:
         weights = load_file(folder / WEIGHTS)
         _check_format(card, folder / CARD)
         name, saved = card["head"], HeadShape(**card["shape"])
-        options = {key: value for key, value in card["options"].items() if key not in _RETIRED}
+        kept = {key: value for key, value in card["options"].items() if key not in _RETIRED}
+        options = {**_ADDED.get(name, {}), **kept}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:
         raise BertVisionError(f"{folder} holds no head that can be read ({error}).") from None
     if shape is not None and shape != saved:

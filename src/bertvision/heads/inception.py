@@ -28,12 +28,22 @@ _STAGES = (
 
 @final
 class Inception(Head):
-    """Project the mean over places of a GoogLeNet whose steps shorten the width alone, `scale` times as wide."""
+    """Project the mean over places of a GoogLeNet whose steps shorten the width alone, `scale` times as wide.
+
+    The first step shortens it most, to about as many places as GoogLeNet's own third convolution sees: the width has no
+    neighbours that belong together, and every place costs as much at each of the tokens, of which none is given up.
+    """
 
     token_wise = False
 
     def __init__(
-        self, shape: HeadShape, *, source: Source = "mix", adapter: Whole | None = 386, scale: Positive = 1.0
+        self,
+        shape: HeadShape,
+        *,
+        source: Source = "mix",
+        adapter: Whole | None = 386,
+        stride: Whole = 7,
+        scale: Positive = 1.0,
     ) -> None:
         super().__init__(shape)
         self.image = LayerImage(shape, source=source, adapter=adapter)
@@ -41,7 +51,7 @@ class Inception(Head):
         def size(filters: int) -> int:
             return max(1, round(scale * filters))
 
-        self.first = NormedConv(self.image.channels, size(64), kernel=(7, 7), stride=2)
+        self.first = NormedConv(self.image.channels, size(64), kernel=(7, 7), stride=stride)
         self.second = NormedConv(size(64), size(64), kernel=(1, 1))
         self.third = NormedConv(size(64), size(192), kernel=(3, 3))
         channels = size(192)
@@ -57,7 +67,7 @@ class Inception(Head):
 
     @override
     def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
-        images = self.first(self.image(states), mask).relu()  # (batch, channels, tokens, width / 2)
+        images = self.first(self.image(states), mask).relu()  # (batch, channels, tokens, width / stride)
         images = self.second(_halve(images), mask).relu()
         images = self.third(images, mask).relu()
         for stage in self.stages:

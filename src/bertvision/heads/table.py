@@ -118,6 +118,7 @@ HEADS: dict[str, HeadEntry] = {
             "source": "mix",
             "adapter": 386,
             "stem": (32, 64),
+            "strides": (3, 3),
             "entry": (128, 128, 256, 256, 728, 728),
             "middle": 2,
             "exit": (728, 1024),

@@ -19,8 +19,9 @@ from bertvision.heads.parts.output import OutputMap
 class Xception(Head):
     """Project the mean over places of an Xception network's last maps; with `skip` the last layer beside it.
 
-    Two plain convolutions (`stem`); blocks of two separable ones that halve the width (`entry`, two sizes each);
-    `middle` blocks of three that keep it; blocks that halve it again (`exit`); single separable ones (`tail`).
+    Plain convolutions (`stem`), the first of them at every so many places (`strides`); blocks of two separable ones
+    that halve the width (`entry`, two sizes each); `middle` blocks of three that keep it; blocks that halve it again
+    (`exit`); single separable ones (`tail`).
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Xception(Head):
         source: Source = "layers",
         adapter: Whole | None = None,
         stem: Sizes = (64, 128),
+        strides: Sizes = (3,),
         entry: Sizes = (256, 512),
         middle: Count = 0,
         exit: Sizes = (),  # noqa: A002 - what the network's authors call it
@@ -43,7 +45,8 @@ class Xception(Head):
         self.image = LayerImage(shape, source=source, adapter=adapter)
         first = [self.image.channels, *stem]
         self.stem = nn.ModuleList(
-            NormedConv(before, after, stride=1 if place else 3) for place, (before, after) in enumerate(pairwise(first))
+            NormedConv(before, after, stride=stride)
+            for (before, after), stride in zip(pairwise(first), (*strides, *(1 for _ in stem)), strict=False)
         )
         halving = [entry[place : place + 2] for place in range(0, len(entry), 2)]
         keeping = [(entry[-1],) * 3] * middle

@@ -39,6 +39,22 @@ def test_a_head_of_format_1_still_loads_and_gives_what_it_gave() -> None:
     torch.testing.assert_close(outputs, torch.tensor([[[26.5, 3.0]]]), rtol=FLOAT32, atol=0.0)
 
 
+@pytest.mark.parametrize(
+    ("name", "option", "before"),
+    [("pooled_adapter_inception", "stride", 2), ("pooled_adapter_xception", "strides", (3,))],
+)
+def test_options_that_an_old_card_does_not_name_are_what_they_were(
+    name: str, option: str, before: object, tmp_path: Path
+) -> None:
+    today = build_head(name, SHAPE)
+    assert today.options[option] != before
+    save_head(today, tmp_path)
+    card = json.loads((tmp_path / CARD).read_text())
+    del card["options"][option]
+    (tmp_path / CARD).write_text(json.dumps(card))
+    assert load_head(tmp_path).options[option] == before
+
+
 def test_what_is_written_today_is_still_format_1(tmp_path: Path) -> None:
     save_head(load_head(OLD), tmp_path)
     card = json.loads((OLD / CARD).read_text())

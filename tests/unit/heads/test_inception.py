@@ -13,8 +13,8 @@ SHAPE = HeadShape(layers=3, width=20, outputs=2)
 SCALE = 1 / 64
 
 
-def make(shape: HeadShape = SHAPE, *, source: Source = "layers") -> Inception:
-    head = Inception(shape, source=source, adapter=None, scale=SCALE).eval()
+def make(shape: HeadShape = SHAPE, *, source: Source = "layers", stride: int = 7) -> Inception:
+    head = Inception(shape, source=source, adapter=None, stride=stride, scale=SCALE).eval()
     randomise(head)
     for part in head.modules():
         if isinstance(part, NormedConv):
@@ -25,8 +25,9 @@ def make(shape: HeadShape = SHAPE, *, source: Source = "layers") -> Inception:
 class PlainInception:
     """The network of one head on examples without padding, with its blocks written branch by branch."""
 
-    def __init__(self, head: Inception) -> None:
+    def __init__(self, head: Inception, stride: int = 7) -> None:
         self.own = head.state_dict()
+        self.stride = stride
         self.training = head.training
 
     def convolve(self, images: Tensor, name: str, *, stride: int = 1) -> Tensor:
@@ -55,7 +56,7 @@ class PlainInception:
 
     def __call__(self, images: Tensor) -> Tensor:
         """(batch, channels, tokens, width) → (batch, tokens, outputs)."""
-        images = self.halve(self.convolve(images, "first", stride=2))
+        images = self.halve(self.convolve(images, "first", stride=self.stride))
         images = self.convolve(self.convolve(images, "second"), "third")
         for stage, blocks in enumerate((2, 5, 2)):
             images = self.halve(images)
@@ -65,16 +66,16 @@ class PlainInception:
         return nn.functional.linear(means, self.own["project.weight"], self.own["project.bias"])
 
 
-@pytest.mark.parametrize("width", [1, 20, 33])
+@pytest.mark.parametrize(("width", "stride"), [(1, 7), (20, 7), (20, 2), (33, 2), (33, 1)])
 @torch.no_grad()
-def test_it_is_googlenet_over_real_tokens_that_shortens_the_width_alone(width: int) -> None:
-    head = make(HeadShape(layers=3, width=width, outputs=2))
+def test_it_is_googlenet_over_real_tokens_that_shortens_the_width_alone(width: int, stride: int) -> None:
+    head = make(HeadShape(layers=3, width=width, outputs=2), stride=stride)
     states, lengths = random_states(3, 3, 6, width), (6, 4, 1)
     mask = real_tokens(*lengths)
     got = head(torch.where(mask[:, None, :, None], states, 50.0), mask)
     assert got.shape == (3, 6, 2)
     for example, length in enumerate(lengths):
-        expected = PlainInception(head)(states[example : example + 1, :, :length])
+        expected = PlainInception(head, stride)(states[example : example + 1, :, :length])
         assert expected.std() > 0.1  # not everything was lost on the way
         torch.testing.assert_close(got[example : example + 1, :length], expected, rtol=FLOAT32, atol=FLOAT32)
 
@@ -138,12 +139,12 @@ def test_a_scale_makes_every_map_narrower_but_never_empty() -> None:
 @pytest.mark.parametrize(("source", "adapter"), [("mix", None), ("mean", 7), ("layers", 7)])
 @torch.no_grad()
 def test_it_reads_the_image_that_its_source_and_adapter_make(source: Source, adapter: int | None) -> None:
-    head = Inception(SHAPE, source=source, adapter=adapter, scale=SCALE).eval()
+    head = Inception(SHAPE, source=source, adapter=adapter, stride=2, scale=SCALE).eval()
     randomise(head)
     image = LayerImage(SHAPE, source=source, adapter=adapter)
     image.load_state_dict(head.image.state_dict())
     states = random_states(2, 3, 4, 20)
-    expected = PlainInception(head)(image(states))
+    expected = PlainInception(head, stride=2)(image(states))
     torch.testing.assert_close(head(states, real_tokens(4, 4)), expected, rtol=FLOAT32, atol=FLOAT32)
 
 

@@ -63,16 +63,20 @@ def filters_of(module: nn.Module) -> list[int]:
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("width", [12, 13])
+@pytest.mark.parametrize(("strides", "first", "second"), [((3,), 3, 1), ((2, 3), 2, 3), ((), 1, 1), ((3, 2, 5), 3, 2)])
 @torch.no_grad()
-def test_it_is_xception_along_the_width_of_each_real_token(width: int, *, training: bool) -> None:
+def test_it_is_xception_along_the_width_of_each_real_token(
+    width: int, strides: tuple[int, ...], first: int, second: int, *, training: bool
+) -> None:
     shape = HeadShape(layers=3, width=width, outputs=2)
-    head = Xception(shape, stem=(4, 5), entry=(4, 6), middle=2, exit=(5, 7), tail=(8, 3)).train(training)
+    head = Xception(shape, stem=(4, 5), strides=strides, entry=(4, 6), middle=2, exit=(5, 7), tail=(8, 3))
+    head.train(training)
     randomise(head)
     states, mask = random_states(2, 3, 5, width), real_tokens(5, 3)
     plain = PlainXception(head)
     tokens = states.transpose(1, 2)[mask]  # (real tokens, layers, width)
-    tokens = plain.convolve(tokens, "stem.0", stride=3).relu()
-    tokens = plain.convolve(tokens, "stem.1").relu()
+    tokens = plain.convolve(tokens, "stem.0", stride=first).relu()
+    tokens = plain.convolve(tokens, "stem.1", stride=second).relu()
     tokens = plain.halve(tokens, "blocks.0")
     tokens = plain.keep(plain.keep(tokens, "blocks.1"), "blocks.2")
     tokens = plain.halve(tokens, "blocks.3")
