@@ -74,11 +74,29 @@ def heads_table() -> str:
     return "\n".join(rows)
 
 
+def span_heads_table() -> str:
+    """F1 of span heads at every snapshot, mean over seeds, best first by held-out questions."""
+    rows = [
+        "| encoder tuned for | head | parameters | F1, threshold 0 | fitted | best on dev | range of seeds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for path in sorted((ROOT / "results").glob("span-heads-*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        for row in record["rows"]:
+            means = " | ".join(f"{row['f1'][at]['mean']:.1f}" for at in ("zero", "fitted", "best_on_split"))
+            best = row["f1"]["best_on_split"]
+            spread = f"{best['least']:.1f} to {best['most']:.1f}" if row["seeds"] > 1 else ""
+            tuned = f"[{row['snapshot']} epoch](../results/{path.name})"
+            rows.append(f"| {tuned} | `{row['head']}` | {row['parameters']:,} | {means} | {spread} |")
+    return "\n".join(rows)
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "speed": ("README.md", speed_table),
     "size": ("README.md", size_table),
     "quality": ("README.md", quality_table),
     "heads": ("docs/heads.md", heads_table),
+    "span heads": ("docs/heads.md", span_heads_table),
 }
 """By name: where a table stands, and who makes it."""
 

@@ -133,7 +133,9 @@ def test_silence_everywhere_may_be_best(place: Path) -> None:
     assert verdict.scorings[ZERO].values["f1"] < silence
 
 
-def test_the_record_can_be_read_again(result: EvaluationResult) -> None:
+def test_the_record_can_be_read_again(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place / "fit", tmp_path / "fit")  # other tests evaluate the run again
+    result = evaluate(tmp_path / "fit", resamples=RESAMPLES, device="cpu")
     assert read_evaluation(result.folder) == result.record
     content = json.loads((result.folder / EVALUATION_FILE).read_text(encoding="utf-8"))
     assert content["format"] == 1
@@ -165,16 +167,19 @@ def test_the_encoder_passes_once_over_each_part_and_never_again(place: Path, mon
     assert again.record.rows == first.record.rows
 
 
-def test_outputs_are_made_anew_where_the_windows_are_others(place: Path, result: EvaluationResult) -> None:
-    other = write_questions(place / "other", train=5, dev=7)
-    found = evaluate(place / "fit", data=other, resamples=RESAMPLES, device="cpu")
+def test_outputs_are_made_anew_where_the_windows_are_others(
+    place: Path, result: EvaluationResult, tmp_path: Path
+) -> None:
+    shutil.copytree(place / "fit", tmp_path / "fit")
+    other = write_questions(tmp_path / "other", train=5, dev=7)
+    found = evaluate(tmp_path / "fit", data=other, resamples=RESAMPLES, device="cpu")
     assert (found.record.examples, found.record.data) == (7, other)
     assert found.record.fingerprints.split != result.record.fingerprints.split
     assert found.record.fingerprints.held_out == result.record.fingerprints.held_out  # always the run's own
     kept = load_outputs(found.folder / "000-layer_mix")
     assert isinstance(kept.split, SpanScores)
     assert kept.split.start.dtype == np.float32
-    back = evaluate(place / "fit", resamples=RESAMPLES, device="cpu")
+    back = evaluate(tmp_path / "fit", resamples=RESAMPLES, device="cpu")
     assert back.record.rows == result.record.rows
 
 
