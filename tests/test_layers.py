@@ -10,24 +10,24 @@ PACKAGE = Path(__file__).parents[1] / "src" / "bertvision"
 ORDER = [
     *("errors", "atomic", "lock", "provenance", "pretrained"),
     *("tasks", "encoder", "store", "heads", "objectives", "training", "evaluation", "analysis", "runs"),
-    *("bench", "cli"),
+    *("estimators", "bench", "cli"),
 ]
 """The parts in the order in which they may build on each other, which is also the order to read them in."""
 
 WALLS = {
-    "torch": {"encoder", "store", "heads", "objectives", "training", "runs"},
+    "torch": {"encoder", "store", "heads", "objectives", "training", "runs", "estimators"},
     "transformers": {"tasks/tokenizer.py", "encoder/load.py", "encoder/packed.py"},
     "peft": {"encoder/lora.py"},
     "accelerate": {"training/processes.py"},
     "datasets": {"tasks/hub.py"},
     "pyarrow": {"tasks/tables.py"},
-    "sklearn": {"evaluation/metrics.py"},
+    "sklearn": {"evaluation/metrics.py", "estimators"},
     "scipy": {"evaluation/metrics.py", "analysis/seeds.py"},
     "argparse": {"cli/options.py"},
     "rich": {"cli/output.py"},
     "safetensors": {
         *("encoder/snapshot.py", "encoder/own_output.py", "store/writer.py", "store/reader.py", "heads/files.py"),
-        *("training/checkpoint.py", "runs/kept_outputs.py", "runs/evaluation_files.py"),
+        *("training/checkpoint.py", "runs/kept_outputs.py", "runs/evaluation_files.py", "estimators/files.py"),
     },
 }
 """Libraries that may be imported in these files and parts only."""

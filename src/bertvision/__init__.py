@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bertvision.encoder import Encoder, HiddenStates, load_encoder
+    from bertvision.estimators import AllLayerClassifier, AllLayerFeatures, AllLayerRegressor
     from bertvision.evaluation import Scoring, decode_spans, fit_threshold, score_squad1, score_squad2, score_targets
     from bertvision.heads import (
         HEADS,
@@ -41,6 +42,9 @@ __version__ = "0.1.0"
 __all__ = [
     "HEADS",
     "TASKS",
+    "AllLayerClassifier",
+    "AllLayerFeatures",
+    "AllLayerRegressor",
     "CrossFitResult",
     "Encoder",
     "EnsembleRecord",
@@ -94,6 +98,7 @@ __all__ = [
 
 _MODULES = {
     "bertvision.encoder": ("Encoder", "HiddenStates", "load_encoder"),
+    "bertvision.estimators": ("AllLayerClassifier", "AllLayerFeatures", "AllLayerRegressor"),
     "bertvision.evaluation": (
         "Scoring",
         "decode_spans",

@@ -82,6 +82,18 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     return min(found, key=lambda solution: solution.loss)
 
 
+def solve_at(  # noqa: PLR0913 - what a solution depends on, by keyword
+    inputs: Tensor, targets: Tensor, *, strength: float, kind: TaskKind, outputs: int, weights: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Weight and bias for one strength of the penalty; arguments as those of `solve_linear`."""
+    scaled = _scaled(inputs)
+    _, solve = _problem(kind, scaled.inputs, targets, outputs, weights)
+    for stronger in STRENGTHS:
+        if stronger > strength and kind != "scores":
+            solve(stronger)  # each start is the solution before
+    return scaled.unscaled(*solve(strength))
+
+
 Loss = Callable[[Tensor, Tensor], Tensor]
 """Outputs, (examples, outputs), and targets → their mean loss."""
 

@@ -1,0 +1,99 @@
+"""AllLayerFeatures: texts → the states of all layers side by side, for any estimator of scikit-learn."""
+
+from collections.abc import Iterable
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from typing_extensions import override
+
+from bertvision.errors import BertVisionError
+from bertvision.estimators.rows import TextRows, check_texts, text_rows
+from bertvision.objectives import Pool
+from bertvision.pretrained import BUILTIN_ENCODER
+from bertvision.runs.parts import Device
+from bertvision.runs.states import join_texts
+
+
+class AllLayerFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """The states of a frozen encoder's layers, side by side: (texts, layers · width).
+
+    A pair of texts becomes how far they are apart and how far they agree, number by number. States of a text are
+    computed once for all estimators of this process with the same encoder, so that folds and settings cost nothing.
+
+    Example:
+        >>> from bertvision import AllLayerFeatures
+        >>> AllLayerFeatures().fit_transform(["a film", "a meal"]).shape
+        (2, 2688)
+    """
+
+    def __init__(
+        self,
+        encoder: str = BUILTIN_ENCODER,
+        *,
+        layers: tuple[int, ...] | None = None,
+        pool: Pool | None = None,
+        length: int = 384,
+        device: Device = "auto",
+    ) -> None:
+        """Choose the states.
+
+        Args:
+            encoder: `minilm`, a folder, a hub name, or a tuned run.
+            layers: which, in ascending order, 0 being the embedding output; None for all.
+            pool: `cls` or `mean`; None takes what the encoder was trained with.
+            length: most tokens of a text.
+            device: `auto`, `cpu` or `cuda`.
+        """
+        self.encoder = encoder
+        self.layers = layers
+        self.pool = pool
+        self.length = length
+        self.device = device
+
+    @override
+    def __sklearn_tags__(self) -> Tags:
+        return text_tags(super().__sklearn_tags__())
+
+    def fit(self, texts: Iterable[object], _targets: object = None) -> Self:
+        """Load the encoder; nothing is learnt.
+
+        Raises:
+            BertVisionError: there is no such encoder or layer, or something is no text.
+        """
+        check_texts(texts)
+        self.layers_ = self._checked_layers()
+        return self
+
+    def transform(self, texts: Iterable[object]) -> NDArray[np.float32]:
+        """The states of texts or of pairs of texts, float32.
+
+        Raises:
+            BertVisionError: something is no text.
+        """
+        layers = self._checked_layers() if not hasattr(self, "layers_") else self.layers_
+        kept = self._kept()
+        rows = join_texts([kept.rows(column)[:, list(layers)] for column in check_texts(texts) if column is not None])
+        found: NDArray[np.float32] = rows.flatten(1).numpy()
+        return found
+
+    def _kept(self) -> TextRows:
+        return text_rows(self.encoder, self.pool, self.length, self.device)
+
+    def _checked_layers(self) -> tuple[int, ...]:
+        depth = self._kept().encoder.depth
+        layers = tuple(range(depth + 1)) if self.layers is None else tuple(self.layers)
+        if not layers or sorted(set(layers)) != list(layers) or layers[0] < 0 or layers[-1] > depth:
+            raise BertVisionError(
+                f"layers are {layers}; some of 0 to {depth} of '{self.encoder}', in ascending order, are expected."
+            )
+        return layers
+
+
+def text_tags(tags: Tags) -> Tags:
+    """Tell scikit-learn that inputs are texts."""
+    tags.input_tags.string = True
+    tags.input_tags.two_d_array = False
+    return tags

@@ -1,0 +1,235 @@
+"""AllLayerClassifier and AllLayerRegressor: a linear map of all layers of a frozen encoder, solved in seconds."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils import Tags
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+from typing_extensions import override
+
+from bertvision.errors import BertVisionError
+from bertvision.estimators.features import AllLayerFeatures, text_tags
+from bertvision.estimators.files import load_linear, save_linear
+from bertvision.objectives import Pool
+from bertvision.pretrained import BUILTIN_ENCODER
+from bertvision.runs.parts import Device
+from bertvision.tasks.task import TaskKind
+from bertvision.training.solve import solve_at, solve_linear
+
+LEAST_HELD_OUT = 20
+"""Fewer held-out examples than this would choose a strength by chance; but at most half of all are held out."""
+
+
+class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What both share: states, the strength of the penalty, the solution, and its files."""
+
+    _kind: TaskKind
+
+    def __init__(  # noqa: PLR0913 - scikit-learn wants every setting as an argument
+        self,
+        encoder: str = BUILTIN_ENCODER,
+        *,
+        layers: tuple[int, ...] | None = None,
+        strength: float | None = None,
+        held_out: float = 0.1,
+        pool: Pool | None = None,
+        length: int = 384,
+        device: Device = "auto",
+        random_state: int = 0,
+    ) -> None:
+        """Choose the states and how the map is found.
+
+        Args:
+            encoder: `minilm`, a folder, a hub name, or a tuned run.
+            layers: which, in ascending order, 0 being the embedding output; None for all.
+            strength: of the L2 penalty on standardised states; None chooses it on held-out examples.
+            held_out: share of the examples that choose the strength; the map is then solved from all of them.
+            pool: `cls` or `mean`; None takes what the encoder was trained with.
+            length: most tokens of a text.
+            device: `auto`, `cpu` or `cuda`, for the encoder.
+            random_state: which examples are held out.
+        """
+        self.encoder = encoder
+        self.layers = layers
+        self.strength = strength
+        self.held_out = held_out
+        self.pool = pool
+        self.length = length
+        self.device = device
+        self.random_state = random_state
+
+    @override
+    def __sklearn_tags__(self) -> Tags:
+        return text_tags(super().__sklearn_tags__())
+
+    def save(self, folder: str | Path) -> None:
+        """Write a fitted estimator into a folder: JSON and safetensors, no pickle.
+
+        Raises:
+            BertVisionError: it is not fitted, or cannot be written.
+        """
+        check_is_fitted(self)
+        save_linear(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """A fitted estimator from a folder that `save` wrote.
+
+        Raises:
+            BertVisionError: there is none, or it is of another kind.
+        """
+        return load_linear(cls, Path(folder))
+
+    @property
+    def features(self) -> AllLayerFeatures:
+        """The states that it reads."""
+        return AllLayerFeatures(
+            self.encoder, layers=self.layers, pool=self.pool, length=self.length, device=self.device
+        )
+
+    def _solve(
+        self, texts: Iterable[object], targets: NDArray[np.int64] | NDArray[np.float64], weights: torch.Tensor | None
+    ) -> None:
+        inputs = torch.from_numpy(self.features.fit(texts := list(texts)).transform(texts))
+        if len(inputs) != len(targets):
+            raise BertVisionError(f"there are {len(inputs)} texts and {len(targets)} targets; as many are expected.")
+        outputs = len(np.unique(targets)) if self._kind == "labels" else 1
+        goal = torch.from_numpy(targets)
+        self.strength_ = self.strength if self.strength is not None else self._choose(inputs, goal, outputs, weights)
+        weight, bias = solve_at(
+            inputs, goal, strength=self.strength_, kind=self._kind, outputs=outputs, weights=weights
+        )
+        self.coef_: NDArray[np.float32] = weight.numpy()
+        self.intercept_: NDArray[np.float32] = bias.numpy()
+        self.n_features_in_ = inputs.shape[1]
+
+    def _choose(self, inputs: torch.Tensor, targets: torch.Tensor, outputs: int, weights: torch.Tensor | None) -> float:
+        """The strength with the least loss on held-out examples."""
+        if not 0.0 < self.held_out < 1.0:
+            raise BertVisionError(f"held_out is {self.held_out:g}; more than 0 and less than 1 is expected.")
+        count = min(max(round(self.held_out * len(inputs)), LEAST_HELD_OUT, outputs), len(inputs) // 2)
+        if count < max(outputs, 2):
+            raise BertVisionError(
+                f"{len(inputs)} examples are too few to choose a strength on some of them. Set strength, such as 1.0."
+            )
+        stratify = targets.numpy() if self._kind == "labels" and np.bincount(targets.numpy()).min() > 1 else None
+        rest, judge = train_test_split(
+            np.arange(len(inputs)), test_size=count, random_state=self.random_state, stratify=stratify
+        )
+        return solve_linear(
+            inputs[rest],
+            targets[rest],
+            held_out=(inputs[judge], targets[judge]),
+            kind=self._kind,
+            outputs=outputs,
+            weights=weights,
+        ).strength
+
+    def _outputs(self, texts: Iterable[object]) -> NDArray[np.float32]:
+        check_is_fitted(self)
+        found: NDArray[np.float32] = self.features.transform(texts) @ self.coef_.T + self.intercept_
+        return found
+
+
+class AllLayerClassifier(ClassifierMixin, _AllLayerLinear):  # type: ignore[misc]
+    """Logistic regression on all layers of a frozen encoder, in place of one on sentence embeddings.
+
+    Example:
+        >>> from bertvision import AllLayerClassifier
+        >>> texts = ["a joy", "great fun", "lovely", "a bore", "dull", "awful"]
+        >>> model = AllLayerClassifier(strength=1.0).fit(texts, ["good"] * 3 + ["bad"] * 3)
+        >>> model.predict(["wonderful"]).tolist()
+        ['good']
+    """
+
+    _kind: TaskKind = "labels"
+
+    def __init__(  # noqa: PLR0913 - scikit-learn wants every setting as an argument
+        self,
+        encoder: str = BUILTIN_ENCODER,
+        *,
+        layers: tuple[int, ...] | None = None,
+        strength: float | None = None,
+        held_out: float = 0.1,
+        class_weight: Literal["balanced"] | None = None,
+        pool: Pool | None = None,
+        length: int = 384,
+        device: Device = "auto",
+        random_state: int = 0,
+    ) -> None:
+        """As `AllLayerRegressor`, and `class_weight`: `balanced` lets every class count the same."""
+        super().__init__(
+            encoder,
+            layers=layers,
+            strength=strength,
+            held_out=held_out,
+            pool=pool,
+            length=length,
+            device=device,
+            random_state=random_state,
+        )
+        self.class_weight = class_weight
+
+    def fit(self, texts: Iterable[object], targets: ArrayLike) -> Self:
+        """Solve for the classes of texts or of pairs of texts; classes may be any strings or numbers.
+
+        Raises:
+            BertVisionError: something is no text, or there are fewer than two classes.
+        """
+        given = np.asarray(targets)
+        check_classification_targets(given)
+        self.classes_, numbers = np.unique(given, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise BertVisionError(f"there is one class, '{self.classes_[0]}'; at least two are expected.")
+        weights = None
+        if self.class_weight is not None:
+            weights = torch.from_numpy(compute_class_weight(self.class_weight, classes=self.classes_, y=given)).float()
+        self._solve(texts, numbers.astype(np.int64), weights)
+        return self
+
+    def decision_function(self, texts: Iterable[object]) -> NDArray[np.float32]:
+        """Scores of every class, (texts, classes); of two classes, how much the second is ahead, (texts,)."""
+        outputs = self._outputs(texts)
+        return outputs[:, 1] - outputs[:, 0] if len(self.classes_) == 2 else outputs
+
+    def predict_proba(self, texts: Iterable[object]) -> NDArray[np.float64]:
+        """The probability of every class, (texts, classes)."""
+        outputs = self._outputs(texts).astype(np.float64)
+        shares = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        found: NDArray[np.float64] = shares / shares.sum(axis=1, keepdims=True)
+        return found
+
+    def predict(self, texts: Iterable[object]) -> NDArray[np.generic]:
+        """The likeliest class of every text."""
+        found: NDArray[np.generic] = self.classes_[self._outputs(texts).argmax(axis=1)]
+        return found
+
+
+class AllLayerRegressor(RegressorMixin, _AllLayerLinear):  # type: ignore[misc]
+    """Ridge regression on all layers of a frozen encoder: scores of texts, or how alike two texts are."""
+
+    _kind: TaskKind = "scores"
+
+    def fit(self, texts: Iterable[object], targets: ArrayLike) -> Self:
+        """Solve for the scores of texts or of pairs of texts.
+
+        Raises:
+            BertVisionError: something is no text, or a score is no number.
+        """
+        given = np.asarray(targets, dtype=np.float64)
+        if given.ndim != 1 or not np.isfinite(given).all():
+            raise BertVisionError(f"scores have shape {given.shape}; one finite number per text is expected.")
+        self._solve(texts, given, None)
+        return self
+
+    def predict(self, texts: Iterable[object]) -> NDArray[np.float32]:
+        """The score of every text."""
+        return self._outputs(texts)[:, 0]

@@ -1,0 +1,100 @@
+"""TextRows: one row of states per text, encoded once however often folds and settings ask for it."""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertvision.encoder.load import load_encoder, mean_pooled
+from bertvision.encoder.snapshot import base_encoder
+from bertvision.errors import BertVisionError
+from bertvision.objectives import Pool
+from bertvision.runs.outputs import PassOptions
+from bertvision.runs.parts import Device, choose_device
+from bertvision.runs.states import encode_rows
+from bertvision.tasks.examples import Texts
+from bertvision.tasks.load import TASKS
+from bertvision.tasks.tokenizer import TextTokenizer
+from bertvision.tasks.windows import WindowOptions, build_windows
+
+MOST_BYTES = 2 * 1024**3
+"""Rows that one encoder keeps in memory; the oldest go first."""
+
+ENCODERS = 2
+"""Encoders that are kept in memory, with their rows."""
+
+Pair = tuple[str, str]
+
+
+@final
+class TextRows:
+    """A frozen encoder, and the rows of the texts that it has seen."""
+
+    def __init__(self, encoder: str, *, pool: Pool | None, length: int, device: Device) -> None:
+        place = choose_device(device)
+        self.encoder = load_encoder(encoder, device=place, packed=place.type == "cuda")
+        base = base_encoder(encoder)
+        self._tokenizer = TextTokenizer.load(base)
+        self._pool: Pool = pool or ("mean" if mean_pooled(encoder) else "cls")
+        limit = self._tokenizer.limit
+        self._windows = WindowOptions(length=length if limit is None else min(length, limit))
+        config = self.encoder.config
+        self._passes = PassOptions(packed=place.type == "cuda", pad=config.pad_token_id or 0, bf16=False)
+        self._rows: dict[str, Tensor] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def rows(self, texts: Sequence[str]) -> Tensor:
+        """The rows of some texts, (texts, layers, width); those that are new are encoded in one pass."""
+        new = list(dict.fromkeys(text for text in texts if text not in self._rows))
+        if new:
+            examples = Texts(ids=[str(number) for number in range(len(new))], texts=new, pairs=None, targets=_NOTHING)
+            windows = build_windows(TASKS["sst2"], examples, self._tokenizer, self._windows)
+            found = encode_rows(self.encoder, windows, self._passes, self._pool)
+            self._rows |= dict(zip(new, found, strict=True))
+        rows = torch.stack([self._rows[text] for text in texts])
+        self._forget(rows[0].nbytes)
+        return rows
+
+    def _forget(self, size: int) -> None:
+        for text in list(self._rows)[: max(0, len(self._rows) - MOST_BYTES // size)]:
+            del self._rows[text]
+
+
+_NOTHING = np.zeros(0, dtype=np.int64)
+
+
+@lru_cache(maxsize=ENCODERS)
+def text_rows(encoder: str, pool: Pool | None, length: int, device: Device) -> TextRows:
+    """The rows of an encoder's texts: the same object for the same arguments, so that clones share it."""
+    return TextRows(encoder, pool=pool, length=length, device=device)
+
+
+def check_texts(inputs: Iterable[object]) -> tuple[list[str], list[str] | None]:
+    """First texts and second texts; None for the second where they are single.
+
+    Args:
+        inputs: texts, or pairs of texts: lists, tuples, an array of shape (rows, 2), a column of a table.
+
+    Raises:
+        BertVisionError: there is something else among them, or nothing at all.
+    """
+    if isinstance(inputs, str):
+        raise BertVisionError("a list of texts, or of pairs of texts, is expected; one text was given. Use [text].")
+    rows = [_row(row, number) for number, row in enumerate(inputs)]
+    if not rows:
+        raise BertVisionError("there are no texts: at least one is expected.")
+    if len({len(row) for row in rows}) > 1:
+        raise BertVisionError("single texts and pairs of texts are mixed. Use one or the other.")
+    return [row[0] for row in rows], [row[1] for row in rows] if len(rows[0]) > 1 else None
+
+
+def _row(row: object, number: int) -> tuple[str, ...]:
+    texts = (row,) if isinstance(row, str) else tuple(row) if isinstance(row, (list, tuple, np.ndarray)) else ()
+    if not texts or len(texts) > 2 or not all(isinstance(text, str) for text in texts):
+        raise BertVisionError(f"row {number} is {str(row)[:60]!r}; a text or a pair of texts is expected.")
+    return tuple(str(text) for text in texts)

@@ -1,0 +1,247 @@
+"""Estimators for scikit-learn: states once, maps as solved by hand, files without pickle."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import (
+    check_get_params_invariance,
+    check_no_attributes_set_in_init,
+    check_parameters_default_constructible,
+    check_set_params,
+)
+
+from bertvision import AllLayerClassifier, AllLayerFeatures, AllLayerRegressor
+from bertvision.encoder.encoder import Encoder
+from bertvision.errors import BertVisionError
+from bertvision.estimators import rows
+from close import FLOAT32
+from tiny_run import save_tiny_encoder
+
+GOOD = [f"the {thing} is good" for thing in ("film", "meal", "song", "book", "cat", "day", "man", "sea")]
+BAD = [f"the {thing} is bad and dull" for thing in ("film", "meal", "song", "book", "cat", "day", "man", "sea")]
+TEXTS = GOOD + BAD
+LABELS = ["yes"] * len(GOOD) + ["no"] * len(BAD)
+KINDS = [AllLayerClassifier, AllLayerRegressor, AllLayerFeatures]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_tiny_encoder(tmp_path_factory.mktemp("encoder") / "tiny")
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    rows.text_rows.cache_clear()
+    yield
+    rows.text_rows.cache_clear()
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many windows went through an encoder, batch by batch."""
+    seen: list[int] = []
+    visit = Encoder.visit
+
+    def count(self: Encoder, batch: object, *args: object, **more: object) -> object:
+        seen.append(len(batch.ids))  # type: ignore[attr-defined]
+        return visit(self, batch, *args, **more)  # type: ignore[arg-type]  # as it was called
+
+    monkeypatch.setattr(Encoder, "visit", count)
+    return seen
+
+
+def test_features_are_the_encoders_own_layers_side_by_side(encoder: str) -> None:
+    kept = rows.text_rows(encoder, "mean", 384, "cpu")
+    expected = kept.rows(TEXTS)
+    assert expected.shape == (16, kept.encoder.depth + 1, kept.encoder.width)
+    every = AllLayerFeatures(encoder, pool="mean", device="cpu").fit_transform(TEXTS)
+    assert every.dtype == np.float32
+    np.testing.assert_array_equal(every, expected.flatten(1).numpy())
+    some = AllLayerFeatures(encoder, pool="mean", layers=(0, 2), device="cpu").fit_transform(np.array(TEXTS))
+    np.testing.assert_array_equal(some, expected[:, [0, 2]].flatten(1).numpy())
+
+
+def test_a_pair_is_how_far_its_texts_are_apart_and_agree(encoder: str) -> None:
+    features = AllLayerFeatures(encoder, pool="mean", layers=(1,), device="cpu")
+    first, second = features.fit_transform(GOOD), features.fit_transform(BAD)
+    expected = np.concatenate([np.abs(first - second), first * second], axis=1)
+    for pairs in (list(zip(GOOD, BAD, strict=True)), np.array([GOOD, BAD]).T):
+        np.testing.assert_allclose(features.fit_transform(pairs), expected, rtol=FLOAT32, atol=FLOAT32)
+
+
+def test_every_text_is_encoded_once_for_all_folds_and_settings(encoder: str, encoded: list[int]) -> None:
+    model = AllLayerClassifier(encoder, device="cpu")
+    search = GridSearchCV(model, {"strength": [0.1, 1.0], "layers": [None, (1,)]}, cv=2).fit(TEXTS, LABELS)
+    assert search.best_score_ >= 0.5
+    assert sum(encoded) == len(TEXTS)
+    scores = cross_val_score(clone(model).set_params(strength=1.0), TEXTS + TEXTS, LABELS + LABELS, cv=4)
+    assert sum(encoded) == len(TEXTS)
+    assert scores.shape == (4,)
+
+
+def test_the_oldest_rows_are_forgotten_when_there_are_too_many(encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = rows.text_rows(encoder, "mean", 384, "cpu")
+    size = kept.rows(TEXTS[:1]).nbytes
+    monkeypatch.setattr(rows, "MOST_BYTES", 5 * size + 1)
+    before = kept.rows(TEXTS)
+    assert len(kept) == 5
+    torch.testing.assert_close(kept.rows(TEXTS), before, rtol=FLOAT32, atol=FLOAT32)
+
+
+def test_a_classifier_is_logistic_regression_on_standardised_states(encoder: str) -> None:
+    model = AllLayerClassifier(encoder, strength=0.5, device="cpu").fit(TEXTS, LABELS)
+    inputs = model.features.fit_transform(TEXTS)
+    scaled = (inputs - inputs.mean(axis=0)) / np.where(inputs.std(axis=0) > 1e-5, inputs.std(axis=0), 1)
+    # ours is a mean over examples with half the strength on two rows of weights: one row of twice that difference
+    theirs = LogisticRegression(C=1 / (0.5 * len(TEXTS) / 2), tol=1e-8, max_iter=2000).fit(scaled, LABELS)
+    np.testing.assert_allclose(model.predict_proba(TEXTS), theirs.predict_proba(scaled), atol=2e-3)
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert model.predict(TEXTS).tolist() == LABELS
+    assert ((model.decision_function(TEXTS) > 0) == (model.predict(TEXTS) == "yes")).all()
+    assert model.score(TEXTS, LABELS) == 1.0
+
+
+def test_a_regressor_is_ridge_regression_on_standardised_states(encoder: str) -> None:
+    scores = np.linspace(0, 5, len(TEXTS))
+    model = AllLayerRegressor(encoder, strength=0.1, device="cpu").fit(TEXTS, scores)
+    inputs = model.features.fit_transform(TEXTS).astype(np.float64)
+    scaled = (inputs - inputs.mean(axis=0)) / np.where(inputs.std(axis=0) > 1e-5, inputs.std(axis=0), 1)
+    theirs = Ridge(alpha=0.1 * len(TEXTS)).fit(scaled, scores)
+    np.testing.assert_allclose(model.predict(TEXTS), theirs.predict(scaled), atol=1e-3)
+
+
+def test_a_strength_is_chosen_on_held_out_examples_and_all_are_learnt_from(encoder: str) -> None:
+    labels = [0, 1, 2, 3] * 12
+    texts = [f"{TEXTS[number % 16]} {label * 'very '}" for number, label in enumerate(labels)]
+    model = AllLayerClassifier(encoder, device="cpu").fit(texts, labels)
+    again = AllLayerClassifier(encoder, strength=model.strength_, device="cpu").fit(texts, labels)
+    np.testing.assert_array_equal(model.coef_, again.coef_)
+    assert model.decision_function(texts).shape == (48, 4)
+    assert model.predict(texts).dtype == np.int64
+    np.testing.assert_allclose(model.predict_proba(texts).sum(axis=1), 1.0, rtol=FLOAT32)
+
+
+def test_balanced_classes_count_the_same(encoder: str) -> None:
+    texts, labels = GOOD[:2] + BAD, [1] * 2 + [0] * 8
+    plain = AllLayerClassifier(encoder, strength=1e4, device="cpu").fit(texts, labels)
+    balanced = AllLayerClassifier(encoder, strength=1e4, class_weight="balanced", device="cpu").fit(texts, labels)
+    assert plain.predict_proba(texts)[:, 1].mean() == pytest.approx(0.2, abs=0.02)
+    assert balanced.predict_proba(texts)[:, 1].mean() == pytest.approx(0.5, abs=0.02)
+
+
+def test_they_stand_in_pipelines(encoder: str) -> None:
+    pipe = make_pipeline(AllLayerFeatures(encoder, device="cpu"), LogisticRegression()).fit(TEXTS, LABELS)
+    assert pipe.score(TEXTS, LABELS) == 1.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scikit_learns_checks_that_apply_to_texts(kind: type) -> None:
+    name = kind.__name__
+    check_parameters_default_constructible(name, kind())
+    check_no_attributes_set_in_init(name, kind())
+    check_get_params_invariance(name, kind())
+    check_set_params(name, kind())
+    assert clone(kind(layers=(0, 1))).layers == (0, 1)
+    assert kind().__sklearn_tags__().input_tags.string
+
+
+def test_a_saved_estimator_predicts_as_before(encoder: str, tmp_path: Path) -> None:
+    model = AllLayerClassifier(encoder, strength=1.0, layers=(0, 1), device="cpu").fit(TEXTS, LABELS)
+    model.save(tmp_path / "a" / "model")
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["model"]
+    back = AllLayerClassifier.load(tmp_path / "a" / "model")
+    assert back.get_params() == model.get_params()
+    np.testing.assert_array_equal(back.predict_proba(TEXTS), model.predict_proba(TEXTS))
+    assert back.predict(TEXTS).tolist() == LABELS
+    scores = AllLayerRegressor(encoder, strength=1.0, device="cpu").fit(TEXTS, range(16))
+    scores.save(tmp_path / "scores")
+    np.testing.assert_array_equal(AllLayerRegressor.load(tmp_path / "scores").predict(TEXTS), scores.predict(TEXTS))
+
+
+def test_what_cannot_be_loaded_is_told(encoder: str, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    model = AllLayerClassifier(encoder, strength=1.0, device="cpu").fit(TEXTS, LABELS)
+    model.save(folder)
+    with pytest.raises(BertVisionError, match="is there already"):
+        model.save(folder)
+    with pytest.raises(BertVisionError, match=r"holds a AllLayerClassifier\. Use AllLayerClassifier\.load"):
+        AllLayerRegressor.load(folder)
+    with pytest.raises(BertVisionError, match="holds no estimator that can be read"):
+        AllLayerClassifier.load(tmp_path / "nothing")
+    card = json.loads((folder / "estimator.json").read_text())
+    (folder / "estimator.json").write_text(json.dumps(card | {"fingerprint": "0123"}))
+    with pytest.raises(BertVisionError, match="with fingerprint 0123; the one here has"):
+        AllLayerClassifier.load(folder)
+    (folder / "estimator.json").write_text(json.dumps(card | {"format": 9}))
+    with pytest.raises(BertVisionError, match="has format 9, 1 is expected"):
+        AllLayerClassifier.load(folder)
+    (folder / "estimator.safetensors").write_bytes(b"cut")
+    (folder / "estimator.json").write_text(json.dumps(card))
+    with pytest.raises(BertVisionError, match="holds no estimator that can be read"):
+        AllLayerClassifier.load(folder)
+
+
+def test_an_estimator_that_cannot_be_written_leaves_nothing(
+    encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = AllLayerClassifier(encoder, strength=1.0, device="cpu").fit(TEXTS, LABELS)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("bertvision.estimators.files.save_file", full)
+    with pytest.raises(BertVisionError, match=r"cannot be written .*No space left"):
+        model.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(BertVisionError, match="cannot be written"):
+        model.save(tmp_path / "file" / "model")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ("a text", r"one text was given\. Use \[text\]"),
+        ([], "there are no texts"),
+        (["a", ("a", "b")], "single texts and pairs of texts are mixed"),
+        (["a", 3], "row 1 is '3'; a text or a pair of texts is expected"),
+        ([("a", "b", "c")], "row 0 is"),
+        ([("a", 1)], "row 0 is"),
+    ],
+)
+def test_inputs_that_are_no_texts_are_refused(inputs: object, message: str, encoder: str) -> None:
+    with pytest.raises(BertVisionError, match=message):
+        AllLayerFeatures(encoder, device="cpu").fit(inputs)  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_solved_is_refused(encoder: str) -> None:
+    model = AllLayerClassifier(encoder, device="cpu")
+    with pytest.raises(BertVisionError, match="there is one class, 'no'; at least two"):
+        model.fit(BAD, ["no"] * 8)
+    with pytest.raises(BertVisionError, match="there are 16 texts and 2 targets"):
+        model.fit(TEXTS, [0, 1])
+    with pytest.raises(BertVisionError, match=r"2 examples are too few to choose a strength .* Set strength"):
+        model.fit(TEXTS[:2], [0, 1])
+    with pytest.raises(BertVisionError, match="held_out is 1; more than 0"):
+        clone(model).set_params(held_out=1.0).fit(TEXTS, LABELS)
+    with pytest.raises(BertVisionError, match=r"layers are \(2, 1\); some of 0 to"):
+        clone(model).set_params(layers=(2, 1)).fit(TEXTS, LABELS)
+    with pytest.raises(BertVisionError, match=r"scores have shape \(2, 1\); one finite number"):
+        AllLayerRegressor(encoder, device="cpu").fit(TEXTS[:2], [[1.0], [2.0]])
+    with pytest.raises(BertVisionError, match="one finite number"):
+        AllLayerRegressor(encoder, device="cpu").fit(TEXTS[:2], [1.0, float("nan")])
+
+
+def test_an_encoder_of_another_run_is_another(encoder: str, tmp_path: Path) -> None:
+    other = shutil.copytree(encoder, tmp_path / "other")
+    assert rows.text_rows(encoder, "mean", 384, "cpu") is rows.text_rows(encoder, "mean", 384, "cpu")
+    assert rows.text_rows(str(other), "mean", 384, "cpu") is not rows.text_rows(encoder, "mean", 384, "cpu")
