@@ -130,12 +130,12 @@ def test_heads_are_listed_as_a_table_too(capsys: Capture) -> None:
     assert output.err.startswith("note: every head also takes layers=0..K")
 
 
-def test_the_demo_scores_a_baseline_on_every_built_in_set(capsys: Capture) -> None:
-    rows = {row["task"]: row for row in run_json(capsys, "demo")}
+def test_built_in_sets_are_listed_with_a_baseline(capsys: Capture) -> None:
+    rows = {row["task"]: row for row in run_json(capsys, "ls", "sets")}
     assert set(rows) == {task.name for task in TASKS.values() if task.builtin}
     assert rows["squad2"]["value"] == pytest.approx(100 * 65 / 143)
     assert rows["sst5"]["value"] == pytest.approx(0.2)
-    assert main(["demo"]) == 0
+    assert main(["ls", "sets"]) == 0
     assert "squad2" in capsys.readouterr().out
 
 

@@ -16,7 +16,7 @@ COMMANDS = {
     "ls": Command(
         "List what there is to choose from.",
         "bertvision.cli.ls",
-        ("bertvision ls tasks", "bertvision ls heads --json"),
+        ("bertvision ls tasks", "bertvision ls heads --json", "bertvision ls sets"),
     ),
     "data check": Command(
         "Read every row of a task's data and tell what is there: rows, labels, token windows, bad rows.",
@@ -109,8 +109,8 @@ COMMANDS = {
         ("bertvision store verify stores/squad2",),
     ),
     "demo": Command(
-        "Load the built-in sets, cut them into token windows and score a trivial baseline on each.",
+        "Do the main job on built-in questions: tune, fit heads in one pass, evaluate, join, analyse, report.",
         "bertvision.cli.demo",
-        ("bertvision demo", "bertvision demo --json"),
+        ("bertvision demo", "bertvision demo --out runs/mine"),
     ),
 }

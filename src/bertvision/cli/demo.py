@@ -1,72 +1,53 @@
-"""`bertvision demo`: every built-in set, its token windows, and a baseline that has learnt nothing but frequencies."""
+"""`bertvision demo`: the main job on the built-in questions, as the commands that a user would type."""
 
+import shlex
+import time
 from dataclasses import dataclass
+from pathlib import Path
 
-import numpy as np
-
-from bertvision.cli.data_check import describe_windows
-from bertvision.cli.output import print_json, print_table
-from bertvision.evaluation.score import score_squad2, score_targets
-from bertvision.tasks.examples import Examples, Questions, gold_targets, target_array
-from bertvision.tasks.load import TASKS, load_task
-from bertvision.tasks.task import Task
-from bertvision.tasks.tokenizer import TextTokenizer
-from bertvision.tasks.windows import WindowOptions
+from bertvision.cli.output import print_lines, print_note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Options of `bertvision demo`."""
 
-    json: bool = False
-    """Print JSON."""
+    out: Path = Path("runs/demo")
+    """Folder of everything that it makes; what is finished there is not done again."""
 
 
 def run(options: Options) -> int:
-    """Show the built-in sets."""
-    tokenizer = TextTokenizer.load()
-    rows = []
-    for task in TASKS.values():
-        if task.builtin is not None:
-            splits = load_task(task.name, data="builtin").splits
-            windows = {
-                name: describe_windows(task, split, tokenizer, WindowOptions()) for name, split in splits.items()
-            }
-            rows.append(
-                {
-                    "task": task.name,
-                    "set": task.builtin,
-                    "train": len(splits["train"]),
-                    "dev": len(splits["dev"]),
-                    "windows": sum(int(str(part["windows"])) for part in windows.values()),
-                    "mean_tokens": windows["train"]["mean_tokens"],
-                    **_baseline(task, splits["train"], splits["dev"]),
-                }
-            )
-    if options.json:
-        print_json(rows)
-        return 0
-    columns = ["task", "set", "train", "dev", "windows", "mean_tokens", "baseline", "metric", "value"]
-    print_table(
-        "built-in sets, with a trivial baseline scored on dev", columns, [[row[c] for c in columns] for row in rows]
-    )
+    """Run one command after the other."""
+    from bertvision.cli.main import main  # noqa: PLC0415 - it imports this module
+
+    begin = time.monotonic()
+    print_note("all heads but convolutions of images, which take longer than all others together; fit has them, too")
+    for words in commands(options.out):
+        print_lines([f"\n$ bertvision {shlex.join(words)}"])
+        code = main(words)
+        if code:
+            return code
+    print_lines([f"\nDone in {time.monotonic() - begin:.0f} s. Look at {options.out / 'report' / 'index.html'}"])
     return 0
 
 
-def _baseline(task: Task, train: Examples, dev: Examples) -> dict[str, object]:
-    """The score of saying the same to everything: no answer, the most frequent label, or the mean score."""
-    metric = task.metrics[0]
-    if task.kind == "spans" and isinstance(dev, Questions):
-        values = score_squad2(dev.golds(), dict.fromkeys(dev.ids, "")).values
-        return {"baseline": "no answer", "metric": metric, "value": values[metric]}
-    seen = gold_targets(train)
-    if task.kind == "labels":
-        constant = float(np.bincount(seen.astype(np.int64)).argmax())
-        baseline = f"always {task.labels[int(constant)]}"
-    else:
-        constant, baseline, metric = float(seen.mean()), f"always {seen.mean():.2f}", "mse"
-    right = gold_targets(dev)
-    if metric == "mse":  # correlation with a constant is not defined
-        return {"baseline": baseline, "metric": metric, "value": float(np.mean((right - constant) ** 2))}
-    values = score_targets(task, right, target_array(task.kind, [constant] * len(right))).values
-    return {"baseline": baseline, "metric": metric, "value": values[metric]}
+def commands(out: Path) -> list[list[str]]:
+    """What the demo runs, in order."""
+    from bertvision.heads import HEADS  # noqa: PLC0415 - imports torch
+    from bertvision.heads.conv import Conv  # noqa: PLC0415
+    from bertvision.heads.inception import Inception  # noqa: PLC0415
+    from bertvision.heads.xception import Xception  # noqa: PLC0415
+    from bertvision.runs.head_specs import fits_kind  # noqa: PLC0415
+
+    slow = {Conv, Inception, Xception}
+    heads = [name for name, entry in HEADS.items() if fits_kind(name, "spans") and entry.head not in slow]
+    data = ["squad2", "--data", "builtin"]
+    tuned, fitted = str(out / "tuned"), str(out / "heads")
+    return [
+        ["tune", *data, "--encoder", "minilm", "--learn", "top:2", "--epochs", "2", "--out", tuned, "--resume"],
+        ["fit", *data, "--encoder", tuned, "--heads", ",".join(heads), "--epochs", "2", "--out", fitted, "--resume"],
+        ["evaluate", fitted],
+        ["ensemble", fitted, "--how", "greedy"],
+        ["analyse", fitted],
+        ["report", tuned, fitted, "--out", str(out / "report")],
+    ]

@@ -15,8 +15,8 @@ BERT_LARGE = 335_141_888
 class Options:
     """Options of `bertvision ls`."""
 
-    what: Literal["tasks", "heads"]
-    """What to list: tasks or heads."""
+    what: Literal["tasks", "heads", "sets"]
+    """What to list: tasks, heads or the built-in sets with the score of a trivial baseline."""
 
     json: bool = False
     """Print JSON."""
@@ -26,6 +26,10 @@ def run(options: Options) -> int:
     """List."""
     if options.what == "heads":
         return _heads(as_json=options.json)
+    if options.what == "sets":
+        from bertvision.cli.sets import list_sets  # noqa: PLC0415 - imports scikit-learn
+
+        return list_sets(as_json=options.json)
     return _tasks(as_json=options.json)
 
 
