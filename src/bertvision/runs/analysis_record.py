@@ -1,7 +1,6 @@
 """AnalysisRecord: what an analysis of a run found, as one JSON file with where it comes from."""
 
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from bertvision.analysis.second_answers import SecondAnswers
 from bertvision.analysis.seeds import SeedMean
 from bertvision.atomic import write_json
 from bertvision.runs.evaluation_record import FORMAT, Fingerprints, read_record
-from bertvision.runs.typed_json import from_json
 
 ANALYSIS_FILE = "analysis.json"
 
@@ -258,8 +256,5 @@ def read_analysis(folder: Path) -> AnalysisRecord:
         BertVisionError: there is none, or it is of another format.
     """
     return read_record(
-        folder / ANALYSIS_FILE,
-        partial(from_json, AnalysisRecord),
-        record="analysis",
-        again="Analyse again: bertvision analyse RUN",
+        folder / ANALYSIS_FILE, AnalysisRecord, record="analysis", again="Analyse again: bertvision analyse RUN"
     )

@@ -12,12 +12,13 @@ T = TypeVar("T")
 def from_json(kind: type[T], value: object) -> T:
     """An object of a dataclass from what `json.loads` gives.
 
-    Fields may be words, numbers, literals, dataclasses, lists, tuples and dicts of such, and None; `Any` stays as it is.
+    Fields may be words, numbers, literals, dataclasses, None, and lists, tuples and dicts of such; `Any` is kept.
 
     Raises:
         KeyError, TypeError: something is missing, unknown, or of another type.
     """
-    built: T = _builder(kind)(value)
+    hint: Any = kind
+    built: T = _builder(hint)(value)
     return built
 
 
