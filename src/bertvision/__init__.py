@@ -17,6 +17,8 @@ if TYPE_CHECKING:
         load_head,
         save_head,
     )
+    from bertvision.runs.analyse import AnalysisResult, analyse
+    from bertvision.runs.analysis_record import AnalysisRecord, read_analysis
     from bertvision.runs.cross_fit import CrossFitResult, tune_folds
     from bertvision.runs.ensemble import EnsembleResult, ensemble
     from bertvision.runs.ensemble_record import EnsembleRecord, read_ensemble
@@ -41,6 +43,8 @@ __version__ = "0.1.0"
 __all__ = [
     "HEADS",
     "TASKS",
+    "AnalysisRecord",
+    "AnalysisResult",
     "CrossFitResult",
     "Encoder",
     "EnsembleRecord",
@@ -69,6 +73,7 @@ __all__ = [
     "TuneResult",
     "WindowOptions",
     "Windows",
+    "analyse",
     "build_head",
     "build_windows",
     "decode_spans",
@@ -82,6 +87,7 @@ __all__ = [
     "load_head",
     "load_task",
     "plan_fit",
+    "read_analysis",
     "read_ensemble",
     "read_evaluation",
     "save_head",
@@ -113,6 +119,8 @@ _MODULES = {
         "load_head",
         "save_head",
     ),
+    "bertvision.runs.analyse": ("AnalysisResult", "analyse"),
+    "bertvision.runs.analysis_record": ("AnalysisRecord", "read_analysis"),
     "bertvision.runs.cross_fit": ("CrossFitResult", "tune_folds"),
     "bertvision.runs.ensemble": ("EnsembleResult", "ensemble"),
     "bertvision.runs.ensemble_record": ("EnsembleRecord", "read_ensemble"),

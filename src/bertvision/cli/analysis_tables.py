@@ -1,6 +1,7 @@
 """An analysis as tables on the screen: what one would look at first; all of it is in analysis.json."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 
 from bertvision.analysis.context_lengths import ContextGroup
 from bertvision.analysis.layer_weights import LayerReport
@@ -167,7 +168,9 @@ def _print_sweeps(record: AnalysisRecord) -> None:
             ]
             for point, gain in zip(sweep.points, gains, strict=True)
         ]
-        title = f"Depth sweep of {sweep.head}, lr {sweep.lr:g}: seconds over {record.cost.timed_examples} examples"
+        words = [sweep.head, f"lr {sweep.lr:g}", f"{sweep.fraction:g} of the examples"]
+        words += _differing([one.options for one in record.depth_sweeps if one.head == sweep.head], sweep.options)
+        title = f"Depth sweep of {', '.join(words)}: seconds over {record.cost.timed_examples} examples"
         if sweep.cumulative is not None and sweep.cumulative.expected_layer is not None:
             title += f"; gains are centred on layer {sweep.cumulative.expected_layer:.2f}"
         columns = ["depth", record.metric, "95 % interval", "gain", "share of layers", "seconds", "share of seconds"]
@@ -175,11 +178,15 @@ def _print_sweeps(record: AnalysisRecord) -> None:
 
 
 def _print_curves(record: AnalysisRecord) -> None:
+    cells: Cells = []
     for curve in record.less_data:
+        options = [json.loads(one.options) for one in record.less_data if one.head == curve.head]
+        name = ", ".join([curve.head, *_differing(options, json.loads(curve.options))])
         points = zip(curve.fractions, curve.scores, curve.rates, strict=True)
-        cells: Cells = [[part, score.mean, _interval(score), score.seeds, rate] for part, score, rate in points]
-        columns = ["share of examples", record.metric, "95 % interval", "seeds", "learning rate"]
-        print_table(f"{curve.head} with less data", columns, cells)
+        cells += [[name, part, score.mean, _interval(score), score.seeds, rate] for part, score, rate in points]
+    if cells:
+        columns = ["head", "share of examples", record.metric, "95 % interval", "seeds", "learning rate"]
+        print_table("Less data", columns, cells)
     if record.freeze is not None:
         found = record.freeze
         rows = zip(found.epochs, found.own, found.heads, found.names, found.held_out, strict=True)
@@ -211,3 +218,8 @@ def _print_efficiency(record: AnalysisRecord) -> None:
 
 def _interval(value: SeedMean) -> str:
     return "" if value.low is None or value.high is None else f"{value.low:.3g} to {value.high:.3g}"
+
+
+def _differing(several: Sequence[Mapping[str, object]], options: Mapping[str, object]) -> list[str]:
+    """The options in which heads of one name differ, in words."""
+    return [f"{name} {value}" for name, value in options.items() if any(one[name] != value for one in several)]

@@ -36,10 +36,10 @@ def _builder(hint: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - any type
     if origin in (Union, types.UnionType):
         other = _builder(next(one for one in inner if one is not type(None)))
         return lambda value: None if value is None else other(value)
-    if hint is Any or origin is Literal:
-        return lambda value: value
-    # a whole number is a number, too
-    return lambda value: _checked(value, (int, float) if hint is float else hint)
+    if origin is Literal:
+        return lambda value: _known(value, inner)
+    kinds: dict[Any, Any] = {Any: object, float: (int, float)}  # a whole number is a number, too
+    return lambda value: _checked(value, kinds.get(hint, hint))
 
 
 def _dataclass(kind: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - any dataclass
@@ -59,7 +59,13 @@ def _several(container: type, item: Callable[[Any], Any]) -> Callable[[Any], Any
     return lambda value: container(item(one) for one in _checked(value, list))
 
 
+def _known(value: object, words: tuple[Any, ...]) -> object:
+    if value not in words:
+        raise TypeError(f"{value!r} is none of {', '.join(map(str, words))}")
+    return value
+
+
 def _checked(value: Any, kind: Any) -> Any:  # noqa: ANN401 - any type
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, object)):
         raise TypeError(f"{value!r} is not of type {kind}")
     return value
