@@ -8,7 +8,7 @@ import torch
 REPEATS = 3
 """The least of so many counts: other work on the machine only ever adds."""
 
-PATIENCE = 1.0
+PATIENCE = 2.0
 """Seconds after which nothing is repeated: what is slow is measured well enough."""
 
 
