@@ -34,6 +34,7 @@ from tiny_run import (
     tiny_fit,
     tiny_request,
     write_labels,
+    write_pairs,
     write_questions,
     write_scores,
     write_tags,
@@ -344,3 +345,50 @@ def test_an_unknown_question_is_answered_with_the_nearest(run: Path) -> None:
 def test_a_run_that_was_not_analysed_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(BertVisionError, match=r"is not there\. Make it: bertvision analyse RUN"):
         read_analysis(tmp_path)
+
+
+def test_without_held_out_questions_answers_are_at_0_and_nothing_is_calibrated(place: Path, tmp_path: Path) -> None:
+    request = tiny_request("squad2", str(place / "data"), str(place / "encoder"), held_out=0.0)
+    tune(request, tmp_path / "tuned")
+    record = analyse(tmp_path / "tuned", device="cpu").record
+    (own,) = record.models
+    assert (record.at, own.threshold, own.calibration, own.held_out) == ("zero", 0.0, None, None)
+    assert (record.logged_metric, record.held_out_examples) == ("f1", 0)
+    assert own.second_answers is not None
+
+
+def test_questions_that_all_have_an_answer_know_no_threshold(place: Path, tmp_path: Path) -> None:
+    data = write_questions(tmp_path / "data", train=60, dev=30, answerable_only=True)
+    fit_heads(tiny_fit("squad1", data, str(place / "encoder"), *HEADS[:2]), tmp_path / "fit")
+    record = analyse(tmp_path / "fit", device="cpu").record
+    assert record.at == "plain"
+    for one in record.models:
+        assert one.threshold is None
+        assert one.second_answers is not None
+        assert one.second_answers.predicted_empty == 0
+        assert one.calibration is not None
+        assert one.question_types is not None
+        assert one.question_types.overall.no_answer is None
+
+
+def test_whether_there_is_an_answer_is_a_label_of_a_question(place: Path, tmp_path: Path) -> None:
+    fit_heads(tiny_fit("answerable", str(place / "data"), str(place / "encoder"), *HEADS[:2]), tmp_path / "fit")
+    record = analyse(tmp_path / "fit", device="cpu").record
+    assert record.kind == "labels"
+    assert record.errors is not None
+    with (tmp_path / "fit" / record.errors).open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows
+    assert {row["text"] for row in rows} == {"where is it ?"}
+    wrong = [sum(row[f"{name} right"] == "false" for row in rows) for name in (record.first, record.second)]
+    for name, count in zip((record.first, record.second), wrong, strict=True):
+        found = next(one for one in record.models if one.name == name)
+        assert found.score == pytest.approx(1 - count / 40, rel=FLOAT64)
+
+
+def test_the_texts_of_a_pair_may_be_encoded_apart(place: Path, tmp_path: Path) -> None:
+    request = tiny_fit("own", write_pairs(tmp_path / "data"), str(place / "encoder"), *HEADS[2:4], pairs="apart")
+    fit_heads(request, tmp_path / "fit")
+    record = analyse(tmp_path / "fit", device="cpu").record
+    assert all(row.cost.inference_seconds for row in record.efficiency)
+    assert record.cost.depths == (1, 2)
