@@ -26,7 +26,7 @@ from bertvision.runs.kept_outputs import ModelOutputs, load_outputs
 from bertvision.runs.measure_inference import InferenceSeconds, measure_inference
 from bertvision.runs.parts import Device
 from bertvision.runs.read_subjects import SharedPass
-from bertvision.runs.subject import Subject, load_subject
+from bertvision.runs.subject import OWN_OUTPUT, Subject, load_subject
 from bertvision.runs.watch import Show
 
 
@@ -82,6 +82,8 @@ def analyse(  # noqa: PLR0913 - what it depends on, by keyword
     judged = JudgedRun(subject, outputs)
     readers = {name: head for name in outputs if (head := shared.load(subject, name)) is not None}
     heads = {name: readers.get(name) or load_head(subject.head_folder(name)) for name in outputs}
+    if subject.run.own is not None and subject.run.own.pooled:
+        del heads[OWN_OUTPUT]  # its first layer is the pooled vector, so its layers have other numbers
     groups = seed_groups(subject, heads)
     tell(show, f"timing {len(readers)} models …")
     seconds = measure_inference(shared, subject, readers)
@@ -122,7 +124,10 @@ def analyse(  # noqa: PLR0913 - what it depends on, by keyword
     )
     folder = subject.run.folder / subject.run.place
     _write(folder, record, errors)
-    return AnalysisResult(folder=folder, record=record, notices=subject.notices)
+    notices = subject.notices
+    if question is not None and not attention:
+        notices += (f"no model of {subject.run.name} attends to layers, so there is nothing to tell of {question}.",)
+    return AnalysisResult(folder=folder, record=record, notices=notices)
 
 
 def _outputs(subject: Subject, shared: SharedPass, show: Show | None, begin: float) -> dict[str, ModelOutputs]:

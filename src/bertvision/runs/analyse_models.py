@@ -33,6 +33,10 @@ def threshold_name(verdict: Verdict) -> str:
     return next(name for name in (FITTED, ZERO, PLAIN) if name in verdict.thresholds)
 
 
+def _threshold(verdict: Verdict) -> float | None:
+    return verdict.thresholds[threshold_name(verdict)]
+
+
 def analyse_model(
     subject: Subject, row: EvaluatedRow, verdict: Verdict, outputs: ModelOutputs, *, score: float | None
 ) -> AnalysedModel:
@@ -45,10 +49,18 @@ def analyse_model(
         outputs: on the split and on held-out examples.
         score: its main metric at its threshold.
     """
-    at = verdict.thresholds[threshold_name(verdict)]
-    known = {field: getattr(row, field) for field in ("name", "own", "seed", "parameters", "depth", "held_out")}
-    found = _analyses(subject, verdict, outputs)
-    return AnalysedModel(**known, head=str(row.head), threshold=at, score=score, **found)
+    return AnalysedModel(
+        name=row.name,
+        head=str(row.head),
+        own=row.own,
+        seed=row.seed,
+        parameters=row.parameters,
+        depth=row.depth,
+        held_out=row.held_out,
+        threshold=_threshold(verdict),
+        score=score,
+        **_analyses(subject, verdict, outputs),
+    )
 
 
 def compare_models(subject: Subject, first: Verdict, second: Verdict) -> tuple[ErrorRow, ...] | None:
@@ -75,8 +87,8 @@ def compare_contexts(subject: Subject, first: Verdict, second: Verdict) -> Conte
     return context_lengths(
         _questions(subject.part.examples),
         context_tokens(subject.part.windows),
-        first=first.answers.scores_at(first.thresholds[threshold_name(first)]),
-        second=second.answers.scores_at(second.thresholds[threshold_name(second)]),
+        first=first.answers.scores_at(_threshold(first)),
+        second=second.answers.scores_at(_threshold(second)),
     )
 
 
@@ -103,7 +115,7 @@ def _answer_analyses(subject: Subject, verdict: Verdict) -> dict[str, Any]:
     examples, answers = _questions(subject.part.examples), verdict.answers
     if answers is None:
         raise TypeError("spans are answers")
-    at = verdict.thresholds[threshold_name(verdict)]
+    at = _threshold(verdict)
     return {
         "question_types": question_types(examples, answers.scores_at(at)),
         "second_answers": second_answers(examples, answers.said, threshold=at),
@@ -166,7 +178,7 @@ def _rows(outputs: Outputs) -> FloatArray:
 def _answers_given(examples: Questions, verdict: Verdict) -> dict[str, str]:
     if verdict.answers is None:
         raise TypeError("spans are answers")
-    return verdict.answers.said.texts(examples, verdict.thresholds[threshold_name(verdict)])
+    return verdict.answers.said.texts(examples, _threshold(verdict))
 
 
 def _questions(examples: Examples) -> Questions:

@@ -147,14 +147,13 @@ class Judge:
         answers = self._side.answers(outputs)
         held = self._judging().answers(held_out) if isinstance(held_out, SpanScores) else None
         main, fitted = (None, None) if held is None else self._fit(held)
-        thresholds: dict[str, float | None] = {PLAIN: None}
-        scorings = {PLAIN: scoring_squad1(answers.scores)}
-        if not answerable_only(self.task):
-            thresholds = {ZERO: 0.0}
-            if fitted is not None:
-                thresholds[FITTED] = fitted
-            thresholds[BEST] = fit_threshold(answers.said, self._side.questions, answers.scores).value
-            scorings = {name: scoring_squad2(answers.scores_at(value)) for name, value in thresholds.items()}
+        if answerable_only(self.task):
+            return Verdict(answers.said, {PLAIN: scoring_squad1(answers.scores)}, {PLAIN: None}, main, answers, held)
+        thresholds: dict[str, float | None] = {ZERO: 0.0}
+        if fitted is not None:
+            thresholds[FITTED] = fitted
+        thresholds[BEST] = fit_threshold(answers.said, self._side.questions, answers.scores).value
+        scorings = {name: scoring_squad2(answers.scores_at(value)) for name, value in thresholds.items()}
         return Verdict(answers.said, scorings, thresholds, main, answers, held)
 
     def _judging(self) -> "_Side":

@@ -392,3 +392,20 @@ def test_the_texts_of_a_pair_may_be_encoded_apart(place: Path, tmp_path: Path) -
     record = analyse(tmp_path / "fit", device="cpu").record
     assert all(row.cost.inference_seconds for row in record.efficiency)
     assert record.cost.depths == (1, 2)
+
+
+def test_an_own_output_that_needs_a_pass_of_its_own_is_analysed_but_not_timed(place: Path, tmp_path: Path) -> None:
+    options = {"pooled": True, "head": "layer_mix", "held_out": 0.2}
+    tune(tiny_request("answerable", str(place / "data"), str(place / "encoder"), **options), tmp_path / "tuned")
+    result = analyse(tmp_path / "tuned", question="dev1", device="cpu")
+    (own,) = result.record.models
+    assert own.confusion is not None
+    assert own.calibration is not None
+    assert result.record.cost.depths == (2,)
+    assert result.record.layer_weights == ()  # its layers have other numbers
+    assert any("attends to layers, so there is nothing to tell of dev1" in notice for notice in result.notices)
+    (row,) = result.record.efficiency
+    assert row.cost.training_seconds is not None
+    assert row.cost.inference_seconds is None
+    values = json.loads((tmp_path / "tuned" / "result.json").read_text(encoding="utf-8"))["metrics"]
+    assert row.cost.f1 == pytest.approx(100 * values["f1"], rel=FLOAT64)  # of the answers on dev, in percent
