@@ -18,6 +18,8 @@ if TYPE_CHECKING:
         load_head,
         save_head,
     )
+    from bertvision.runs.analyse import AnalysisResult, analyse
+    from bertvision.runs.analysis_record import AnalysisRecord, read_analysis
     from bertvision.runs.cross_fit import CrossFitResult, tune_folds
     from bertvision.runs.ensemble import EnsembleResult, ensemble
     from bertvision.runs.ensemble_record import EnsembleRecord, read_ensemble
@@ -45,6 +47,8 @@ __all__ = [
     "AllLayerClassifier",
     "AllLayerFeatures",
     "AllLayerRegressor",
+    "AnalysisRecord",
+    "AnalysisResult",
     "CrossFitResult",
     "Encoder",
     "EnsembleRecord",
@@ -73,6 +77,7 @@ __all__ = [
     "TuneResult",
     "WindowOptions",
     "Windows",
+    "analyse",
     "build_head",
     "build_windows",
     "decode_spans",
@@ -86,6 +91,7 @@ __all__ = [
     "load_head",
     "load_task",
     "plan_fit",
+    "read_analysis",
     "read_ensemble",
     "read_evaluation",
     "save_head",
@@ -118,6 +124,8 @@ _MODULES = {
         "load_head",
         "save_head",
     ),
+    "bertvision.runs.analyse": ("AnalysisResult", "analyse"),
+    "bertvision.runs.analysis_record": ("AnalysisRecord", "read_analysis"),
     "bertvision.runs.cross_fit": ("CrossFitResult", "tune_folds"),
     "bertvision.runs.ensemble": ("EnsembleResult", "ensemble"),
     "bertvision.runs.ensemble_record": ("EnsembleRecord", "read_ensemble"),

@@ -59,11 +59,28 @@ def confusion(labels: Sequence[str], golds: IntArray, predictions: IntArray) -> 
     for what, numbers in (("golds", golds), ("predictions", predictions)):
         check_classes(numbers, len(labels), what)
     counts = confusion_matrix(golds, predictions, classes=len(labels))
-    rows = zip(labels, counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist(), np.diag(counts).tolist(), strict=True)
-    return Confusion(
-        tuple(tuple(row) for row in counts.tolist()),
-        tuple(
-            LabelCounts(label, gold, given, right, share(right, gold), share(right, given))
-            for label, gold, given, right in rows
-        ),
+    rows = _rows(labels, counts.sum(axis=1), counts.sum(axis=0), np.diag(counts))
+    return Confusion(tuple(tuple(row) for row in counts.tolist()), rows)
+
+
+def tag_counts(labels: Sequence[str], golds: IntArray, predictions: IntArray) -> tuple[LabelCounts, ...]:
+    """How often each label of texts with any number of them is true, and was given.
+
+    Args:
+        labels: words in class order.
+        golds: (rows, labels) 1 where a text has the label.
+        predictions: (rows, labels).
+
+    Raises:
+        BertVisionError: there are more or fewer predictions than golds.
+    """
+    check_rows(len(golds), len(predictions), "predictions")
+    return _rows(labels, golds.sum(axis=0), predictions.sum(axis=0), (golds * predictions).sum(axis=0))
+
+
+def _rows(labels: Sequence[str], golds: IntArray, given: IntArray, right: IntArray) -> tuple[LabelCounts, ...]:
+    counts = zip(labels, golds.tolist(), given.tolist(), right.tolist(), strict=True)
+    return tuple(
+        LabelCounts(label, true, named, both, share(both, true), share(both, named))
+        for label, true, named, both in counts
     )

@@ -1,4 +1,4 @@
-"""How scores are spread: predicted against true."""
+"""How scores are spread, and how predicted ones lie against true ones."""
 
 from dataclasses import dataclass
 
@@ -24,6 +24,37 @@ class ScoreHistogram:
     golds: tuple[int, ...]
     predictions: tuple[int, ...]
     outside: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """Predicted against true scores, point by point.
+
+    Attributes:
+        golds: (points,).
+        predictions: (points,).
+    """
+
+    golds: tuple[float, ...]
+    predictions: tuple[float, ...]
+
+
+def scatter(golds: FloatArray, predictions: FloatArray, *, most: int = 1000) -> Scatter:
+    """Predicted against true scores; of more examples than `most`, that many at equal distances.
+
+    Args:
+        golds: (rows,).
+        predictions: (rows,).
+        most: points.
+
+    Raises:
+        BertVisionError: there are more or fewer predictions than golds, or fewer than one point was asked for.
+    """
+    check_rows(len(golds), len(predictions), "predictions")
+    if most < 1:
+        raise BertVisionError(f"{most} points were asked for; at least 1 is expected.")
+    rows = np.arange(min(len(golds), most)) * len(golds) // min(len(golds), most) if len(golds) else np.arange(0)
+    return Scatter(tuple(golds[rows].tolist()), tuple(predictions[rows].tolist()))
 
 
 def score_histogram(

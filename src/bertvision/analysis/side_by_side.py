@@ -89,17 +89,50 @@ def compare_labels(
     for numbers, which in ((first, "first"), (second, "second")):
         check_rows(len(examples), len(numbers), f"predictions of the {which} model")
         check_classes(numbers, len(labels), f"predictions of the {which} model")
+    words = [(label,) for label in labels]
+    return _text_errors(examples, *([words[number] for number in numbers] for numbers in (golds, first, second)))
+
+
+def compare_tags(examples: Texts, labels: Sequence[str], *, first: IntArray, second: IntArray) -> tuple[ErrorRow, ...]:
+    """Texts of which at least one model did not give all labels, and no others, in their order.
+
+    Args:
+        examples: texts with tags.
+        labels: words in class order.
+        first: (rows, labels) by the first model, 1 where it gave the label.
+        second: those by the second.
+
+    Raises:
+        BertVisionError: there are more or fewer predictions than texts.
+    """
+    for tags, which in ((first, "first"), (second, "second")):
+        check_rows(len(examples), len(tags), f"predictions of the {which} model")
+
+    def words(tags: IntArray) -> list[tuple[str, ...]]:
+        return [tuple(label for label, there in zip(labels, row, strict=True) if there) for row in tags.tolist()]
+
+    return _text_errors(examples, words(examples.targets.astype(np.int64)), words(first), words(second))
+
+
+def _text_errors(
+    examples: Texts,
+    golds: Sequence[tuple[str, ...]],
+    first: Sequence[tuple[str, ...]],
+    second: Sequence[tuple[str, ...]],
+) -> tuple[ErrorRow, ...]:
+    """Texts whose labels by one of the models are others than the right ones."""
     return tuple(
         ErrorRow(
             id=examples.ids[row],
             text=examples.texts[row] + ("" if examples.pairs is None else SEPARATOR + examples.pairs[row]),
-            golds=(labels[golds[row]],),
-            first=labels[first[row]],
-            second=labels[second[row]],
-            first_right=bool(first[row] == golds[row]),
-            second_right=bool(second[row] == golds[row]),
+            golds=gold,
+            first=SEPARATOR.join(ours),
+            second=SEPARATOR.join(theirs),
+            first_right=ours == gold,
+            second_right=theirs == gold,
         )
-        for row in np.flatnonzero((first != golds) | (second != golds)).tolist()
+        for row, (gold, ours, theirs) in enumerate(zip(golds, first, second, strict=True))
+        if not ours == theirs == gold
     )
 
 

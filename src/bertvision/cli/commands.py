@@ -84,6 +84,15 @@ COMMANDS = {
             "bertvision ensemble runs/freeze/at-0.3 runs/freeze/at-1 --how max --heads adapter_pool,own_output",
         ),
     ),
+    "analyse": Command(
+        "Tell where the models of a run fail, which layers they read, how sure they are, and what quality costs.",
+        "bertvision.cli.analyse",
+        (
+            "bertvision analyse runs/heads",
+            "bertvision analyse runs/heads --question 56ddde6b9a695914005b9628 --json",
+            "bertvision analyse runs/squad2-lora16@0.3 --data DIR --split test",
+        ),
+    ),
     "plan": Command(
         "Time a few batches on this machine, and tell whether a fit should stream its states or store them, and why.",
         "bertvision.cli.plan",

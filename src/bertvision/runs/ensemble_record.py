@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bertvision.atomic import write_json
-from bertvision.runs.evaluation_record import FORMAT, EvaluatedRow, read_record, read_row
+from bertvision.runs.evaluation_record import FORMAT, EvaluatedRow, read_record
 
 ENSEMBLE_FILE = "ensemble.json"
 
@@ -86,9 +86,6 @@ def read_ensemble(folder: Path) -> EnsembleRecord:
     Raises:
         BertVisionError: there is none, or it is of another format.
     """
-
-    def build(content: dict[str, Any]) -> EnsembleRecord:
-        members = [EnsembleMember(**(one | {"row": read_row(one["row"])})) for one in content.pop("members")]
-        return EnsembleRecord(ensemble=read_row(content.pop("ensemble")), members=members, **content)
-
-    return read_record(folder / ENSEMBLE_FILE, build, record="ensemble", again="Make it again: bertvision ensemble RUN")
+    return read_record(
+        folder / ENSEMBLE_FILE, EnsembleRecord, record="ensemble", again="Make it again: bertvision ensemble RUN"
+    )

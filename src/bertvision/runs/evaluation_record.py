@@ -1,13 +1,13 @@
 """EvaluationRecord: what an evaluation found, as one JSON file with where it comes from."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
-from bertvision.runs.judge import Compared, Estimate, ScoresAt
+from bertvision.runs.judge import ScoresAt
+from bertvision.runs.typed_json import from_json
 from bertvision.tasks.files import read_json
 
 FORMAT = 1
@@ -124,23 +124,18 @@ def read_evaluation(folder: Path) -> EvaluationRecord:
     Raises:
         BertVisionError: there is none, or it is of another format.
     """
-
-    def build(content: dict[str, Any]) -> EvaluationRecord:
-        rows = [read_row(row) for row in content.pop("rows")]
-        return EvaluationRecord(rows=rows, fingerprints=Fingerprints(**content.pop("fingerprints")), **content)
-
     return read_record(
-        folder / EVALUATION_FILE, build, record="evaluation", again="Evaluate again: bertvision evaluate RUN"
+        folder / EVALUATION_FILE, EvaluationRecord, record="evaluation", again="Evaluate again: bertvision evaluate RUN"
     )
 
 
-def read_record(path: Path, build: Callable[[dict[str, Any]], T], *, record: str, again: str) -> T:
-    """A record of a kind from its file.
+def read_record(path: Path, kind: type[T], *, record: str, again: str) -> T:
+    """A record from its file.
 
     Args:
         path: the file.
-        build: makes the record of what the file holds.
-        record: its kind.
+        kind: the dataclass that the file holds.
+        record: what the file calls it.
         again: what to do where it cannot be read, and the command for it, with ": " between.
 
     Raises:
@@ -152,19 +147,6 @@ def read_record(path: Path, build: Callable[[dict[str, Any]], T], *, record: str
     try:
         if content.pop("format") != FORMAT or content.pop("record") != record:
             raise BertVisionError(f"{path} has another format than {FORMAT}. {again}")
-        return build(content)
+        return from_json(kind, content)
     except (AttributeError, KeyError, TypeError) as error:
         raise BertVisionError(f"{path} cannot be read ({error}). {again}") from None
-
-
-def read_row(content: dict[str, Any]) -> EvaluatedRow:
-    """A row from JSON."""
-    scores = {
-        at: ScoresAt(
-            threshold=found["threshold"],
-            values={name: Estimate(**value) for name, value in found["values"].items()},
-            against={name: Compared(**value) for name, value in found["against"].items()},
-        )
-        for at, found in content["scores"].items()
-    }
-    return EvaluatedRow(**(content | {"scores": scores}))

@@ -68,6 +68,23 @@ class ScoresAt:
 
 
 @dataclass(frozen=True, slots=True)
+class Answers:
+    """What a model said to questions.
+
+    Attributes:
+        said: the best answers to each.
+        scores: of the best one, if it were always given.
+    """
+
+    said: SpanPredictions
+    scores: QuestionScores
+
+    def scores_at(self, threshold: float | None) -> QuestionScores:
+        """The scores with silence where the margin exceeds a threshold; None is never silent."""
+        return self.scores if threshold is None else apply_threshold(self.scores, self.said.margin, threshold)
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What a model said, and what it is worth.
 
@@ -76,12 +93,16 @@ class Verdict:
         scorings: by the name of the threshold.
         thresholds: their values.
         held_out: its main metric on the held-out examples; None without any, or where it is not defined.
+        answers: to the questions of the split; None of other kinds.
+        held_out_answers: to the held-out questions; None without any.
     """
 
     said: SpanPredictions | NDArray[np.float32]
     scorings: dict[str, Scoring]
     thresholds: dict[str, float | None]
     held_out: float | None
+    answers: Answers | None = None
+    held_out_answers: Answers | None = None
 
 
 @final
@@ -119,39 +140,33 @@ class Judge:
     def choose(self, held_out: Outputs) -> float:
         """The main metric on the held-out examples, by which one chooses; of questions F1 at its best threshold."""
         if isinstance(held_out, SpanScores):
-            return self._fit(held_out)[0]
+            return self._fit(self._judging().answers(held_out))[0]
         return self._judging().score_rows(held_out).values[self.task.metrics[0]]
 
     def _judge_spans(self, outputs: SpanScores, held_out: Outputs | None) -> Verdict:
-        said, scores = self._side.answers(outputs)
-        fitted = self._fit(held_out) if isinstance(held_out, SpanScores) else None
-        main = None if fitted is None else fitted[0]
+        answers = self._side.answers(outputs)
+        held = self._judging().answers(held_out) if isinstance(held_out, SpanScores) else None
+        main, fitted = (None, None) if held is None else self._fit(held)
         if answerable_only(self.task):
-            return Verdict(said, {PLAIN: scoring_squad1(scores)}, {PLAIN: None}, main)
+            return Verdict(answers.said, {PLAIN: scoring_squad1(answers.scores)}, {PLAIN: None}, main, answers, held)
         thresholds: dict[str, float | None] = {ZERO: 0.0}
         if fitted is not None:
-            thresholds[FITTED] = fitted[1]
-        thresholds[BEST] = fit_threshold(said, self._side.questions, scores).value
-        scorings = {
-            name: scoring_squad2(apply_threshold(scores, said.margin, value))
-            for name, value in thresholds.items()
-            if value is not None
-        }
-        return Verdict(said, scorings, thresholds, main)
+            thresholds[FITTED] = fitted
+        thresholds[BEST] = fit_threshold(answers.said, self._side.questions, answers.scores).value
+        scorings = {name: scoring_squad2(answers.scores_at(value)) for name, value in thresholds.items()}
+        return Verdict(answers.said, scorings, thresholds, main, answers, held)
 
     def _judging(self) -> "_Side":
         if self._held_out_side is None:
             raise TypeError("nothing is held out")
         return self._held_out_side
 
-    def _fit(self, outputs: SpanScores) -> tuple[float, float]:
+    def _fit(self, held_out: Answers) -> tuple[float, float]:
         """F1 on the held-out questions at the threshold that is best for them, and that threshold."""
-        side = self._judging()
-        said, scores = side.answers(outputs)
         if answerable_only(self.task):
-            return scoring_squad1(scores).values["f1"], 0.0
-        threshold = fit_threshold(said, side.questions, scores).value
-        return scoring_squad2(apply_threshold(scores, said.margin, threshold)).values["f1"], threshold
+            return scoring_squad1(held_out.scores).values["f1"], 0.0
+        threshold = fit_threshold(held_out.said, self._judging().questions, held_out.scores).value
+        return scoring_squad2(held_out.scores_at(threshold)).values["f1"], threshold
 
 
 @final
@@ -172,12 +187,12 @@ class _Side:
             raise TypeError("spans come from questions")
         return self._part.examples
 
-    def answers(self, outputs: SpanScores) -> tuple[SpanPredictions, QuestionScores]:
-        """The best answers, and the scores of each if it were always given."""
+    def answers(self, outputs: SpanScores) -> Answers:
+        """The best answers, and their scores."""
         said = self._decoder.decode(outputs.start, outputs.end)
         version: Literal[1, 2] = 1 if answerable_only(self._task) else 2
         texts = said.texts(self.questions, None)
-        return said, score_questions(self._golds, texts, version=version, comparison=self._comparison)
+        return Answers(said, score_questions(self._golds, texts, version=version, comparison=self._comparison))
 
     def score_rows(self, rows: NDArray[np.float32]) -> Scoring:
         return score_targets(self._task, gold_targets(self._part.examples), predicted_targets(self._task, rows))

@@ -4,7 +4,6 @@ import json
 import os
 import statistics
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,6 +19,7 @@ from bertvision.runs.frozen import FrozenTask
 from bertvision.runs.outputs import frozen_batches
 from bertvision.runs.plan_costs import FLOAT, Rates, RowRates
 from bertvision.runs.states import RowStates, StreamStates
+from bertvision.runs.stopwatch import seconds_of
 from bertvision.runs.store_states import StoreStates
 from bertvision.store.codec import LARGEST_HALF, Keep
 from bertvision.store.reader import StoreReader
@@ -130,11 +130,7 @@ class _Timer:
 
     def time(self, function: Callable[[], object]) -> float:
         """Seconds of a function."""
-        self._wait()
-        begin = time.perf_counter()
-        function()
-        self._wait()
-        return time.perf_counter() - begin
+        return seconds_of(function, self._device)
 
     def per_token(self, states: States, batches: Iterable[IntArray]) -> float:
         """Seconds that the states of a token take: the median over batches."""
@@ -147,10 +143,6 @@ class _Timer:
     def tokens(self, rows: IntArray) -> int:
         """Of some windows."""
         return int(self._lengths[rows].sum())
-
-    def _wait(self) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
 
 
 def _spread(batches: Sequence[IntArray], lengths: IntArray, most: int) -> list[IntArray]:

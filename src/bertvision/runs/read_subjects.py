@@ -1,6 +1,6 @@
 """One pass of an encoder over a split for the heads of all runs that share it, and for its own output."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import final
 
@@ -15,15 +15,25 @@ from bertvision.heads.options import ATTENTION
 from bertvision.objectives import Pool
 from bertvision.runs.frozen import frozen_passes, head_shape, load_frozen
 from bertvision.runs.kept_outputs import ModelOutputs
-from bertvision.runs.outputs import Outputs, PassOptions, SpanScores, merge_rows, row_scores, span_scores
+from bertvision.runs.outputs import (
+    Outputs,
+    PassOptions,
+    SpanScores,
+    frozen_batches,
+    merge_rows,
+    row_scores,
+    span_scores,
+)
 from bertvision.runs.parts import Device
 from bertvision.runs.read import read_heads
 from bertvision.runs.states import RowStates, StreamStates, encode_rows, join_texts
 from bertvision.runs.subject import OWN_OUTPUT, Subject
 from bertvision.runs.task_parts import TaskParts
 from bertvision.runs.validate import Part
+from bertvision.tasks.examples import IntArray
 from bertvision.training.fit import States
 from bertvision.training.model import TunedModel
+from bertvision.training.states import StateBatch
 
 Tell = Callable[[str], None]
 """Who is told what takes long now."""
@@ -43,7 +53,7 @@ def read_subjects(
     for numbers in _groups(subjects):
         first = subjects[numbers[0]]
         tell(f"reading {first.run.request.encoder} …")
-        group = _Group(first, device)
+        group = SharedPass(first, device)
         for number in numbers:
             group.check(subjects[number])
         read = group.read({(n, name): subjects[n] for n in numbers for name in subjects[n].heads}, tell)
@@ -64,24 +74,36 @@ def _groups(subjects: Sequence[Subject]) -> Iterable[list[int]]:
 
 
 @final
-class _Group:
-    """Subjects that share an encoder and their windows.
+class SharedPass:
+    """An encoder for subjects that share it and their windows.
 
     Attributes:
-        weights: fingerprint of the encoder.
+        encoder: frozen.
+        weights: its fingerprint.
+        pool: which row heads read of a text; None where they read every token.
     """
 
     def __init__(self, first: Subject, device: Device) -> None:
+        """Load the encoder of the first of them.
+
+        Raises:
+            BertVisionError: it cannot be had.
+        """
         request = first.run.request
         self._first = first
-        self._encoder = load_frozen(request.encoder, device=device, dtype=request.dtype)
-        self._passes = frozen_passes(self._encoder, dtype=request.dtype)
         self._spans = first.parts.task.kind == "spans"
         self._in_memory = not self._spans and request.pool != ATTENTION
-        self.weights = fingerprint(self._encoder)
+        self.encoder = load_frozen(request.encoder, device=device, dtype=request.dtype)
+        self._passes = frozen_passes(self.encoder, dtype=request.dtype)
+        self.weights = fingerprint(self.encoder)
+        self.pool: Pool | None = None if self._spans else first.parts.pool
 
     def check(self, subject: Subject) -> None:
-        """Refuse an encoder that is not the one that heads learnt on."""
+        """Refuse an encoder that is not the one that heads learnt on.
+
+        Raises:
+            BertVisionError: it is another.
+        """
         expected = subject.run.weights
         if expected is not None and expected != self.weights:
             raise BertVisionError(
@@ -91,16 +113,14 @@ class _Group:
 
     def read(self, models: dict[tuple[int, str], Subject], tell: Tell) -> dict[tuple[int, str], ModelOutputs]:
         """The outputs of all models, by key."""
-        shape = head_shape(self._encoder, self._first.parts)
         heads: dict[tuple[int, str], Head] = {}
         apart: dict[tuple[int, str], Snapshot] = {}
         for key, subject in models.items():
-            own = subject.run.own if key[1] == OWN_OUTPUT else None
-            head = load_head(subject.head_folder(key[1]), shape=None if own is not None else shape)
-            if own is not None and not self._shares(own, head):
-                apart[key] = own
-            else:
-                heads[key] = head.to(self._encoder.device)
+            head = self.load(subject, key[1])
+            if head is not None:
+                heads[key] = head
+            elif subject.run.own is not None:
+                apart[key] = subject.run.own
         parts = [self._first.part, self._first.held_out]
         tell(f"encoding {self._first.split} for {len(models)} models …")
         outputs = [None if part is None else self._read(list(heads.values()), part) for part in parts]
@@ -108,6 +128,27 @@ class _Group:
         for key, own in apart.items():
             read[key] = self._own(own, parts)
         return {key: _both(*read[key]) for key in models}
+
+    def load(self, subject: Subject, name: str) -> Head | None:
+        """A head of a subject, ready to read; None for an own output that cannot read what heads read.
+
+        Raises:
+            BertVisionError: it is not there, or does not fit the encoder.
+        """
+        own = subject.run.own if name == OWN_OUTPUT else None
+        shape = None if own is not None else head_shape(self.encoder, self._first.parts)
+        head = load_head(subject.head_folder(name), shape=shape)
+        return head.to(self.encoder.device) if own is None or self._shares(own, head) else None
+
+    def batches(self, part: Part, layers: range) -> Iterator[tuple[IntArray, StateBatch]]:
+        """Numbers of windows, and their states, until all of a part were there."""
+        states = self._states(part, layers)
+        for rows in frozen_batches(part.windows, self.encoder.device):
+            yield rows, states.batch(rows)
+
+    def autocast(self) -> torch.autocast:
+        """How heads compute."""
+        return torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=self._passes.bf16)
 
     def _shares(self, own: Snapshot, head: Head) -> bool:
         """Whether the encoder's own output can read what the heads read."""
@@ -128,22 +169,23 @@ class _Group:
             part.windows,
             task=task,
             pool=self._first.parts.pool,
-            device=self._encoder.device,
+            device=self.encoder.device,
             bf16=self._passes.bf16,
         )
         return [one if isinstance(one, SpanScores) else merge_rows(task, part.windows, one) for one in found]
 
     def _states(self, part: Part, layers: range) -> States:
         if not self._in_memory:
-            return StreamStates(self._encoder, part.windows, self._passes, layers)
+            return StreamStates(self.encoder, part.windows, self._passes, layers)
         pool = self._first.parts.pool
-        rows = [encode_rows(self._encoder, texts, self._passes, pool) for texts in self._first.parts.texts(part)]
-        return RowStates(join_texts(rows), self._encoder.device)
+        texts = self._first.parts.texts(part)
+        rows = [encode_rows(self.encoder, windows, self._passes, pool, layers) for windows in texts]
+        return RowStates(join_texts(rows), self.encoder.device, lowest=layers[0])
 
     def _own(self, own: Snapshot, parts: Sequence[Part | None]) -> tuple[Outputs | None, ...]:
         """What a snapshot's own output gives in a pass of its own: it was tuned on other rows than heads read."""
         request = self._first.run.request
-        encoder, passes = self._encoder, self._passes
+        encoder, passes = self.encoder, self._passes
         if own.pooled:  # transformers pools the first of packed windows alone
             encoder = load_encoder(request.encoder, device=encoder.device, pooler=True)
             passes = replace(passes, packed=False)

@@ -93,11 +93,22 @@ class RowStates:
 
 
 @torch.no_grad()
-def encode_rows(encoder: Encoder, windows: TokenRows, options: PassOptions, pool: Pool) -> Tensor:
-    """One row per window and layer, (windows, layers, width), float32 in memory; one frozen pass."""
+def encode_rows(
+    encoder: Encoder, windows: TokenRows, options: PassOptions, pool: Pool, layers: range | None = None
+) -> Tensor:
+    """One row per window and layer, (windows, layers, width), float32 in memory; one frozen pass.
+
+    Args:
+        encoder: frozen; it stops at the last of the layers.
+        windows: of a split.
+        options: of the pass.
+        pool: which row counts.
+        layers: neighbouring ones; None takes all.
+    """
     encoder.eval()
-    rows = torch.empty(len(windows), encoder.depth + 1, encoder.width)
-    stream = StreamStates(encoder, windows, options, range(encoder.depth + 1))
+    layers = range(encoder.depth + 1) if layers is None else layers
+    rows = torch.empty(len(windows), len(layers), encoder.width)
+    stream = StreamStates(encoder, windows, options, layers)
     for some in frozen_batches(windows, encoder.device):
         hidden = stream.batch(some).padded
         rows[torch.from_numpy(some)] = pool_rows(hidden.states.float(), hidden.mask, pool).cpu()

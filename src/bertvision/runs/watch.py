@@ -1,6 +1,7 @@
 """RunWatcher: keeps a run's log and snapshots, scores each snapshot, and shows how far the run is."""
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -82,21 +83,29 @@ class RunWatcher:
     show: Show | None
     total: int = 0
     loss: float = math.nan
+    seconds: float = 0.0
+    since: float = 0.0
 
     def on_begin(self, step: int, total: int) -> None:
         """Open the run's folder, and forget what will be done again."""
         self.folder.begin(asdict(self.card.request), self.card.fingerprint)
         self.folder.forget_after(step)
+        spent = [float(str(line["seconds"])) for line in self.folder.lines() if "seconds" in line]
+        self.seconds = spent[-1] if spent else 0.0
         if self.card.request.tracker is not None:
             self.accelerator.init_trackers("bertvision")
         self.total = total
         self._show(step, {})
+        self.since = time.perf_counter()
 
     def on_log(self, step: int, values: dict[str, float]) -> None:
-        """Write a line of the log."""
+        """Write a line of the log, with the seconds that steps took so far."""
+        now = time.perf_counter()
+        self.seconds += now - self.since
+        self.since = now
         self.loss = values["loss"]
         self.accelerator.log(values, step=step)
-        self.folder.log({"step": step, **values})
+        self.folder.log({"step": step, **values, "seconds": round(self.seconds, 3)})
         self._show(step, values)
 
     def on_snapshot(self, fraction: float, step: int) -> float | None:
@@ -109,6 +118,7 @@ class RunWatcher:
         self.folder.log({"step": step, "snapshot": fraction, **finite})
         self.accelerator.log(values, step=step)
         self._show(step, {"snapshot": fraction, "loss": self.loss, **main_values(self.card.task, values)})
+        self.since = time.perf_counter()  # a snapshot is no step
         return score
 
     def _show(self, step: int, values: Mapping[str, float], *, doing: str = "") -> None:

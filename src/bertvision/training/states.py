@@ -52,15 +52,34 @@ class StateBatch:
         if self.packed is not None and pool is None and (head.token_wise or isinstance(head, LayerwiseHead)):
             states = self._layers(head, self.hidden.states)
             return read_parts(head, head.parts(states) if isinstance(head, LayerwiseHead) else (states,), self.packed)
+        if pool is None or not head.token_wise:
+            hidden = self.padded
+            return head(self._layers(head, hidden.states), hidden.mask, hidden.context), hidden.mask
+        rows, mask = self._rows(head, pool)
+        return head(rows, mask), mask
+
+    def attention(self, head: Head, pool: Pool | None = None) -> tuple[Tensor, Tensor] | None:
+        """How much each layer counts for a head, (windows, layers, tokens, outputs), and the mask; None if it is fixed.
+
+        Args:
+            head: see `Head.layer_attention`.
+            pool: as for `read`.
+        """
+        if pool is None:
+            states, mask = self._layers(head, self.padded.states), self.padded.mask
+        else:
+            states, mask = self._rows(head, pool)
+        found = head.layer_attention(states)
+        return None if found is None else (found, mask)
+
+    def _rows(self, head: Head, pool: Pool) -> tuple[Tensor, Tensor]:
+        """What a head reads of every window, as windows of one token, and their mask."""
         hidden = self.padded
         states = self._layers(head, hidden.states)
-        if pool is None or not head.token_wise:
-            return head(states, hidden.mask, hidden.context), hidden.mask
         own = head.token_pool
         rows = pool_rows(states, hidden.mask, pool) if own is None else own(states, hidden.mask)
         rows = rows.unsqueeze(2)  # (windows, layers, 1, width)
-        mask = hidden.mask.new_ones(len(rows), 1)
-        return head(rows, mask), mask
+        return rows, hidden.mask.new_ones(len(rows), 1)
 
     def _layers(self, head: Head, states: Tensor) -> Tensor:
         """The layers that a head reads, without copying them."""

@@ -4,7 +4,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from bertvision.analysis.confusion import Confusion, LabelCounts, confusion
+from bertvision.analysis.confusion import Confusion, LabelCounts, confusion, tag_counts
 from bertvision.errors import BertVisionError
 
 LABELS = ("bad", "fair", "good")
@@ -33,3 +33,14 @@ def test_classes_without_a_label_are_refused() -> None:
 def test_more_predictions_than_golds_are_refused() -> None:
     with pytest.raises(BertVisionError, match=r"3 predictions for 2 examples\. Expected one for each\."):
         confusion(LABELS, np.array([0, 1]), np.array([0, 1, 1]))
+
+
+def test_tags_are_counted_label_by_label() -> None:
+    golds = np.array([[1, 0, 1], [1, 1, 0], [0, 0, 0]])
+    given = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0]])
+    first, second, third = tag_counts(["a", "b", "c"], golds, given)
+    assert (first.gold, first.predicted, first.right, first.recall, first.precision) == (2, 2, 2, 1.0, 1.0)
+    assert (second.gold, second.predicted, second.right, second.recall, second.precision) == (1, 2, 0, 0.0, 0.0)
+    assert (third.gold, third.predicted, third.right, third.recall, third.precision) == (1, 0, 0, 0.0, None)
+    with pytest.raises(BertVisionError, match="2 predictions for 3 examples"):
+        tag_counts(["a", "b", "c"], golds, given[:2])

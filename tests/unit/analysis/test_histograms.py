@@ -4,7 +4,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from bertvision.analysis.histograms import ScoreHistogram, score_histogram
+from bertvision.analysis.histograms import ScoreHistogram, scatter, score_histogram
 from bertvision.errors import BertVisionError
 
 GOLDS = np.array([0.0, 0.9, 1.0, 5.0])
@@ -29,3 +29,19 @@ def test_scores_and_bins_that_cannot_be_are_refused() -> None:
         score_histogram(GOLDS, GOLDS, limits=(5.0, 0.0))
     with pytest.raises(BertVisionError, match="a score is not finite"):
         score_histogram(GOLDS, GOLDS * np.nan, limits=(0.0, 5.0))
+
+
+def test_points_are_all_examples_or_as_many_at_equal_distances() -> None:
+    golds, given = np.arange(10.0), np.arange(10.0) / 2
+    assert scatter(golds, given).golds == tuple(range(10))
+    few = scatter(golds, given, most=4)
+    assert few.golds == (0.0, 2.0, 5.0, 7.0)
+    assert few.predictions == (0.0, 1.0, 2.5, 3.5)
+    assert scatter(golds[:0], given[:0]).golds == ()
+
+
+def test_points_need_a_prediction_for_every_gold() -> None:
+    with pytest.raises(BertVisionError, match="2 predictions for 3 examples"):
+        scatter(np.zeros(3), np.zeros(2))
+    with pytest.raises(BertVisionError, match="0 points were asked for"):
+        scatter(np.zeros(3), np.zeros(3), most=0)

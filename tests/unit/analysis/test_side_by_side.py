@@ -5,7 +5,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from bertvision.analysis.side_by_side import ErrorRow, compare_answers, compare_labels, error_csv
+from bertvision.analysis.side_by_side import ErrorRow, compare_answers, compare_labels, compare_tags, error_csv
 from bertvision.errors import BertVisionError
 from bertvision.tasks.examples import Texts
 from conftest import make_questions
@@ -101,3 +101,15 @@ def test_labels_that_do_not_fit_are_refused() -> None:
         compare_labels(texts, ("no", "yes"), first=np.array([0]), second=np.array([2]))
     with pytest.raises(BertVisionError, match="golds hold class 1; 0 to 0"):
         compare_labels(texts, ("no",), first=np.array([0]), second=np.array([0]))
+
+
+def test_tags_are_wrong_unless_all_and_no_others_were_given() -> None:
+    texts = Texts(["1", "2", "3"], ["x", "y", "z"], None, np.array([[1, 0], [1, 1], [0, 0]]))
+    first, second = np.array([[1, 0], [1, 0], [0, 0]]), np.array([[1, 1], [1, 1], [0, 0]])
+    one, two = compare_tags(texts, ["a", "b"], first=first, second=second)
+    assert (one.id, one.golds, one.first, one.second) == ("1", ("a",), "a", "a | b")
+    assert (one.first_right, one.second_right) == (True, False)
+    assert (two.id, two.golds, two.first, two.second) == ("2", ("a", "b"), "a", "a | b")
+    assert (two.first_right, two.second_right) == (False, True)
+    with pytest.raises(BertVisionError, match="2 predictions of the second model for 3 examples"):
+        compare_tags(texts, ["a", "b"], first=first, second=second[:2])

@@ -129,3 +129,19 @@ def test_two_rows_are_compared_number_by_number() -> None:
     first, second = torch.tensor([[[1.0, -2.0]]]), torch.tensor([[[3.0, 4.0]]])
     assert compare_rows(first, second).tolist() == [[[2.0, 6.0, 3.0, -8.0]]]
     assert torch.equal(compare_rows(first, second), compare_rows(second, first))
+
+
+def test_rows_of_some_layers_are_those_of_all_and_the_encoder_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = make()
+    whole = encode_rows(encoder, WINDOWS, PADDED, "mean")
+    depths = []
+    forward = Encoder.forward
+
+    def note(self: Encoder, batch: TokenBatch, *, layers: range) -> object:
+        depths.append(layers[-1])
+        return forward(self, batch, layers=layers)
+
+    monkeypatch.setattr(Encoder, "forward", note)
+    some = encode_rows(encoder, WINDOWS, PADDED, "mean", range(1, 3))
+    torch.testing.assert_close(some, whole[:, 1:3], rtol=FLOAT32, atol=FLOAT32)
+    assert set(depths) == {2}

@@ -595,3 +595,18 @@ def test_a_tracker_is_told_what_the_log_is_told(
     assert (result.run / "events").is_dir()
     assert Tracker.calls == ["bertvision", "start", "finish"]
     assert Tracker.logged == [(5, {"loss", "lr"}), (5, {"accuracy", "held_out_accuracy"})]
+
+
+def test_seconds_of_steps_go_on_after_an_interruption(data: dict[str, str], encoder: str, tmp_path: Path) -> None:
+    request = tiny_request("sst2", data["sst2"], encoder, epochs=2, snapshots=(0.4, 1), learn="top:1")
+    interrupt(request, tmp_path / "run", 4)
+    log = tmp_path / "run" / "metrics.jsonl"
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    spent = [{**line, "seconds": 1000.0} if "seconds" in line else line for line in lines]
+    assert lines != spent
+    log.write_text("".join(json.dumps(line) + "\n" for line in spent), encoding="utf-8")
+    tune(request, tmp_path / "run", resume=True)
+    seconds = [json.loads(line).get("seconds") for line in log.read_text(encoding="utf-8").splitlines()]
+    known = [one for one in seconds if one is not None]
+    assert known == sorted(known)
+    assert 1000 < known[-1] < 1100

@@ -161,3 +161,22 @@ def test_some_windows_are_themselves_in_the_order_asked_for() -> None:
             assert torch.equal(some.hidden.context[place], batch.padded.context[window])
     bare = StateBatch(HiddenStates(whole.hidden.states, whole.hidden.mask)).only(torch.tensor([1]))
     assert bare.hidden.context is None
+
+
+@torch.inference_mode()
+def test_attention_is_the_same_packed_and_padded_and_reads_pooled_rows() -> None:
+    head = build_head("dot_attention", WHOLE, {"layers": "1..3"}).eval()
+    found, end_to_end = padded().attention(head), packed().attention(head)
+    assert found is not None
+    assert end_to_end is not None
+    assert found[0].shape == (3, 3, 5, 2)
+    assert torch.equal(found[1], end_to_end[1])
+    for one in (found, end_to_end):
+        torch.testing.assert_close(one[0].sum(dim=1), torch.ones(3, 5, 2), rtol=FLOAT32, atol=FLOAT32)
+    inside = [attention.permute(0, 2, 3, 1)[mask] for attention, mask in (found, end_to_end)]
+    torch.testing.assert_close(inside[0], inside[1], rtol=FLOAT32, atol=FLOAT32)
+    pooled = padded().attention(head, "cls")
+    assert pooled is not None
+    assert pooled[1].tolist() == [[True]] * 3
+    torch.testing.assert_close(pooled[0][:, :, 0], found[0][:, :, 0], rtol=FLOAT32, atol=FLOAT32)
+    assert padded().attention(build_head("layer_mix", WHOLE)) is None

@@ -1,0 +1,71 @@
+"""JSON → dataclasses, by their types: the way back from `dataclasses.asdict`."""
+
+import types
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+def from_json(kind: type[T], value: object) -> T:
+    """An object of a dataclass from what `json.loads` gives.
+
+    Fields may be words, numbers, literals, dataclasses, None, and lists, tuples and dicts of such; `Any` is kept.
+
+    Raises:
+        KeyError, TypeError: something is missing, unknown, or of another type.
+    """
+    hint: Any = kind
+    built: T = _builder(hint)(value)
+    return built
+
+
+@cache
+def _builder(hint: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - any type
+    """What makes a value of a type from JSON; found once for every type."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if is_dataclass(hint):
+        return _dataclass(hint)
+    if origin in (list, tuple):
+        return _several(origin, _builder(inner[0]))
+    if origin is dict:
+        item = _builder(inner[1])
+        return lambda value: {key: item(one) for key, one in _checked(value, dict).items()}
+    if origin in (Union, types.UnionType):
+        other = _builder(next(one for one in inner if one is not type(None)))
+        return lambda value: None if value is None else other(value)
+    if origin is Literal:
+        return lambda value: _known(value, inner)
+    kinds: dict[Any, Any] = {Any: object, float: (int, float)}  # a whole number is a number, too
+    return lambda value: _checked(value, kinds.get(hint, hint))
+
+
+def _dataclass(kind: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - any dataclass
+    hints = get_type_hints(kind)
+    names = {field.name for field in fields(kind)}
+
+    def build(value: Any) -> Any:  # noqa: ANN401 - of that dataclass
+        unknown = _checked(value, dict).keys() - names
+        if unknown:
+            raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}")
+        return kind(**{name: _builder(hints[name])(value[name]) for name in names})
+
+    return build
+
+
+def _several(container: type, item: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: container(item(one) for one in _checked(value, list))
+
+
+def _known(value: object, words: tuple[Any, ...]) -> object:
+    if value not in words:
+        raise TypeError(f"{value!r} is none of {', '.join(map(str, words))}")
+    return value
+
+
+def _checked(value: Any, kind: Any) -> Any:  # noqa: ANN401 - any type
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, object)):
+        raise TypeError(f"{value!r} is not of type {kind}")
+    return value
