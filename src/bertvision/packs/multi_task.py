@@ -53,7 +53,7 @@ class MultiTask:
 
     def __call__(
         self, text: str | Sequence[str], *, question: str | None = None, pair: str | Sequence[str] | None = None
-    ) -> dict[str, Any] | list[dict[str, Any]]:
+    ) -> Any:  # noqa: ANN401 - its form depends on what is asked, one text or several
         """What every pack says about a text, or about each of several.
 
         Args:

@@ -94,7 +94,7 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
         models = PackModels([pack], encoder=encoder, device=device)
         waiting = islice(stream_rows(source, pack.card, columns), resumed, None)
         while some := list(islice(waiting, batch)):
-            part.add(_predict(models, some))
+            part.add(predict_rows(models, some))
             if tell is not None:
                 tell(part.done)
         no_answer = None if pack.card.threshold is None else target.with_name(f"{target.stem}.no_answer.json")
@@ -107,7 +107,7 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
     return Predicted(file=target, no_answer=no_answer, examples=part.done, resumed=resumed)
 
 
-def _predict(models: PackModels, rows: list[Row]) -> list[dict[str, Any]]:
+def predict_rows(models: PackModels, rows: list[Row]) -> list[dict[str, Any]]:
     """What is written of each example."""
     (card,) = models.cards
     inputs = [row.input for row in rows]

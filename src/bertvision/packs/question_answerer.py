@@ -74,7 +74,7 @@ class QuestionAnswerer:
         max_question_len: int | None = None,
         handle_impossible_answer: bool = False,
         align_to_words: bool = True,
-    ) -> Answered | list[Answered] | list[Answered | list[Answered]]:
+    ) -> Any:  # noqa: ANN401 - its form depends on what is asked, as in the pipeline
         """Answer questions about their contexts.
 
         Args:

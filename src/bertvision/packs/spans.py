@@ -97,22 +97,22 @@ def _spans(said: SpanPredictions, row: int, context: str, best: int, whole_words
     for score, first, last in zip(*columns, strict=True):
         if score == -np.inf:
             break
-        start, end = _strip(context, int(first), int(last))
+        start, end = strip_span(context, int(first), int(last))
         if whole_words:
-            start, end = _widen(context, start, end)
+            start, end = widen_span(context, start, end)
         found.setdefault((start, end), float(np.exp(score)))
         if len(found) == best:
             break
     return [Span(start, end, score) for (start, end), score in found.items()]
 
 
-def _strip(text: str, start: int, end: int) -> tuple[int, int]:
+def strip_span(text: str, start: int, end: int) -> tuple[int, int]:
     """Without the spaces that some tokenizers count as part of a token."""
-    piece = text[start:end]
-    return start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip())
+    begin = start + len(text[start:end]) - len(text[start:end].lstrip())
+    return begin, begin + len(text[start:end].strip())
 
 
-def _widen(text: str, start: int, end: int) -> tuple[int, int]:
+def widen_span(text: str, start: int, end: int) -> tuple[int, int]:
     """To whole words: no letter or digit is left hanging on either side."""
     while 0 < start < end and text[start].isalnum() and text[start - 1].isalnum():
         start -= 1

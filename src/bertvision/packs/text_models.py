@@ -99,7 +99,7 @@ class TextClassifier(_TextModel):
         *,
         top_k: int | Literal["best"] | None = "best",
         function_to_apply: Apply | None = None,
-    ) -> Scored | list[Scored] | list[list[Scored]]:
+    ) -> Any:  # noqa: ANN401 - its form depends on what is asked, as in the pipeline
         """The likeliest label of every text.
 
         Args:
@@ -136,7 +136,7 @@ class TextScorer(_TextModel):
 
     kinds = ("scores",)
 
-    def __call__(self, inputs: TextInput | Sequence[TextInput]) -> Scored | list[Scored]:
+    def __call__(self, inputs: TextInput | Sequence[TextInput]) -> Any:  # noqa: ANN401 - its form depends on what is asked, as in the pipeline
         """The score of every text or pair, on the scale of the task.
 
         Args:
