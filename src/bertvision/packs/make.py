@@ -14,7 +14,7 @@ from bertvision.packs.card import Keep, PackCard, Reads
 from bertvision.packs.pack import Pack, write_pack
 from bertvision.runs.ensemble import ensemble
 from bertvision.runs.evaluate import evaluate
-from bertvision.runs.evaluation_record import EvaluatedRow, EvaluationRecord, read_evaluation
+from bertvision.runs.evaluation_record import EvaluatedRow, EvaluationRecord
 from bertvision.runs.judge import FITTED, PLAIN, ZERO, ScoresAt
 from bertvision.runs.parts import Device
 from bertvision.runs.subject import OWN_OUTPUT, Subject, load_subject
@@ -119,8 +119,9 @@ def _evaluated(
     subject: Subject, run: str | Path, *, data: str | Path | None, device: Device, show: Show | None
 ) -> EvaluationRecord:
     """The record of the run's evaluation; made where there is none of the same heads and windows."""
-    if subject.kept() is not None:
-        return read_evaluation(subject.folder)
+    kept = subject.kept()
+    if kept is not None:
+        return kept
     return evaluate(run, data=data, split=subject.split, device=device, show=show).record
 
 

@@ -113,10 +113,10 @@ class _Reading:
     def __init__(self, cards: Sequence[PackCard], heads: Sequence[Sequence[Head]], asks: Sequence[Ask]) -> None:
         self._cards = cards
         self._heads = heads
-        different = list({id(windows): windows for ask in asks for windows in ask.windows}.values())
-        firsts = np.cumsum([0, *(len(windows) for windows in different)]).tolist()
-        self._first = {id(windows): first for windows, first in zip(different, firsts, strict=False)}
-        self.rows = join_rows(list(different))
+        self._different = {id(windows): windows for ask in asks for windows in ask.windows}
+        firsts = np.cumsum([0, *(len(windows) for windows in self._different.values())]).tolist()
+        self._first = dict(zip(self._different, firsts, strict=False))
+        self.rows = join_rows(list(self._different.values()))
         self._pooled: dict[tuple[int, Pool], Tensor] = {}  # one row per window and layer, for packs that read rows
         self._arrays: dict[tuple[int, int], list[NDArray[np.float32]]] = {}  # outputs of packs that read tokens
         self._asks = asks
@@ -133,8 +133,9 @@ class _Reading:
 
     def take(self, states: StateBatch, rows: IntArray) -> None:
         """Let every pack take what it needs of a batch."""
+        parts = {key: self._part(states, rows, windows) for key, windows in self._different.items()}
         for (key, pool), windows in self._wanted.items():
-            mine, part = self._part(states, rows, windows)
+            mine, part = parts[key]
             if part is None:
                 continue
             hidden = part.padded
@@ -147,7 +148,7 @@ class _Reading:
             if card.reads == "rows":
                 continue
             (windows,) = ask.windows
-            mine, part = self._part(states, rows, windows)
+            mine, part = parts[id(windows)]
             if part is None:
                 continue
             spans = card.task.kind == "spans"

@@ -98,7 +98,8 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
             if tell is not None:
                 tell(part.done)
         no_answer = None if pack.card.threshold is None else target.with_name(f"{target.stem}.no_answer.json")
-        _write(target, _table_lines(part) if target.suffix == ".tsv" else _object_lines(part, "prediction"))
+        table = target.suffix == ".tsv" and pack.card.task.kind != "spans"
+        _write(target, _table_lines(part) if table else _object_lines(part, "prediction"))
         if no_answer is not None:
             _write(no_answer, _object_lines(part, "no_answer"))
         part.remove()
