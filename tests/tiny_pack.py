@@ -1,4 +1,4 @@
-"""Small packs over a tiny encoder, made by hand or from short runs."""
+"""Small packs over a tiny encoder, made by hand."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,14 +7,12 @@ from typing import Any
 import torch
 
 from bertvision.encoder.load import fingerprint, load_encoder
-from bertvision.encoder.snapshot import SNAPSHOTS, list_snapshots
 from bertvision.heads import HeadShape, build_head
 from bertvision.packs.card import PackCard, Reads
 from bertvision.packs.pack import Pack, write_pack
-from bertvision.runs.tune import tune
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.task import Task
-from tiny_run import WIDTH, WINDOWS, tiny_request
+from tiny_run import WIDTH, WINDOWS
 
 TAGS = Task(
     name="moods",
@@ -67,10 +65,3 @@ def make_pack(
         provenance={},
     )
     return write_pack(folder, card, changes=changes, heads=built, keep="float32")
-
-
-def tuned_changes(folder: Path, data: str, encoder: str, learn: str) -> dict[str, Any]:
-    """What a short run changed in an encoder."""
-    tune(tiny_request("squad2", data, encoder, learn=learn), folder)
-    assert (folder / SNAPSHOTS).is_dir()
-    return list_snapshots(folder)[-1].load_changes()

@@ -97,7 +97,7 @@ def answer_question(
         raise BertVisionError("there is no text to look for an answer in.")
     chosen = rank_passages(question, texts, passages)[:read].tolist()
     pieces = [(documents[passages.document[row]], *passages.bounds[row].tolist()) for row in chosen]
-    said, _ = answerer.answers(
+    said = answerer.answers(
         [(question, document.text[begin:end]) for document, begin, end in pieces], best=top, limit=LONGEST_ANSWER
     )
     found: dict[tuple[str, int, int], tuple[bool, Found]] = {}
@@ -106,14 +106,19 @@ def answer_question(
             start, end = begin + span.start, begin + span.end
             key = document.name, start, end
             one = Found(text=document.text[start:end], score=span.score, start=start, end=end, file=document.name)
-            if key not in found or found[key][1].score < span.score:  # overlapping passages find it twice
+            if key not in found or _rank((said.silent[row], one)) < _rank(found[key]):  # passages overlap
                 found[key] = said.silent[row], one
-    ranked = sorted(found.values(), key=lambda one: (one[0], -one[1].score))
+    ranked = sorted(found.values(), key=_rank)
     answers = [one for _, one in ranked[:top]]
     if not ranked or ranked[0][0]:
         nothing = Found(text=None, score=float(np.min(said.null)), start=None, end=None, file=None)
         answers = [nothing, *answers[: top - 1]]
     return QuestionAnswer(best=answers[0], alternatives=answers[1:], passages=len(passages), read=len(chosen))
+
+
+def _rank(one: tuple[bool, Found]) -> tuple[bool, float]:
+    """Answers of passages that have one come first, then the more probable ones."""
+    return one[0], -one[1].score
 
 
 def read_documents(place: Path) -> tuple[list[Document], list[str]]:

@@ -102,11 +102,9 @@ class QuestionAnswerer:
             raise BertVisionError(f"top_k is {top_k}, at least 1 is expected.")
         pairs = _pairs(inputs, question, context, data)
         options = self._options(doc_stride, max_seq_len, max_question_len)
-        said, contexts = self.answers(
-            pairs, best=top_k, limit=max_answer_len, options=options, whole_words=align_to_words
-        )
+        said = self.answers(pairs, best=top_k, limit=max_answer_len, options=options, whole_words=align_to_words)
         results = [
-            _result(said, row, text, top_k, impossible=handle_impossible_answer) for row, text in enumerate(contexts)
+            _result(said, row, text, top_k, impossible=handle_impossible_answer) for row, (_, text) in enumerate(pairs)
         ]
         return results[0] if len(results) == 1 else results
 
@@ -118,8 +116,8 @@ class QuestionAnswerer:
         limit: int = LONGEST_ANSWER,
         options: WindowOptions | None = None,
         whole_words: bool = True,
-    ) -> tuple[SpanAnswers, list[str]]:
-        """What the pack says to pairs of a question and a context, and the contexts.
+    ) -> SpanAnswers:
+        """What the pack says to pairs of a question and a context.
 
         Args:
             pairs: questions with their contexts; those with the same context share its tokens.
@@ -137,8 +135,7 @@ class QuestionAnswerer:
         (scores,) = self._models.read([Ask(0, (windows,))])
         if not isinstance(scores, SpanScores):
             raise TypeError("spans come from questions")
-        said = decode_answers(card, windows, questions, scores, best=best, limit=limit, whole_words=whole_words)
-        return said, [context for _, context in pairs]
+        return decode_answers(card, windows, questions, scores, best=best, limit=limit, whole_words=whole_words)
 
     def _options(self, stride: int | None, length: int | None, question: int | None) -> WindowOptions:
         given = self.pack.card.windows

@@ -11,7 +11,7 @@ from bertvision.evaluation.decode import Scores, SpanDecoder, SpanPredictions
 from bertvision.evaluation.ensemble import token_log_probabilities
 from bertvision.packs.card import PackCard
 from bertvision.runs.outputs import SpanScores
-from bertvision.tasks.examples import FloatArray, Questions
+from bertvision.tasks.examples import Questions
 from bertvision.tasks.windows import Windows
 
 COMPARED = 20
@@ -33,13 +33,11 @@ class SpanAnswers:
     Attributes:
         spans: of every question the most probable answers, best first.
         null: (questions,) probability of "no answer": the smallest over the question's windows.
-        margin: (questions,) how far "no answer" leads over the best answer, as thresholds see it.
         silent: (questions,) whether the pack's threshold says that there is no answer.
     """
 
     spans: list[list[Span]]
     null: list[float]
-    margin: FloatArray
     silent: list[bool]
 
 
@@ -76,7 +74,7 @@ def decode_answers(  # noqa: PLR0913 - what answers depend on, by keyword
     index = questions.context_index.tolist()
     contexts = [questions.contexts[number] for number in index]
     spans = [_spans(said, row, context, best, whole_words) for row, context in enumerate(contexts)]
-    return SpanAnswers(spans, np.exp(said.null).tolist(), margin, silent.tolist())
+    return SpanAnswers(spans, np.exp(said.null).tolist(), silent.tolist())
 
 
 def _may_answer(windows: Windows) -> NDArray[np.bool_]:

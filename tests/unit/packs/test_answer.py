@@ -4,11 +4,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import numpy as np
 import pytest
 
+from bertvision.cli import answer as answer_cli
+from bertvision.cli import predict as predict_cli
 from bertvision.errors import BertVisionError, DataError
-from bertvision.packs.answer import Document, answer_question, read_documents
+from bertvision.packs.answer import READ, Document, answer_question, read_documents
+from bertvision.packs.predict import BATCH
 from bertvision.packs.question_answerer import QuestionAnswerer
 from bertvision.packs.spans import Span, SpanAnswers
 
@@ -16,7 +18,7 @@ from bertvision.packs.spans import Span, SpanAnswers
 def answerer(word: str, seen: list[str]) -> QuestionAnswerer:
     """Finds a word, and keeps what it was given; silent about passages without it."""
 
-    def answers(pairs: Any, *, best: int, limit: int) -> tuple[SpanAnswers, list[str]]:  # noqa: ANN401, ARG001
+    def answers(pairs: Any, *, best: int, limit: int) -> SpanAnswers:  # noqa: ANN401, ARG001
         contexts = [context for _, context in pairs]
         seen.extend(contexts)
         there = [word in context for context in contexts]
@@ -24,7 +26,7 @@ def answerer(word: str, seen: list[str]) -> QuestionAnswerer:
             [Span(context.find(word), context.find(word) + len(word), 0.9 - row / 100)] if yes else [Span(0, 1, 0.95)]
             for row, (context, yes) in enumerate(zip(contexts, there, strict=True))
         ]
-        return SpanAnswers(spans, [0.3] * len(there), np.zeros(len(there)), [not yes for yes in there]), contexts
+        return SpanAnswers(spans, [0.3] * len(there), [not yes for yes in there])
 
     return cast("QuestionAnswerer", SimpleNamespace(answers=answers))
 
@@ -64,6 +66,24 @@ def test_an_answer_in_two_overlapping_passages_counts_once() -> None:
     assert found.passages > 1
     places = [(one.start, one.end) for one in (found.best, *found.alternatives)]
     assert len(set(places)) == len(places)
+
+
+def test_of_an_answer_found_twice_the_passage_that_is_sure_of_it_counts() -> None:
+    text = "Quiet words. " * 85 + "Ada sleeps. " + "Quiet words. " * 30
+
+    def answers(pairs: Any, *, best: int, limit: int) -> SpanAnswers:  # noqa: ANN401, ARG001
+        places = [context.find("Ada") for _, context in pairs]
+        spans = [[Span(at, at + 3, 0.5 + row / 10)] if at >= 0 else [] for row, at in enumerate(places)]
+        return SpanAnswers(spans, [0.3] * len(spans), [row > 0 for row in range(len(spans))])
+
+    both = cast("QuestionAnswerer", SimpleNamespace(answers=answers))
+    found = answer_question(both, "Ada?", [Document("a", text)])
+    assert (found.best.text, found.best.score) == ("Ada", 0.5)
+
+
+def test_defaults_of_the_commands_are_those_of_the_functions() -> None:
+    assert answer_cli.Options(question="").passages == READ
+    assert predict_cli.Options(task="", file="").batch == BATCH
 
 
 @pytest.mark.parametrize("given", [{"top": 0}, {"read": 0}])
