@@ -9,13 +9,13 @@ PACKAGE = Path(__file__).parents[1] / "src" / "bertvision"
 
 ORDER = [
     *("errors", "atomic", "lock", "provenance", "pretrained"),
-    *("tasks", "encoder", "store", "heads", "objectives", "training", "evaluation", "analysis", "runs"),
+    *("tasks", "encoder", "store", "heads", "objectives", "training", "evaluation", "analysis", "runs", "packs"),
     *("estimators", "bench", "cli"),
 ]
 """The parts in the order in which they may build on each other, which is also the order to read them in."""
 
 WALLS = {
-    "torch": {"encoder", "store", "heads", "objectives", "training", "runs", "estimators"},
+    "torch": {"encoder", "store", "heads", "objectives", "training", "runs", "packs", "estimators"},
     "transformers": {"tasks/tokenizer.py", "encoder/load.py", "encoder/packed.py"},
     "peft": {"encoder/lora.py"},
     "accelerate": {"training/processes.py"},
@@ -27,8 +27,10 @@ WALLS = {
     "rich": {"cli/output.py"},
     "safetensors": {
         *("encoder/snapshot.py", "encoder/own_output.py", "store/writer.py", "store/reader.py", "heads/files.py"),
-        *("training/checkpoint.py", "runs/kept_outputs.py", "runs/evaluation_files.py", "estimators/files.py"),
+        *("training/checkpoint.py", "runs/kept_outputs.py", "runs/evaluation_files.py", "packs/pack.py"),
+        "estimators/files.py",
     },
+    "huggingface_hub": {"packs/hub.py"},
 }
 """Libraries that may be imported in these files and parts only."""
 

@@ -18,6 +18,14 @@ if TYPE_CHECKING:
         load_head,
         save_head,
     )
+    from bertvision.packs.answer import Document, QuestionAnswer, answer_question
+    from bertvision.packs.card import PackCard
+    from bertvision.packs.make import PackResult, make_pack
+    from bertvision.packs.multi_task import MultiTask
+    from bertvision.packs.pack import Pack
+    from bertvision.packs.predict import Predicted, predict_file
+    from bertvision.packs.question_answerer import QuestionAnswerer
+    from bertvision.packs.text_models import TextClassifier, TextScorer
     from bertvision.runs.analyse import AnalysisResult, analyse
     from bertvision.runs.analysis_record import AnalysisRecord, read_analysis
     from bertvision.runs.cross_fit import CrossFitResult, tune_folds
@@ -50,6 +58,7 @@ __all__ = [
     "AnalysisRecord",
     "AnalysisResult",
     "CrossFitResult",
+    "Document",
     "Encoder",
     "EnsembleRecord",
     "EnsembleResult",
@@ -65,12 +74,21 @@ __all__ = [
     "HeadSpec",
     "HiddenStates",
     "LayerwiseHead",
+    "MultiTask",
     "OutputMap",
     "OwnColumns",
+    "Pack",
+    "PackCard",
+    "PackResult",
+    "Predicted",
+    "QuestionAnswer",
+    "QuestionAnswerer",
     "Scoring",
     "Task",
     "TaskData",
     "TasksResult",
+    "TextClassifier",
+    "TextScorer",
     "TextTokenizer",
     "TuneOptions",
     "TuneRequest",
@@ -78,6 +96,7 @@ __all__ = [
     "WindowOptions",
     "Windows",
     "analyse",
+    "answer_question",
     "build_head",
     "build_windows",
     "decode_spans",
@@ -90,7 +109,9 @@ __all__ = [
     "load_encoder",
     "load_head",
     "load_task",
+    "make_pack",
     "plan_fit",
+    "predict_file",
     "read_analysis",
     "read_ensemble",
     "read_evaluation",
@@ -126,6 +147,14 @@ _MODULES = {
     ),
     "bertvision.runs.analyse": ("AnalysisResult", "analyse"),
     "bertvision.runs.analysis_record": ("AnalysisRecord", "read_analysis"),
+    "bertvision.packs.answer": ("Document", "QuestionAnswer", "answer_question"),
+    "bertvision.packs.card": ("PackCard",),
+    "bertvision.packs.make": ("PackResult", "make_pack"),
+    "bertvision.packs.multi_task": ("MultiTask",),
+    "bertvision.packs.pack": ("Pack",),
+    "bertvision.packs.predict": ("Predicted", "predict_file"),
+    "bertvision.packs.question_answerer": ("QuestionAnswerer",),
+    "bertvision.packs.text_models": ("TextClassifier", "TextScorer"),
     "bertvision.runs.cross_fit": ("CrossFitResult", "tune_folds"),
     "bertvision.runs.ensemble": ("EnsembleResult", "ensemble"),
     "bertvision.runs.ensemble_record": ("EnsembleRecord", "read_ensemble"),

@@ -22,6 +22,7 @@ DOCUMENTS = [
 ]
 
 
+PACKS = (ROOT / "docs" / "packs.md").read_text(encoding="utf-8")
 HEADS = (ROOT / "docs" / "heads.md").read_text(encoding="utf-8")
 
 
@@ -29,8 +30,8 @@ def blocks(language: str, text: str = README) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("block", [block for block in blocks("sh") if "make " not in block])
-def test_commands_of_the_readme_run(block: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", [block for block in blocks("sh") + blocks("sh", PACKS) if "make " not in block])
+def test_commands_of_the_readme_and_of_the_packs_page_run(block: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-euc", block], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False

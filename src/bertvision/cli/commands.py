@@ -93,6 +93,31 @@ COMMANDS = {
             "bertvision analyse runs/squad2-lora16@0.3 --data DIR --split test",
         ),
     ),
+    "pack": Command(
+        "Put what changed in a run's encoder, its heads and its threshold into one folder of a few megabytes.",
+        "bertvision.cli.pack",
+        (
+            "bertvision pack runs/heads --out packs/mood",
+            "bertvision pack runs/squad2-lora16@1 --heads own_output --licence cc-by-sa-4.0 --out packs/qa",
+            "bertvision pack runs/heads --heads layer_mix,ladder --out packs/both --push user/name",
+        ),
+    ),
+    "answer": Command(
+        "Answer a question from a text, or from a folder of texts, with the answer's place and probability.",
+        "bertvision.cli.answer",
+        (
+            'bertvision answer "Who wrote it?" --context README.md',
+            'bertvision answer "Who wrote it?" --context docs/ --pack packs/qa --top 5 --json',
+        ),
+    ),
+    "predict": Command(
+        "Predict every example of a file of any size, in the official form; a killed run goes on when run again.",
+        "bertvision.cli.predict",
+        (
+            "bertvision predict squad2 dev-v2.0.json.gz --pack packs/qa --out predictions.json",
+            "bertvision predict own reviews.csv --text review --pack packs/mood --out labels.tsv",
+        ),
+    ),
     "plan": Command(
         "Time a few batches on this machine, and tell whether a fit should stream its states or store them, and why.",
         "bertvision.cli.plan",

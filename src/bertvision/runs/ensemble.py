@@ -16,9 +16,7 @@ from bertvision.evaluation.ensemble import (
     How,
     Values,
     choose_greedily,
-    class_log_probabilities,
     largest,
-    token_log_probabilities,
     weighted_mean,
 )
 from bertvision.provenance import provenance
@@ -29,13 +27,11 @@ from bertvision.runs.evaluation_record import EvaluatedRow
 from bertvision.runs.judge import Judge, compare_verdicts
 from bertvision.runs.kept_outputs import ModelOutputs
 from bertvision.runs.members import Member, check_alike, choose_members, list_members
-from bertvision.runs.outputs import Outputs, SpanScores
+from bertvision.runs.outputs import Outputs, from_columns, log_columns
 from bertvision.runs.parts import Device
 from bertvision.runs.subject import load_subject
-from bertvision.runs.validate import Part
 from bertvision.runs.watch import Show
 from bertvision.tasks.examples import FloatArray
-from bertvision.tasks.task import Task
 
 ENSEMBLE = "ensemble"
 
@@ -164,19 +160,19 @@ def ensemble(  # noqa: PLR0913 - what it depends on, by keyword
 
 def _join(judge: Judge, members: Mapping[str, Member], how: How) -> tuple[ModelOutputs, dict[str, float], list[float]]:
     """Outputs of the whole, the weight of every member, and of a greedy choice the held-out score at each step."""
-    split = [_logarithms(judge.task, judge.split, one.outputs.split) for one in members.values()]
+    split = [log_columns(judge.task, judge.split.windows, one.outputs.split) for one in members.values()]
     held_out = []
     if judge.held_out is not None:
         given = [one.outputs.held_out for one in members.values()]
-        held_out = [_logarithms(judge.task, judge.held_out, one) for one in given if one is not None]
+        held_out = [log_columns(judge.task, judge.held_out.windows, one) for one in given if one is not None]
     weights, history = np.full(len(members), 1.0 / len(members)), list[float]()
     if how == "greedy":
-        weights, history = choose_greedily(len(members), lambda some: judge.choose(_outputs(_mean(held_out, some))))
+        weights, history = choose_greedily(len(members), lambda some: judge.choose(from_columns(_mean(held_out, some))))
 
     def join(parts: Sequence[list[Values]]) -> Outputs:
         if how == "max":
-            return _outputs([largest(column) for column in zip(*parts, strict=True)])
-        return _outputs(_mean(parts, weights))
+            return from_columns([largest(column) for column in zip(*parts, strict=True)])
+        return from_columns(_mean(parts, weights))
 
     joined = ModelOutputs(join(split), join(held_out) if held_out else None)
     return joined, dict(zip(members, weights.tolist(), strict=True)), history
@@ -184,18 +180,6 @@ def _join(judge: Judge, members: Mapping[str, Member], how: How) -> tuple[ModelO
 
 def _mean(parts: Sequence[list[Values]], weights: FloatArray) -> list[Values]:
     return [weighted_mean(column, weights) for column in zip(*parts, strict=True)]
-
-
-def _logarithms(task: Task, part: Part, outputs: Outputs) -> list[Values]:
-    """Log-probabilities of first and of last tokens, or of classes; scores, and how likely each tag is, as they are."""
-    if isinstance(outputs, SpanScores):
-        bounds = part.windows.bounds
-        return [token_log_probabilities(outputs.start, bounds), token_log_probabilities(outputs.end, bounds)]
-    return [class_log_probabilities(outputs) if task.kind == "labels" else outputs]
-
-
-def _outputs(columns: list[Values]) -> Outputs:
-    return SpanScores(columns[0], columns[1]) if len(columns) == 2 else columns[0]
 
 
 def _or_least(score: float | None) -> float:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bertvision.encoder.batch import packed_batch, padded_batch
 from bertvision.evaluation.decode import Scores
+from bertvision.evaluation.ensemble import Values, class_log_probabilities, token_log_probabilities
 from bertvision.objectives import Pool, pool_rows
 from bertvision.tasks.batches import length_batches
 from bertvision.tasks.examples import IntArray
@@ -71,6 +72,18 @@ def row_scores(model: TunedModel, windows: Windows, options: PassOptions, *, poo
 def split_scores(scores: NDArray[np.float32]) -> SpanScores:
     """(tokens, 2) → scores as first and as last token, apart."""
     return SpanScores(np.ascontiguousarray(scores[:, 0]), np.ascontiguousarray(scores[:, 1]))
+
+
+def log_columns(task: Task, windows: TokenRows, outputs: Outputs) -> list[Values]:
+    """Log-probabilities of first and of last tokens, or of classes; scores, and how likely each tag is, as they are."""
+    if isinstance(outputs, SpanScores):
+        return [token_log_probabilities(column, windows.bounds) for column in (outputs.start, outputs.end)]
+    return [class_log_probabilities(outputs) if task.kind == "labels" else outputs]
+
+
+def from_columns(columns: list[Values]) -> Outputs:
+    """Outputs from what `log_columns` made of them."""
+    return SpanScores(columns[0], columns[1]) if len(columns) == 2 else columns[0]
 
 
 def frozen_batches(windows: TokenRows, device: torch.device) -> list[IntArray]:

@@ -82,7 +82,7 @@ def read_table(path: Path, *, delimiter: str | None, quoting: bool | None, heade
                 return _read_plain(path, delimiter, header=header)
             text = read_text(path)
             csv.field_size_limit(sys.maxsize)  # a cell may hold a whole document
-            delimiter, quoting = _detect(text, path, delimiter=delimiter, quoting=quoting)
+            delimiter, quoting = detect_dialect(text, path, delimiter=delimiter, quoting=quoting)
             if quoting:
                 return _read_quoted(path, text, delimiter, header=header)
             return _read_plain(path, delimiter, header=header)
@@ -136,10 +136,16 @@ def _with_columns(path: Path, lines: list[tuple[int, Sequence[object]]], bad: li
     return Table(path, columns, rows, bad)
 
 
-def _detect(text: str, path: Path, *, delimiter: str | None, quoting: bool | None) -> tuple[str, bool]:
+def detect_dialect(text: str, path: Path, *, delimiter: str | None, quoting: bool | None) -> tuple[str, bool]:
     """The delimiter and quoting under which the first rows have the most columns, nearly all the same number.
 
     Where there is none, as in a small file with a bad row, the one under which most rows have as many as the first.
+
+    Args:
+        text: of the file; its first `SAMPLE_ROWS` lines are enough.
+        path: whose ending says what is usual.
+        delimiter: if it is known.
+        quoting: if it is known.
     """
     sample = "\n".join(text.split("\n", SAMPLE_ROWS)[:SAMPLE_ROWS])
     usual = "\t" if format_of(path) == ".tsv" else ","

@@ -1,0 +1,83 @@
+"""`bertvision answer`: a question and texts in, the answer with its place out."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from bertvision.cli.output import print_json, print_lines, print_note
+from bertvision.errors import BertVisionError
+
+if TYPE_CHECKING:
+    from bertvision.packs.answer import Document, Found
+
+STANDARD_INPUT = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of `bertvision answer`."""
+
+    question: str
+    """What you want to know."""
+
+    context: str = ""
+    """Where to look: a text file (plain or .gz), a folder of them, or - for standard input."""
+
+    top: int = 3
+    """How many answers to show, the best included."""
+
+    pack: str | None = None
+    """Folder of a question-answering pack, or its name on the hub (default: the one that is shipped)."""
+
+    passages: int = 32
+    """How many passages the encoder reads at most: those of all texts that share the rarest words with the question."""
+
+    encoder: str | None = None
+    """Where the pack's encoder is (default: where the pack says)."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute."""
+
+    json: bool = False
+    """Print {"answer", "score", "start", "end", "file", "alternatives"} as JSON; answer is null if there is none."""
+
+
+def run(options: Options) -> int:
+    """Answer."""
+    if not options.context:
+        raise BertVisionError("--context is missing: a text file, a folder, or - for standard input.")
+    from bertvision.packs.answer import answer_question  # noqa: PLC0415 - imports torch, and help should open at once
+    from bertvision.packs.question_answerer import QuestionAnswerer  # noqa: PLC0415
+
+    documents = _documents(options.context)
+    answerer = QuestionAnswerer.from_pretrained(options.pack, encoder=options.encoder, device=options.device)
+    found = answer_question(answerer, options.question, documents, top=options.top, read=options.passages)
+    if found.read < found.passages:
+        print_note(f"{found.read:,} of {found.passages:,} passages were read; --passages N reads more.")
+    if options.json:
+        print_json(found.as_json())
+        return 0
+    print_lines([_line(found.best), *(f"  {_line(one)}" for one in found.alternatives)])
+    return 0
+
+
+def _documents(context: str) -> "list[Document]":
+    from bertvision.packs.answer import Document, read_documents  # noqa: PLC0415 - imports torch
+
+    if context == STANDARD_INPUT:
+        try:
+            return [Document(STANDARD_INPUT, sys.stdin.read())]
+        except UnicodeDecodeError as error:
+            raise BertVisionError(f"standard input is not UTF-8 ({error.reason}).") from None
+    documents, skipped = read_documents(Path(context))
+    if skipped:
+        print_note(f"{len(skipped):,} files without readable text were left out, first {skipped[0]}.")
+    return documents
+
+
+def _line(found: "Found") -> str:
+    if found.text is None:
+        return f"no answer  ({found.score:.3f})"
+    text = " ".join(found.text.split())  # an answer may go over a line's end
+    return f"{text}  ({found.score:.3f}, {found.file}:{found.start}-{found.end})"

@@ -1,0 +1,111 @@
+"""PackCard: what a pack says of itself, as JSON."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from bertvision.errors import BertVisionError
+from bertvision.objectives import Pool
+from bertvision.provenance import package_version
+from bertvision.tasks.task import SquadLayout, TableLayout, Task
+from bertvision.tasks.windows import WindowOptions
+
+FORMAT = 1
+PACK_FILE = "pack.json"
+
+Keep = Literal["float16", "float32"]
+"""How the numbers of a pack are stored."""
+
+Reads = Literal["tokens", "rows"]
+"""What heads are given: every token of a window, or one row that stands for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackCard:
+    """What a pack is.
+
+    Attributes:
+        task: what is asked.
+        encoder: name of the frozen encoder that it lies over: `minilm`, a folder, or a name on the hub.
+        fingerprint: of that encoder.
+        learn: what changed in it, one word for each time it was tuned; none if nothing did.
+        heads: names of the heads; of several the mean counts.
+        reads: what they are given.
+        pool: which token's row counts, or the mean; for labels, tags and scores.
+        apart: whether the texts of a pair are encoded apart.
+        windows: how texts were cut when heads learnt.
+        threshold: margins of "no answer" above it are answered with nothing; None where every question has an answer.
+        scores: metrics on a split that nobody learnt from, at that threshold.
+        data: where the examples come from, and how many there are.
+        licence: of the pack, as the Hugging Face hub writes them.
+        provenance: where it was made.
+    """
+
+    task: Task
+    encoder: str
+    fingerprint: str
+    learn: tuple[str, ...]
+    heads: tuple[str, ...]
+    reads: Reads
+    pool: Pool
+    apart: bool
+    windows: WindowOptions
+    threshold: float | None
+    scores: dict[str, float | None]
+    data: dict[str, Any]
+    licence: str
+    provenance: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        """What its file holds."""
+        task = self.task
+        layout = {"form": "squad" if isinstance(task.layout, SquadLayout) else "table", **asdict(task.layout)}
+        asked = {
+            "name": task.name,
+            "kind": task.kind,
+            "summary": task.summary,
+            "layout": layout,
+            "labels": task.labels,
+            "separator": task.separator,
+            "limits": task.limits,
+            "metrics": task.metrics,
+        }
+        whole = asdict(self) | {"task": asked}
+        return {"format": FORMAT, "record": "pack", "version": package_version(), **whole}
+
+
+def read_card(folder: Path) -> PackCard:
+    """The card of the pack in a folder.
+
+    Raises:
+        BertVisionError: there is none, it cannot be read, or it is of another format.
+    """
+    path = folder / PACK_FILE
+    if not path.is_file():
+        raise BertVisionError(f"{folder} holds no pack: {PACK_FILE} is not there. Make one: bertvision pack RUN")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        found, version = content.pop("format"), content.pop("version")
+        if found != FORMAT or content.pop("record") != "pack":
+            raise BertVisionError(
+                f"{path} has format {found}, {FORMAT} is expected; it was made by version {version}, "
+                f"this is {package_version()}."
+            )
+        card = _build(content)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise BertVisionError(f"{path} cannot be read ({error}). Make the pack again: bertvision pack RUN") from None
+    odd = [name for name in card.heads if Path(name).name != name or name in (".", "..")]
+    if odd or not card.heads:
+        raise BertVisionError(f"{path}: heads are {list(card.heads)}, names of folders are expected.")
+    return card
+
+
+def _build(content: dict[str, Any]) -> PackCard:
+    asked = content.pop("task")
+    layout = dict(asked.pop("layout"))
+    form = {"squad": SquadLayout, "table": TableLayout}[layout.pop("form")]
+    asked |= {name: tuple(asked[name]) for name in ("labels", "metrics", "limits") if asked[name] is not None}
+    task = Task(layout=form(**layout), files={}, **asked)
+    content |= {name: tuple(content[name]) for name in ("learn", "heads")}
+    return PackCard(task=task, windows=WindowOptions(**content.pop("windows")), **content)

@@ -1,0 +1,50 @@
+"""Packs on the Hugging Face hub, as folders of files."""
+
+from pathlib import Path
+from typing import Any
+
+from bertvision.errors import BertVisionError
+
+_FILES = ["*.json", "*.safetensors", "README.md", "heads/*/*.json", "heads/*/*.safetensors"]
+"""What a pack is made of; nothing else is fetched, and nothing that could run."""
+
+
+def download_pack(name: str) -> Path:
+    """The local copy of a pack on the hub.
+
+    Raises:
+        BertVisionError: there is none, or the hub cannot be reached.
+    """
+    from huggingface_hub import snapshot_download  # noqa: PLC0415 - takes a while to import
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=_FILES))
+    except Exception as error:  # noqa: BLE001 - names, networks and permissions fail in many ways
+        raise BertVisionError(
+            f"there is no pack '{name}' ({_first_line(error)}). Expected a folder that `bertvision pack` made, or a "
+            "name on the hub."
+        ) from None
+
+
+def upload_pack(folder: Path, name: str, *, private: bool) -> str:
+    """Put a pack on the hub; returns its address.
+
+    Raises:
+        BertVisionError: the hub refuses, or cannot be reached.
+    """
+    from huggingface_hub import HfApi  # noqa: PLC0415 - takes a while to import
+
+    api: Any = HfApi()
+    try:
+        address = api.create_repo(name, private=private, exist_ok=True)
+        api.upload_folder(repo_id=name, folder_path=str(folder), allow_patterns=_FILES)
+    except Exception as error:  # noqa: BLE001 - names, networks and permissions fail in many ways
+        raise BertVisionError(
+            f"the pack cannot be put on the hub as '{name}' ({_first_line(error)}). Sign in first: hf auth login"
+        ) from None
+    return str(address)
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -1,0 +1,114 @@
+"""What a user hands over, as examples and token windows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from bertvision.errors import BertVisionError
+from bertvision.packs.card import PackCard
+from bertvision.tasks.examples import Questions, Texts
+from bertvision.tasks.files import check_unicode
+from bertvision.tasks.task import SquadLayout
+from bertvision.tasks.tokenizer import TextTokenizer
+from bertvision.tasks.windows import WindowOptions, Windows, build_windows
+
+TextInput = str | Mapping[str, str] | tuple[str, str]
+"""A text; or a pair: {"text": …, "text_pair": …} or two texts."""
+
+
+def make_questions(questions: Sequence[str], contexts: Sequence[str]) -> Questions:
+    """Questions without gold answers; every different context stands there once.
+
+    Raises:
+        BertVisionError: one of them is empty or no text.
+    """
+    for what, texts in (("question", questions), ("context", contexts)):
+        for text in texts:
+            _check_text(what, text)
+            if not text.strip():
+                raise BertVisionError(f"the {what} is empty, text is expected.")
+    numbers: dict[str, int] = {}
+    index = [numbers.setdefault(context, len(numbers)) for context in contexts]
+    return Questions(
+        ids=[str(number) for number in range(len(questions))],
+        questions=list(questions),
+        context_index=np.array(index, dtype=np.int64),
+        answers=[()] * len(questions),
+        contexts=list(numbers),
+        titles=[""] * len(numbers),
+    )
+
+
+def make_texts(card: PackCard, inputs: Sequence[TextInput]) -> Texts:
+    """Texts, or pairs where the pack wants pairs, without targets.
+
+    Raises:
+        BertVisionError: a text is missing, or one too many.
+    """
+    both = [_pair(one) for one in inputs]
+    for text, pair in both:
+        _check_text("text", text)
+        if (pair is not None) != takes_pairs(card):
+            wanted = "pairs of texts" if takes_pairs(card) else "single texts"
+            raise BertVisionError(
+                f"the pack for {card.task.name} reads {wanted}, got {'a pair' if pair is not None else 'one text'}. "
+                'Pairs are {"text": …, "text_pair": …}.'
+            )
+        if pair is not None:
+            _check_text("text_pair", pair)
+    pairs = [pair for _, pair in both if pair is not None]
+    targets = np.zeros((len(both), len(card.task.labels)) if card.task.kind == "tags" else len(both), dtype=np.int64)
+    return Texts(
+        ids=[str(number) for number in range(len(both))],
+        texts=[text for text, _ in both],
+        pairs=pairs if takes_pairs(card) else None,
+        targets=targets,
+    )
+
+
+def takes_pairs(card: PackCard) -> bool:
+    """Whether a pack reads two texts: pairs, or a question and a context."""
+    return isinstance(card.task.layout, SquadLayout) or card.task.layout.pair is not None
+
+
+def text_windows(card: PackCard, texts: Texts, tokenizer: TextTokenizer) -> tuple[Windows, ...]:
+    """The token windows of texts, as the pack's heads learnt on them: of pairs apart, those of both."""
+    if isinstance(card.task.layout, SquadLayout):  # a label for a question and its context
+        questions = make_questions(texts.texts, texts.pairs or [])
+        return (build_windows(card.task, questions, tokenizer, card.windows),)
+    if not card.apart:
+        return (build_windows(card.task, texts, tokenizer, card.windows),)
+    sides = [replace(texts, pairs=None), replace(texts, texts=texts.pairs or [], pairs=None)]
+    first, second = (build_windows(card.task, side, tokenizer, card.windows) for side in sides)
+    return first, second
+
+
+def question_windows(
+    card: PackCard, questions: Questions, tokenizer: TextTokenizer, options: WindowOptions | None = None
+) -> Windows:
+    """The token windows of questions."""
+    return build_windows(card.task, questions, tokenizer, options or card.windows)
+
+
+def _pair(one: TextInput) -> tuple[str, str | None]:
+    match one:
+        case str():
+            return one, None
+        case {"text": str(text), "text_pair": str(pair)}:
+            return text, pair
+        case {"text": str(text)}:
+            return text, None
+        case (str(text), str(pair)):
+            return text, pair
+        case _:
+            raise BertVisionError(f'a text, {{"text": …, "text_pair": …}} or two texts are expected, got {one!r}.')
+
+
+def _check_text(what: str, text: object) -> None:
+    if not isinstance(text, str):
+        raise BertVisionError(f"the {what} is {type(text).__name__}, text is expected.")
+    try:
+        check_unicode(text)
+    except ValueError as problem:
+        raise BertVisionError(f"the {what} cannot be read: {problem}.") from None

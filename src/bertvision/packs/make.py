@@ -1,0 +1,186 @@
+"""make_pack: a finished run → a pack of its best head, or of those that are named."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertvision.encoder.snapshot import Snapshot, find_snapshot
+from bertvision.errors import BertVisionError, UnknownNameError
+from bertvision.heads import load_head
+from bertvision.heads.options import ATTENTION
+from bertvision.objectives import Pool
+from bertvision.packs.card import Keep, PackCard, Reads
+from bertvision.packs.pack import Pack, write_pack
+from bertvision.runs.ensemble import ensemble
+from bertvision.runs.evaluate import evaluate
+from bertvision.runs.evaluation_record import EvaluatedRow, EvaluationRecord
+from bertvision.runs.judge import FITTED, PLAIN, ZERO, ScoresAt
+from bertvision.runs.parts import Device
+from bertvision.runs.subject import OWN_OUTPUT, Subject, load_subject
+from bertvision.runs.validate import answerable_only
+from bertvision.runs.watch import Show
+
+BEST = "best"
+"""Means the head that is best on held-out training examples."""
+
+BUILTIN_LICENCE, OTHER_LICENCE = "mit", "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackResult:
+    """What came out of packing.
+
+    Attributes:
+        pack: the pack.
+        notices: what the user should know.
+    """
+
+    pack: Pack
+    notices: tuple[str, ...]
+
+
+def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
+    run: str | Path,
+    *,
+    out: str | Path,
+    heads: str | Sequence[str] = BEST,
+    keep: Keep = "float16",
+    licence: str | None = None,
+    data: str | Path | None = None,
+    split: str = "dev",
+    device: Device = "auto",
+    show: Show | None = None,
+) -> PackResult:
+    """Put what changed in a run's encoder and its heads into one small folder.
+
+    A run that was not evaluated on the split yet is evaluated first: its scores go into the card, and the no-answer
+    threshold is the one fitted on training questions that the run held out.
+
+    Args:
+        run: `RUN` of a fit, `RUN` or `RUN@0.3` of a tuned run.
+        out: folder of the pack; an older pack there is replaced.
+        heads: `best`, or names of heads; of several the mean counts.
+        keep: how numbers are stored.
+        licence: of the pack, as the hub writes it; None takes `mit` for the built-in sets and `other` elsewhere.
+        data: where the split is; None takes the run's own data.
+        split: the one whose scores the card states.
+        device: where to compute.
+        show: is told what takes long now.
+
+    Raises:
+        BertVisionError: there is no such run or head, heads do not go together, or it cannot be written.
+    """
+    subject = load_subject(run, data=data, split=split)
+    record = _evaluated(subject, run, data=data, device=device, show=show)
+    rows = _choose(record, heads)
+    reads, pool, apart = _reading(subject, rows)
+    chain = _chain(subject.run.request.encoder)
+    scored = rows[0]
+    if len(rows) > 1:
+        names = [row.name for row in rows]
+        joined = ensemble([run], how="mean", heads=names, data=data, split=split, device=device, show=show)
+        scored = joined.record.ensemble
+    at = _at(scored)
+    notices = list(subject.notices)
+    spans = subject.parts.task.kind == "spans" and not answerable_only(subject.parts.task)
+    if spans and FITTED not in scored.scores:
+        notices.append("the run held nothing out, so the no-answer threshold is 0. Tune or fit with --held-out.")
+    if licence is None and subject.data not in (None, "builtin"):
+        notices.append(f"the card says licence '{OTHER_LICENCE}'. Say which the data allow: --licence NAME")
+    stages = [one for one in chain if one.learn != "none"]
+    card = PackCard(
+        task=subject.parts.task,
+        encoder=chain[0].encoder if chain else subject.run.request.encoder,
+        fingerprint=chain[0].fingerprint if chain else record.fingerprints.weights,
+        learn=tuple(one.learn for one in stages),
+        heads=tuple(row.name for row in rows),
+        reads=reads,
+        pool=pool,
+        apart=apart,
+        windows=subject.run.request.windows,
+        threshold=at.threshold,
+        scores={name: estimate.value for name, estimate in at.values.items()},
+        data=_data(subject),
+        licence=licence or (BUILTIN_LICENCE if subject.data in (None, "builtin") else OTHER_LICENCE),
+        provenance=record.provenance,
+    )
+    pack = write_pack(
+        Path(out),
+        card,
+        changes=[one.load_changes() for one in stages],
+        heads={row.name: load_head(subject.head_folder(row.name)) for row in rows},
+        keep=keep,
+    )
+    return PackResult(pack=pack, notices=tuple(notices))
+
+
+def _evaluated(
+    subject: Subject, run: str | Path, *, data: str | Path | None, device: Device, show: Show | None
+) -> EvaluationRecord:
+    """The record of the run's evaluation; made where there is none of the same heads and windows."""
+    kept = subject.kept()
+    if kept is not None:
+        return kept
+    return evaluate(run, data=data, split=subject.split, device=device, show=show).record
+
+
+def _choose(record: EvaluationRecord, heads: str | Sequence[str]) -> list[EvaluatedRow]:
+    """Rows of the evaluation that names mean: a folder's, or a head's, of which the best is taken."""
+    if heads == BEST:
+        return record.rows[:1]
+    words = [word.strip() for word in heads.split(",")] if isinstance(heads, str) else list(heads)
+    chosen = []
+    for word in words:
+        found = [row for row in record.rows if word in (row.name, row.head)]
+        if not found:
+            raise UnknownNameError("head", word, {BEST, *(row.name for row in record.rows)})
+        chosen.append(found[0])
+    return list({row.name: row for row in chosen}.values())
+
+
+def _reading(subject: Subject, rows: Sequence[EvaluatedRow]) -> tuple[Reads, Pool, bool]:
+    """What all heads are given, which row counts, and whether pairs are encoded apart."""
+    parts, request, own = subject.parts, subject.run.request, subject.run.own
+    ways = set()
+    for row in rows:
+        if own is not None and row.name == OWN_OUTPUT:
+            if own.pooled:
+                raise BertVisionError(
+                    f"{subject.run.name} was tuned with --pooled: its output needs the encoder's pooled vector, which "
+                    "packs do not read. Fit heads on it (bertvision fit --encoder …), and pack those."
+                )
+            pool: Pool = "mean" if own.pool == "mean" else "cls"
+            ways.add(("tokens", pool, False))
+        else:
+            in_memory = parts.task.kind != "spans" and request.pool != ATTENTION
+            ways.add(("rows" if in_memory else "tokens", parts.pool, parts.apart))
+    if len(ways) > 1 and parts.task.kind != "spans":
+        raise BertVisionError(f"{OWN_OUTPUT} is given other rows than the other heads. Pack it alone, or leave it out.")
+    reads, pool, apart = ways.pop()
+    return ("tokens" if reads == "tokens" else "rows"), pool, apart
+
+
+def _chain(encoder: str) -> list[Snapshot]:
+    """Every tuning that led to an encoder, the first one first."""
+    chain: list[Snapshot] = []
+    snapshot = find_snapshot(encoder)
+    while snapshot is not None:
+        chain.insert(0, snapshot)
+        snapshot = find_snapshot(snapshot.encoder)
+    return chain
+
+
+def _at(row: EvaluatedRow) -> ScoresAt:
+    """The scores that a pack promises: at the fitted threshold, where there is one."""
+    return next(row.scores[name] for name in (FITTED, PLAIN, ZERO) if name in row.scores)
+
+
+def _data(subject: Subject) -> dict[str, Any]:
+    source = subject.run.request.data
+    return {
+        "source": "built-in set" if source in (None, "builtin") else Path(source).name,
+        "train": len(subject.parts.learnt),
+        "held_out": 0 if subject.held_out is None else len(subject.held_out.examples),
+        subject.split: len(subject.part.examples),
+    }

@@ -1,0 +1,76 @@
+"""The README.md of a pack, in the form that the Hugging Face hub reads."""
+
+import json
+from typing import assert_never
+
+from bertvision.packs.card import PackCard
+from bertvision.pretrained import BUILTIN_ENCODER
+from bertvision.tasks.task import TaskKind
+
+_HUB_NAMES = {BUILTIN_ENCODER: "sentence-transformers/all-MiniLM-L6-v2"}
+
+
+def model_card(card: PackCard) -> str:
+    """Front matter for the hub, then what people want to know: data, scores, limits, licence."""
+    metrics = {name: value for name, value in card.scores.items() if value is not None}
+    front = {
+        "library_name": "bertvision",
+        "license": card.licence,
+        "base_model": _HUB_NAMES.get(card.encoder, card.encoder),
+        "pipeline_tag": _pipeline(card.task.kind),
+        "tags": ["bertvision", "task-pack", card.task.name],
+        "metrics": list(metrics),
+    }
+    # JSON values are YAML, whatever stands in them
+    lines = ["---", *(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in front.items()), "---", ""]
+    lines += [
+        f"# A task pack for {card.task.name}",
+        "",
+        f"{card.task.summary}. It lies over the frozen encoder `{card.encoder}` (fingerprint `{card.fingerprint}`).",
+        "",
+        f"- what changed in the encoder: {', '.join(card.learn) or 'nothing'}",
+        f"- heads: {', '.join(card.heads)}{' (their mean)' if len(card.heads) > 1 else ''}",
+    ]
+    if card.task.labels:
+        lines.append(f"- labels: {', '.join(card.task.labels)}")
+    if card.threshold is not None:
+        lines.append(f"- no-answer threshold: {card.threshold:.4g}")
+    lines += ["", "```python", _example(card.task.kind), "```", "", "## Data", ""]
+    lines += [f"- {name}: {value}" for name, value in card.data.items()]
+    lines += ["", "## Scores", "", "| metric | value |", "|---|---|"]
+    lines += [f"| {name} | {value:.4g} |" for name, value in metrics.items()]
+    lines += ["", "## Limits", "", *_limits(card), "", "## Licence", "", card.licence, ""]
+    return "\n".join(lines)
+
+
+def _pipeline(kind: TaskKind) -> str:
+    match kind:
+        case "spans":
+            return "question-answering"
+        case "labels" | "tags":
+            return "text-classification"
+        case "scores":
+            return "sentence-similarity"
+        case _:
+            assert_never(kind)
+
+
+def _example(kind: TaskKind) -> str:
+    name, call = {
+        "spans": ("QuestionAnswerer", 'question="Who wrote it?", context="Ada wrote it."'),
+        "labels": ("TextClassifier", '"A joy from start to end."'),
+        "tags": ("TextClassifier", '"A joy from start to end."'),
+        "scores": ("TextScorer", '{"text": "A cat sleeps.", "text_pair": "A cat is asleep."}'),
+    }[kind]
+    return f'from bertvision import {name}\n\nprint({name}.from_pretrained("PACK")({call}))'
+
+
+def _limits(card: PackCard) -> list[str]:
+    lines = [
+        "- It knows what its training data show: other languages, other domains and longer texts come out worse.",
+        "- The scores are those of one split of one data set, and of one seed.",
+    ]
+    if card.task.kind == "spans":
+        lines.append("- Answers are pieces of the text. It does not reason, count or join facts from several places.")
+        lines.append("- The threshold was chosen on held-out training questions; where fewer have an answer, lower it.")
+    return lines

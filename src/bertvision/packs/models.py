@@ -1,0 +1,195 @@
+"""PackModels: packs over one frozen encoder, read in a single pass."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertvision.errors import BertVisionError
+from bertvision.evaluation.ensemble import weighted_mean
+from bertvision.heads import Head
+from bertvision.objectives import Pool, pool_rows
+from bertvision.packs.card import PackCard
+from bertvision.packs.pack import Pack
+from bertvision.runs.frozen import frozen_passes
+from bertvision.runs.outputs import (
+    Outputs,
+    SpanScores,
+    from_columns,
+    frozen_batches,
+    log_columns,
+    merge_rows,
+    split_scores,
+)
+from bertvision.runs.parts import Device
+from bertvision.runs.states import RowStates, StreamStates, join_texts
+from bertvision.tasks.examples import IntArray
+from bertvision.tasks.token_rows import join_rows
+from bertvision.tasks.tokenizer import TextTokenizer
+from bertvision.tasks.windows import Windows
+from bertvision.training.states import StateBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one pack is asked.
+
+    Attributes:
+        pack: number of the pack.
+        windows: that its heads read; two for pairs apart. Packs that are given the same object share its states.
+    """
+
+    pack: int
+    windows: tuple[Windows, ...]
+
+
+@final
+class PackModels:
+    """Packs over one frozen encoder, with their heads.
+
+    Attributes:
+        cards: of every pack.
+        tokenizer: the encoder's.
+    """
+
+    def __init__(self, packs: Sequence[Pack], *, encoder: str | None = None, device: Device = "auto") -> None:
+        """Load the encoder once, and the heads of all packs.
+
+        Args:
+            packs: at least one.
+            encoder: where the encoder is, where that is not what packs call it.
+            device: where to compute.
+
+        Raises:
+            BertVisionError: packs do not lie over the same encoder, or something cannot be loaded.
+        """
+        if not packs:
+            raise BertVisionError("no pack was given; at least one is expected.")
+        _check_shared(packs)
+        first = packs[0]
+        self.cards: tuple[PackCard, ...] = tuple(pack.card for pack in packs)
+        self._encoder = first.load_encoder(encoder=encoder, device=device)
+        self._passes = frozen_passes(self._encoder, dtype="auto")
+        self._heads = [[head.to(self._encoder.device) for head in pack.load_heads()] for pack in packs]
+        self.tokenizer = TextTokenizer.load(encoder or first.card.encoder)
+
+    @torch.inference_mode()
+    def read(self, asks: Sequence[Ask]) -> list[Outputs]:
+        """The outputs of every ask's pack, all from one pass: scores of every token, or one row per example.
+
+        Of several heads the mean is given, as in an ensemble.
+        """
+        reading = _Reading(self.cards, self._heads, asks)
+        heads = [head for ask in asks for head in self._heads[ask.pack]]
+        layers = range(min(head.reads[0] for head in heads), max(head.depth for head in heads) + 1)
+        stream = StreamStates(self._encoder, reading.rows, self._passes, layers)
+        for rows in frozen_batches(reading.rows, self._encoder.device):
+            states = stream.batch(rows)
+            with torch.autocast(self._encoder.device.type, torch.bfloat16, enabled=self._passes.bf16):
+                reading.take(states, rows)
+        return [self._join(ask, reading.outputs(ask, layers[0])) for ask in asks]
+
+    def _join(self, ask: Ask, outputs: Sequence[Outputs]) -> Outputs:
+        task, windows = self.cards[ask.pack].task, ask.windows[0]
+        whole = [one if isinstance(one, SpanScores) else merge_rows(task, windows, one) for one in outputs]
+        if len(whole) == 1:
+            return whole[0]
+        columns = zip(*(log_columns(task, windows, one) for one in whole), strict=True)
+        return from_columns([weighted_mean(column, np.full(len(whole), 1.0 / len(whole))) for column in columns])
+
+
+@final
+class _Reading:
+    """A pass over the windows of all asks, each different one once.
+
+    Attributes:
+        rows: all windows.
+    """
+
+    def __init__(self, cards: Sequence[PackCard], heads: Sequence[Sequence[Head]], asks: Sequence[Ask]) -> None:
+        self._cards = cards
+        self._heads = heads
+        self._different = {id(windows): windows for ask in asks for windows in ask.windows}
+        firsts = np.cumsum([0, *(len(windows) for windows in self._different.values())]).tolist()
+        self._first = dict(zip(self._different, firsts, strict=False))
+        self.rows = join_rows(list(self._different.values()))
+        self._pooled: dict[tuple[int, Pool], Tensor] = {}  # one row per window and layer, for packs that read rows
+        self._arrays: dict[tuple[int, int], list[NDArray[np.float32]]] = {}  # outputs of packs that read tokens
+        self._asks = asks
+        self._wanted: dict[tuple[int, Pool], Windows] = {}
+        for ask in asks:
+            card = cards[ask.pack]
+            if card.reads == "rows":
+                self._wanted |= {(id(windows), card.pool): windows for windows in ask.windows}
+                continue
+            (windows,) = ask.windows
+            count = len(windows.ids) if card.task.kind == "spans" else len(windows)
+            shape = count, card.task.outputs
+            self._arrays[ask.pack, id(windows)] = [np.empty(shape, dtype=np.float32) for _ in heads[ask.pack]]
+
+    def take(self, states: StateBatch, rows: IntArray) -> None:
+        """Let every pack take what it needs of a batch."""
+        parts = {key: self._part(states, rows, windows) for key, windows in self._different.items()}
+        for (key, pool), windows in self._wanted.items():
+            mine, part = parts[key]
+            if part is None:
+                continue
+            hidden = part.padded
+            pooled = pool_rows(hidden.states.float(), hidden.mask, pool).cpu()
+            if (key, pool) not in self._pooled:
+                self._pooled[key, pool] = torch.empty(len(windows), *pooled.shape[1:])
+            self._pooled[key, pool][torch.from_numpy(mine)] = pooled
+        for ask in self._asks:
+            card = self._cards[ask.pack]
+            if card.reads == "rows":
+                continue
+            (windows,) = ask.windows
+            mine, part = parts[id(windows)]
+            if part is None:
+                continue
+            spans = card.task.kind == "spans"
+            places = windows.places(mine) if spans else mine
+            for head, array in zip(self._heads[ask.pack], self._arrays[ask.pack, id(windows)], strict=True):
+                outputs, mask = part.read(head, None if spans else card.pool)
+                values = outputs.float()[mask] if spans else pool_rows(outputs.float(), mask, card.pool)
+                array[places] = values.cpu().numpy()
+
+    def outputs(self, ask: Ask, lowest: int) -> list[Outputs]:
+        """What the heads of an ask's pack gave."""
+        card, heads = self._cards[ask.pack], self._heads[ask.pack]
+        if card.reads == "tokens":
+            arrays = self._arrays[ask.pack, id(ask.windows[0])]
+            return [split_scores(array) if card.task.kind == "spans" else array for array in arrays]
+        rows = join_texts([self._pooled[id(windows), card.pool] for windows in ask.windows])
+        device = next(heads[0].parameters()).device
+        batch = RowStates(rows, device, lowest=lowest).batch(np.arange(len(rows)))
+        return [batch.read(head)[0][:, 0].float().cpu().numpy() for head in heads]
+
+    def _part(self, states: StateBatch, rows: IntArray, windows: Windows) -> tuple[IntArray, StateBatch | None]:
+        """Which windows of an ask stand in a batch, and their states; None if there are none."""
+        first = self._first[id(windows)]
+        inside = (rows >= first) & (rows < first + len(windows))
+        mine: IntArray = rows[inside] - first
+        if inside.all():
+            return mine, states
+        if not len(mine):
+            return mine, None
+        return mine, states.only(torch.from_numpy(np.flatnonzero(inside)).to(states.hidden.states.device))
+
+
+def _check_shared(packs: Sequence[Pack]) -> None:
+    first = packs[0]
+    for other in packs[1:]:
+        if other.encoder_id != first.encoder_id:
+            raise BertVisionError(
+                f"the packs {first.folder} ({_words(first)}) and {other.folder} ({_words(other)}) lie over different "
+                "encoders, so one pass cannot serve both. Fit their heads on the same encoder, or use them apart."
+            )
+
+
+def _words(pack: Pack) -> str:
+    return f"{pack.card.encoder}, changed: {', '.join(pack.card.learn) or 'nothing'}, {pack.encoder_id}"

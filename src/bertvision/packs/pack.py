@@ -1,0 +1,217 @@
+"""Pack: a folder of safetensors and JSON over a named frozen encoder, here or on the hub."""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Self, final
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from bertvision.atomic import write_json, write_text
+from bertvision.encoder.delta import apply_changes, freeze
+from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.learn import parse_learn
+from bertvision.encoder.load import fingerprint
+from bertvision.errors import BertVisionError
+from bertvision.heads import Head, load_head, save_head
+from bertvision.packs.builtin_pack import builtin_pack
+from bertvision.packs.card import PACK_FILE, Keep, PackCard, read_card
+from bertvision.packs.hub import download_pack, upload_pack
+from bertvision.packs.model_card import model_card
+from bertvision.runs.frozen import load_frozen
+from bertvision.runs.parts import Device
+
+HEADS_FOLDER, README = "heads", "README.md"
+
+
+@final
+@dataclass(frozen=True)
+class Pack:
+    """What makes a frozen encoder answer a task.
+
+    Attributes:
+        folder: where its files are.
+        card: what it says of itself.
+    """
+
+    folder: Path
+    card: PackCard
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """The pack in a folder; the encoder is not loaded yet.
+
+        Raises:
+            BertVisionError: there is none, or it is not whole.
+        """
+        place = Path(folder)
+        pack = cls(place, read_card(place))
+        missing = [path for path in pack._files if not path.is_file()]
+        if missing:
+            raise BertVisionError(f"{place} is not whole: {missing[0].relative_to(place)} is not there. Copy it again.")
+        return pack
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path | None = None) -> Self:
+        """A pack by the folder it is in or by its name on the Hugging Face hub; None takes the one shipped here.
+
+        Raises:
+            BertVisionError: there is none.
+        """
+        if name is None:
+            return cls.load(builtin_pack())
+        place = Path(name)
+        here = place.exists() or str(name).startswith((".", "/", "~"))
+        return cls.load(place if here else download_pack(str(name)))
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the pack into another folder, which appears only when it is whole.
+
+        Raises:
+            BertVisionError: the folder holds something else, or cannot be written.
+        """
+        target = Path(folder)
+        if target.resolve() == self.folder.resolve():
+            return
+        with_folder(target, lambda place: shutil.copytree(self.folder, place, dirs_exist_ok=True))
+
+    def push_to_hub(self, name: str, *, private: bool = False) -> str:
+        """Put the pack on the Hugging Face hub as `user/name`; who one is, `hf auth login` has settled.
+
+        Returns:
+            Its address.
+
+        Raises:
+            BertVisionError: the hub refuses.
+        """
+        return upload_pack(self.folder, name, private=private)
+
+    @cached_property
+    def encoder_id(self) -> str:
+        """Tells encoders apart, with what changed in them: packs with the same one can share a pass."""
+        digests = [hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in self._changes]
+        return "+".join([self.card.fingerprint, *digests])
+
+    @property
+    def bytes(self) -> int:
+        """What it takes on disk."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+
+    def load_encoder(self, *, encoder: str | None = None, device: Device = "auto") -> Encoder:
+        """The frozen encoder with the pack's changes in it.
+
+        Args:
+            encoder: where the encoder is, where that is not what the pack calls it.
+            device: where to compute.
+
+        Raises:
+            BertVisionError: there is no such encoder, or it has other weights.
+        """
+        name = self.card.encoder if encoder is None else encoder
+        loaded = load_frozen(name, device=device, dtype="auto")
+        got = fingerprint(loaded)
+        if got != self.card.fingerprint:
+            raise BertVisionError(
+                f"the pack {self.folder} lies over {self.card.encoder} with fingerprint {self.card.fingerprint}; "
+                f"'{name}' has {got}. Name the encoder with the same weights: --encoder, or encoder= in Python."
+            )
+        for word, path in zip(self.card.learn, self._changes, strict=True):
+            try:
+                changes = load_file(path)
+            except (OSError, SafetensorError) as error:
+                raise BertVisionError(f"{path} cannot be read ({error}). Copy the pack again.") from None
+            apply_changes(loaded, parse_learn(word), changes)
+            freeze(loaded)
+        return loaded
+
+    def load_heads(self) -> list[Head]:
+        """Its heads.
+
+        Raises:
+            BertVisionError: one cannot be read.
+        """
+        return [load_head(self.folder / HEADS_FOLDER / name) for name in self.card.heads]
+
+    @property
+    def _changes(self) -> list[Path]:
+        return [self.folder / _changes_file(number) for number in range(len(self.card.learn))]
+
+    @property
+    def _files(self) -> list[Path]:
+        heads = [self.folder / HEADS_FOLDER / name for name in self.card.heads]
+        return [*self._changes, *(head / file for head in heads for file in ("head.json", "head.safetensors"))]
+
+
+def write_pack(
+    folder: Path, card: PackCard, *, changes: Sequence[Mapping[str, Tensor]], heads: Mapping[str, Head], keep: Keep
+) -> Pack:
+    """Write a pack; its folder appears, or is replaced, only when it is whole.
+
+    Args:
+        folder: where it goes.
+        card: what it says of itself.
+        changes: the encoder's parameters that learnt, one set for each word of `card.learn`.
+        heads: by name.
+        keep: how numbers are stored; what float16 cannot hold stays as it is.
+
+    Raises:
+        BertVisionError: the folder holds something else, or it cannot be written.
+    """
+
+    def write(place: Path) -> None:
+        for number, stage in enumerate(changes):
+            save_file({name: _narrow(value, keep) for name, value in stage.items()}, place / _changes_file(number))
+        for name, head in heads.items():
+            place_of_head = place / HEADS_FOLDER / name
+            place_of_head.mkdir(parents=True)
+            for tensor in (*head.parameters(), *head.buffers()):
+                tensor.data = _narrow(tensor.data, keep)
+            save_head(head, place_of_head)
+        write_json(place / PACK_FILE, card.as_json())
+        write_text(place / README, model_card(card))
+
+    with_folder(folder, write)
+    return Pack.load(folder)
+
+
+def with_folder(folder: Path, write: Callable[[Path], object]) -> None:
+    """Fill a folder that appears, or replaces an older pack, only when it is whole.
+
+    Raises:
+        BertVisionError: the folder holds something else, or cannot be written.
+    """
+    if folder.exists() and not (folder / PACK_FILE).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BertVisionError(f"{folder} is there already and is no pack. Use another --out.")
+    temporary = folder.with_name(f".{folder.name}.part")
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        write(temporary)
+        for path in temporary.rglob("*.safetensors"):
+            path.chmod(0o644)  # safetensors writes files for their owner alone, and packs are handed on
+        shutil.rmtree(folder, ignore_errors=True)
+        temporary.rename(folder)
+    except (OSError, SafetensorError) as error:
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        raise BertVisionError(f"the pack {folder} cannot be written: {reason}. Make room, and try again.") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _changes_file(number: int) -> str:
+    return f"encoder-{number}.safetensors"
+
+
+def _narrow(value: Tensor, keep: Keep) -> Tensor:
+    """A tensor in 16 bits, unless it is none of floats, or has numbers beyond them."""
+    if keep == "float32" or not value.is_floating_point():
+        return value.contiguous()
+    narrow = value.to(torch.float16)
+    return narrow.contiguous() if bool(narrow.isfinite().all()) else value.contiguous()

@@ -1,0 +1,239 @@
+"""predict_file: a file of any size → predictions in the official form, at constant memory; a killed run goes on."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from bertvision.errors import BertVisionError, DataError
+from bertvision.evaluation.decode import decode_spans
+from bertvision.lock import lock_folder
+from bertvision.packs.inputs import make_questions, make_texts, question_windows, text_windows
+from bertvision.packs.models import Ask, PackModels
+from bertvision.packs.pack import Pack
+from bertvision.packs.stream import Columns, Row, stream_rows
+from bertvision.runs.evaluation_files import SURE
+from bertvision.runs.outputs import SpanScores
+from bertvision.runs.parts import Device
+from bertvision.runs.validate import predicted_targets
+from bertvision.store.manifest import file_digest
+
+BATCH = 512
+"""Examples that are in memory at a time."""
+
+Told = Callable[[int], None]
+"""Is told how many examples are done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicted:
+    """What came out.
+
+    Attributes:
+        file: the predictions.
+        no_answer: how far "no answer" leads over the answer to each question, where questions may be without one.
+        examples: how many there are.
+        resumed: how many of them an earlier run had done.
+    """
+
+    file: Path
+    no_answer: Path | None
+    examples: int
+    resumed: int
+
+
+def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
+    pack: Pack,
+    path: str | Path,
+    out: str | Path,
+    *,
+    columns: Columns | None = None,
+    batch: int = BATCH,
+    encoder: str | None = None,
+    device: Device = "auto",
+    tell: Told | None = None,
+) -> Predicted:
+    """Predict every example of a file.
+
+    What is done stands in a folder `OUT.part` until all of it is; a run that was killed goes on there.
+
+    Args:
+        pack: what predicts.
+        path: a file of the pack's task: SQuAD's JSON, or CSV, TSV or JSONL with a column of texts; plain or .gz.
+        out: where predictions go: JSON by id; of labels and scores a table if it ends with .tsv.
+        columns: which columns hold what, where they are not called as in the task's own files.
+        batch: examples in memory at a time.
+        encoder: where the encoder is, where that is not what the pack calls it.
+        device: where to compute.
+        tell: is told how far it is.
+
+    Raises:
+        BertVisionError: something cannot be read or written, or `OUT.part` belongs to something else.
+    """
+    source, target = Path(path), Path(out)
+    if batch < 1:
+        raise BertVisionError(f"--batch is {batch}, at least 1 is expected.")
+    if source.is_dir():
+        raise DataError(f"{source} is a folder, a file is expected. Name one of the files in it.")
+    rows = stream_rows(source, pack.card, columns)
+    first = next(rows, None)  # what is wrong with the file is said before anything is loaded
+    rows.close()
+    if first is None:
+        raise DataError(f"{source} has no example.")
+    folder = target.with_name(f"{target.name}.part")
+    with lock_folder(folder):
+        part = _Part(folder / "done.jsonl", _header(pack, source, columns))
+        resumed = part.done
+        models = PackModels([pack], encoder=encoder, device=device)
+        waiting = islice(stream_rows(source, pack.card, columns), resumed, None)
+        while some := list(islice(waiting, batch)):
+            part.add(predict_rows(models, some))
+            if tell is not None:
+                tell(part.done)
+        no_answer = None if pack.card.threshold is None else target.with_name(f"{target.stem}.no_answer.json")
+        table = target.suffix == ".tsv" and pack.card.task.kind != "spans"
+        _write(target, _table_lines(part) if table else _object_lines(part, "prediction"))
+        if no_answer is not None:
+            _write(no_answer, _object_lines(part, "no_answer"))
+        part.remove()
+    with suppress(OSError):  # gone already, unless an earlier run had made it
+        folder.rmdir()
+    return Predicted(file=target, no_answer=no_answer, examples=part.done, resumed=resumed)
+
+
+def predict_rows(models: PackModels, rows: list[Row]) -> list[dict[str, Any]]:
+    """What is written of each example."""
+    (card,) = models.cards
+    inputs = [row.input for row in rows]
+    if card.task.kind == "spans":
+        both = [(one[0], one[1]) for one in inputs if isinstance(one, tuple)]
+        asked = make_questions([question for question, _ in both], [context for _, context in both])
+        questions = replace(asked, ids=[str(number) for number in range(len(rows))])
+        windows = question_windows(card, questions, models.tokenizer)
+        (scores,) = models.read([Ask(0, (windows,))])
+        if not isinstance(scores, SpanScores):
+            raise TypeError("spans come from questions")
+        said = decode_spans(windows, scores.start, scores.end)
+        texts = said.texts(questions, card.threshold).values()
+        margins = np.nan_to_num(said.margin, posinf=SURE).tolist()
+        return [
+            {"id": row.id, "prediction": text, "no_answer": margin}
+            for row, text, margin in zip(rows, texts, margins, strict=True)
+        ]
+    (found,) = models.read([Ask(0, text_windows(card, make_texts(card, inputs), models.tokenizer))])
+    if isinstance(found, SpanScores):
+        raise TypeError("labels and scores come from rows")
+    targets = predicted_targets(card.task, found).tolist()
+    words = card.task.labels
+    if card.task.kind == "labels":
+        targets = [words[int(target)] for target in targets]
+    elif card.task.kind == "tags":
+        targets = [[word for word, there in zip(words, row, strict=True) if there] for row in targets]
+    return [{"id": row.id, "prediction": target} for row, target in zip(rows, targets, strict=True)]
+
+
+class _Part:
+    """What is done, one line for each example below one that says what it belongs to.
+
+    Attributes:
+        done: how many examples.
+    """
+
+    def __init__(self, path: Path, header: dict[str, Any]) -> None:
+        self._path = path
+        self.done = 0
+        if path.is_file():
+            self._go_on(header)
+        else:
+            self._append([header])
+
+    def add(self, results: list[dict[str, Any]]) -> None:
+        """Keep what was predicted, so that nothing of it is lost."""
+        self._append(results)
+        self.done += len(results)
+
+    def results(self) -> Iterator[dict[str, Any]]:
+        """Everything that was predicted, in order."""
+        with self._path.open(encoding="utf-8") as file:
+            next(file)
+            for line in file:
+                yield json.loads(line)
+
+    def remove(self) -> None:
+        """Nothing of it is needed any more."""
+        self._path.unlink()
+
+    def _go_on(self, header: dict[str, Any]) -> None:
+        """Count what is there; a line that was cut off is cut away."""
+        whole = 0
+        with self._path.open("rb+") as file:
+            for number, line in enumerate(file):
+                if not line.endswith(b"\n"):
+                    break
+                if number == 0 and json.loads(line) != header:
+                    raise BertVisionError(
+                        f"{self._path.parent} holds predictions of another file or pack. Remove it, or use another "
+                        "--out."
+                    )
+                whole += len(line)
+                self.done += number > 0
+            file.truncate(whole)
+        if not whole:
+            self._append([header])
+
+    def _append(self, lines: list[dict[str, Any]]) -> None:
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise BertVisionError(
+                f"{self._path} cannot be written: {error.strerror}. Make room, and run the command again: it goes on."
+            ) from None
+
+
+def _header(pack: Pack, source: Path, columns: Columns | None) -> dict[str, Any]:
+    files = sorted(path for path in pack.folder.rglob("*") if path.suffix in (".json", ".safetensors"))
+    digest = hashlib.sha256("".join(file_digest(path) for path in files).encode()).hexdigest()
+    return {"file": file_digest(source), "pack": digest, "columns": repr(columns or Columns())}
+
+
+def _object_lines(part: _Part, field: str) -> Iterator[str]:
+    yield "{"
+    for number, result in enumerate(part.results(), start=1):
+        pair = f"{json.dumps(result['id'], ensure_ascii=False)}: {json.dumps(result[field], ensure_ascii=False)}"
+        yield f"  {pair}{',' if number < part.done else ''}"
+    yield "}"
+
+
+def _table_lines(part: _Part) -> Iterator[str]:
+    yield "index\tprediction"
+    for result in part.results():
+        value = result["prediction"]
+        yield f"{result['id']}\t{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+
+
+def _write(path: Path, lines: Iterator[str]) -> None:
+    """Write lines; the file appears, or replaces an older one, only when it is whole."""
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            _write_lines(file, lines)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise BertVisionError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def _write_lines(file: TextIO, lines: Iterator[str]) -> None:
+    file.writelines(f"{line}\n" for line in lines)
+    file.flush()
+    os.fsync(file.fileno())

@@ -1,0 +1,119 @@
+"""Scores of tokens → answers with probabilities, in the form of the former transformers pipeline."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertvision.evaluation.decode import Scores, SpanDecoder, SpanPredictions
+from bertvision.evaluation.ensemble import token_log_probabilities
+from bertvision.packs.card import PackCard
+from bertvision.runs.outputs import SpanScores
+from bertvision.tasks.examples import Questions
+from bertvision.tasks.windows import Windows
+
+COMPARED = 20
+"""At least so many answers to a question are compared before they are widened to whole words."""
+
+
+class Span(NamedTuple):
+    """An answer: where it stands in its context, and how probable it is."""
+
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpanAnswers:
+    """What a pack says to some questions.
+
+    Attributes:
+        spans: of every question the most probable answers, best first.
+        null: (questions,) probability of "no answer": the smallest over the question's windows.
+        silent: (questions,) whether the pack's threshold says that there is no answer.
+    """
+
+    spans: list[list[Span]]
+    null: list[float]
+    silent: list[bool]
+
+
+def decode_answers(  # noqa: PLR0913 - what answers depend on, by keyword
+    card: PackCard,
+    windows: Windows,
+    questions: Questions,
+    scores: SpanScores,
+    *,
+    best: int,
+    limit: int,
+    whole_words: bool = True,
+) -> SpanAnswers:
+    """The best answers to every question.
+
+    The probability of an answer is that of its first token times that of its last one, each among the context's tokens
+    of its window and the first token of all, which stands for "no answer".
+
+    Args:
+        card: of the pack, whose threshold counts.
+        windows: of the questions.
+        questions: without gold answers.
+        scores: of every token.
+        best: how many answers to give.
+        limit: most tokens in an answer.
+        whole_words: widen answers to whole words; those that become the same are one.
+    """
+    decoder = SpanDecoder(windows, limit=limit, best=max(best, COMPARED))
+    outside = ~_may_answer(windows)
+    start, end = (_logarithms(column, outside, windows) for column in (scores.start, scores.end))
+    said = decoder.decode(start, end)
+    margin = decoder.decode(scores.start, scores.end).margin
+    silent = np.isposinf(margin) if card.threshold is None else margin > card.threshold
+    index = questions.context_index.tolist()
+    contexts = [questions.contexts[number] for number in index]
+    spans = [_spans(said, row, context, best, whole_words) for row, context in enumerate(contexts)]
+    return SpanAnswers(spans, np.exp(said.null).tolist(), silent.tolist())
+
+
+def _may_answer(windows: Windows) -> NDArray[np.bool_]:
+    """Where the first token of a window and its context's tokens are, (tokens,)."""
+    place = np.arange(len(windows.ids)) - np.repeat(windows.bounds[:-1], windows.lengths)
+    begin, end = (np.repeat(windows.context[:, side], windows.lengths) for side in (0, 1))
+    allowed: NDArray[np.bool_] = (place == 0) | ((place >= begin) & (place < end))
+    return allowed
+
+
+def _logarithms(scores: Scores, outside: NDArray[np.bool_], windows: Windows) -> Scores:
+    return token_log_probabilities(np.where(outside, np.float32(-np.inf), scores), windows.bounds)
+
+
+def _spans(said: SpanPredictions, row: int, context: str, best: int, whole_words: bool) -> list[Span]:  # noqa: FBT001
+    found: dict[tuple[int, int], float] = {}
+    columns: Sequence[list[float]] = [column[row].tolist() for column in (said.scores, said.starts, said.ends)]
+    for score, first, last in zip(*columns, strict=True):
+        if score == -np.inf:
+            break
+        start, end = strip_span(context, int(first), int(last))
+        if whole_words:
+            start, end = widen_span(context, start, end)
+        found.setdefault((start, end), float(np.exp(score)))
+        if len(found) == best:
+            break
+    return [Span(start, end, score) for (start, end), score in found.items()]
+
+
+def strip_span(text: str, start: int, end: int) -> tuple[int, int]:
+    """Without the spaces that some tokenizers count as part of a token."""
+    begin = start + len(text[start:end]) - len(text[start:end].lstrip())
+    return begin, begin + len(text[start:end].strip())
+
+
+def widen_span(text: str, start: int, end: int) -> tuple[int, int]:
+    """To whole words: no letter or digit is left hanging on either side."""
+    while 0 < start < end and text[start].isalnum() and text[start - 1].isalnum():
+        start -= 1
+    while start < end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
+        end += 1
+    return start, end

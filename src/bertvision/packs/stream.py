@@ -1,0 +1,203 @@
+"""Files of any size, example by example: SQuAD's JSON, CSV, TSV and JSONL, plain or gzipped."""
+
+import csv
+import gzip
+import io
+import json
+import re
+import sys
+import zlib
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+from bertvision.errors import DataError, UnknownNameError
+from bertvision.packs.card import PackCard
+from bertvision.packs.inputs import TextInput, takes_pairs
+from bertvision.tasks.files import describe_not_utf8
+from bertvision.tasks.tables import SAMPLE_ROWS, detect_dialect, format_of
+from bertvision.tasks.task import SquadLayout, TableLayout
+
+CHUNK = 1 << 20
+"""Characters that are read at a time."""
+
+_DATA = re.compile(r'"data"\s*:\s*\[')
+_BETWEEN = re.compile(r"[\s,]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Which columns of a table hold what; None takes those of the pack's task."""
+
+    text: str | None = None
+    text_pair: str | None = None
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An example to be predicted: its id, and a text, a pair, or a question and its context."""
+
+    id: str
+    input: TextInput
+
+
+def stream_rows(path: Path, card: PackCard, columns: Columns | None = None) -> Generator[Row]:
+    """The examples of a file, one at a time; no more of it than a piece is ever in memory.
+
+    Raises:
+        DataError: the file cannot be read, or has another form.
+    """
+    layout = card.task.layout
+    with _open(path) as file:
+        match layout:
+            case SquadLayout():
+                yield from _questions(file, path)
+            case TableLayout():
+                yield from _table(file, path, card, layout, columns or Columns())
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[TextIO]:
+    """A plain or gzipped text file; what is wrong with it is said in one sentence."""
+    try:
+        with (
+            gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as raw,
+            io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file,
+        ):
+            yield file
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: {describe_not_utf8(error)}") from None
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{path} is not a whole gzip file ({error}). Copy or download it again.") from None
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist. Check the path.") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _questions(file: TextIO, path: Path) -> Iterator[Row]:
+    for number, article in enumerate(_articles(file, path)):
+        where = f"{path}:data[{number}]"
+        match article:
+            case {"paragraphs": list(paragraphs)}:
+                for place, paragraph in enumerate(paragraphs):
+                    yield from _paragraph(paragraph, f"{where}.paragraphs[{place}]")
+            case _:
+                raise DataError(f"{where}: an article with a list 'paragraphs' is expected.")
+
+
+def _paragraph(paragraph: object, where: str) -> Iterator[Row]:
+    match paragraph:
+        case {"context": str(context), "qas": list(questions)} if context.strip():
+            pass
+        case _:
+            raise DataError(f"{where}: a paragraph with the text 'context' and the list 'qas' is expected.")
+    for number, question in enumerate(questions):
+        match question:
+            case {"id": str() | int() as key, "question": str(text)} if text.strip():
+                yield Row(str(key), (text, context))
+            case _:
+                raise DataError(f"{where}.qas[{number}]: a question with 'id' and 'question' is expected.")
+
+
+def _articles(file: TextIO, path: Path) -> Iterator[Any]:
+    """Every element of the list `data`, parsed by itself."""
+    decoder = json.JSONDecoder()
+    text, wanted = "", CHUNK
+    found = None
+    while found is None:
+        more = file.read(CHUNK)
+        text += more
+        found = _DATA.search(text)
+        if found is None and not more:
+            raise DataError(f'{path}: SQuAD\'s JSON is expected, an object {{"data": [{{"paragraphs": …}}]}}.')
+    text = text[found.end() :]
+    while True:
+        text = text[_space(text) :]
+        if text.startswith("]"):
+            return
+        try:
+            article, end = decoder.raw_decode(text)
+        except json.JSONDecodeError as error:
+            more = file.read(wanted)
+            if not more:
+                raise DataError(f"{path}: not whole JSON ({error.msg}). Copy or download it again.") from None
+            text, wanted = text + more, 2 * wanted  # doubled, so that a long article is not parsed again and again
+            continue
+        except (RecursionError, ValueError) as error:
+            raise DataError(f"{path}: not JSON that can be read ({error}).") from None
+        yield article
+        text, wanted = text[end:], CHUNK
+
+
+def _space(text: str) -> int:
+    found = _BETWEEN.match(text)
+    return 0 if found is None else found.end()
+
+
+def _table(file: TextIO, path: Path, card: PackCard, layout: TableLayout, columns: Columns) -> Iterator[Row]:
+    ending = format_of(path)
+    if ending not in (".csv", ".tsv", ".jsonl"):
+        raise DataError(f"{path}: {ending} is not read piece by piece. Use CSV, TSV or JSONL, or .gz of these.")
+    text = layout.text if columns.text is None else columns.text
+    pair = layout.pair if columns.text_pair is None else columns.text_pair
+    key = columns.id if columns.id is not None else layout.id
+    objects = ending == ".jsonl"
+    for number, cells in enumerate(_objects(file, path) if objects else _cells(file, path, layout)):
+        where = f"{path}: row {number + 1}"
+        first = _cell(cells, text, where)
+        # files to be predicted often lack the column that numbers those to learn from
+        name = str(number) if key is None or (columns.id is None and key not in cells) else str(cells.get(key))
+        if not takes_pairs(card) or pair is None:
+            yield Row(name, first)
+        else:
+            yield Row(name, (first, _cell(cells, pair, where)))
+
+
+def _cell(cells: dict[str | int, object], column: str | int, where: str) -> str:
+    if column not in cells:
+        names = [name for name in cells if isinstance(name, str)] or [str(name) for name in cells]
+        raise DataError(f"{where}: {UnknownNameError('column', str(column), names)} Name it: --text, --text-pair")
+    cell = cells[column]
+    if not isinstance(cell, str):
+        raise DataError(f"{where}: column '{column}' holds {type(cell).__name__}, text is expected.")
+    return cell
+
+
+def _objects(file: TextIO, path: Path) -> Iterator[dict[str | int, object]]:
+    for number, line in enumerate(file, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path}:{number}: not JSON ({error}).") from None
+        if not isinstance(row, dict):
+            raise DataError(f"{path}:{number}: an object is expected, got {type(row).__name__}.")
+        yield row
+
+
+def _cells(file: TextIO, path: Path, layout: TableLayout) -> Iterator[dict[str | int, object]]:
+    """The rows of a CSV or TSV file by column name; by number where it has no header."""
+    sample = list(islice(file, SAMPLE_ROWS))
+    csv.field_size_limit(sys.maxsize)  # a cell may hold a whole document
+    delimiter, quoting = detect_dialect("".join(sample), path, delimiter=layout.delimiter, quoting=layout.quoting)
+    lines = (line for part in (sample, file) for line in part)
+    style: Any = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
+    names: list[str | int] | None = None
+    try:
+        for number, cells in enumerate(csv.reader(lines, delimiter=delimiter, quoting=style), start=1):
+            if names is None and layout.header:
+                names = list(cells)
+                continue
+            names = names or list(range(len(cells)))
+            if cells and len(cells) != len(names):
+                raise DataError(f"{path}: row {number} has {len(cells)} columns, expected {len(names)}.")
+            if cells:
+                yield dict(zip(names, cells, strict=True))
+    except csv.Error as error:
+        raise DataError(f"{path}: broken quoting ({error}).") from None

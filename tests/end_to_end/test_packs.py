@@ -1,0 +1,166 @@
+"""`bertvision pack`, `answer` and `predict` as a user runs them."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertvision.cli.main import main
+from bertvision.packs.multi_task import MultiTask
+from bertvision.packs.pack import Pack
+from bertvision.packs.question_answerer import QuestionAnswerer
+from bertvision.packs.text_models import TextClassifier
+from tiny_run import save_tiny_encoder, tiny_request, words, write_labels, write_questions
+
+Capture = pytest.CaptureFixture[str]
+
+SHORT = ["--length", "64", "--stride", "16", "--question", "24", "--batch", "8", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tuned run, heads fitted on it, labels fitted on the same encoder, and packs of all of them."""
+    folder = tmp_path_factory.mktemp("packs")
+    encoder, data = save_tiny_encoder(folder / "encoder"), write_questions(folder / "data", train=60)
+    labels = write_labels(folder / "labels")
+    request = tiny_request("squad2", data, encoder, learn="top:2", epochs=15, held_out=0.2)
+    assert main(words(request, folder / "tuned")) == 0
+    fit = ["--encoder", f"{folder}/tuned", "--heads", "layer_mix,last_layer", "--held-out", "0.2", *SHORT]
+    assert main(["fit", "squad2", "--data", data, *fit, "--out", f"{folder}/fit"]) == 0
+    assert main(["fit", "sst2", "--data", labels, *fit, "--out", f"{folder}/mood"]) == 0
+    for run, out, more in [
+        ("tuned", "own", ["--keep", "float32"]),
+        ("fit", "both", ["--heads", "layer_mix,last_layer", "--keep", "float32"]),
+        ("mood", "labels", ["--licence", "cc0-1.0", "--keep", "float32"]),
+    ]:
+        assert main(["pack", f"{folder}/{run}", "--out", f"{folder}/packs/{out}", "--device", "cpu", *more]) == 0
+    return folder
+
+
+def read(path: Path) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_pack_tells_what_it_made(capsys: Capture, place: Path, tmp_path: Path) -> None:
+    capsys.readouterr()
+    assert main(["pack", f"{place}/tuned", "--out", f"{tmp_path}/pack", "--device", "cpu"]) == 0
+    output = capsys.readouterr()
+    assert f"{tmp_path}/pack: squad2 over {place}/encoder" in output.out
+    assert "changed in the encoder: top:2; heads: own_output" in output.out
+    assert "no-answer threshold" in output.out
+    assert "the card says licence 'other'" in output.err
+    assert main(["pack", f"{place}/fit", "--out", f"{tmp_path}/pack", "--heads", "layer_mix", "--json"]) == 0
+    card = json.loads(capsys.readouterr().out)
+    assert (card["heads"], card["learn"], card["address"]) == (["000-layer_mix"], ["top:2"], None)
+    assert card["bytes"] == Pack.load(tmp_path / "pack").bytes
+
+
+@pytest.mark.parametrize(
+    ("pack", "run", "model"), [("own", "tuned/evaluation/at-15", "own_output"), ("both", "fit", "")]
+)
+def test_predictions_score_as_the_card_says(
+    capsys: Capture, place: Path, tmp_path: Path, *, pack: str, run: str, model: str
+) -> None:
+    out, gold = tmp_path / "answers.json", f"{place}/data/dev.json"
+    assert (
+        main(["predict", "squad2", gold, "--pack", f"{place}/packs/{pack}", "--out", str(out), "--device", "cpu"]) == 0
+    )
+    capsys.readouterr()
+    assert main(["score", "squad2", gold, str(out), "--json"]) == 0
+    scored = json.loads(capsys.readouterr().out)
+    card = Pack.load(place / "packs" / pack).card
+    assert scored["f1"] == card.scores["f1"]
+    if model:  # to the last bit what the evaluation wrote
+        assert read(out) == read(place / run / "dev" / model / "answers.json")
+        expected = read(place / run / "dev" / model / "no_answer.json")
+        assert read(tmp_path / "answers.no_answer.json") == pytest.approx(expected, abs=1e-4)
+
+
+def test_labels_are_predicted_as_they_were_evaluated(capsys: Capture, place: Path, tmp_path: Path) -> None:
+    pack, out = place / "packs" / "labels", tmp_path / "labels.tsv"
+    gold = f"{place}/labels/dev.tsv"
+    capsys.readouterr()
+    assert main(["predict", "sst2", gold, "--pack", str(pack), "--out", str(out), "--device", "cpu", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"examples": 12, "resumed": 0, "files": [str(out)]}
+    assert main(["score", "sst2", gold, str(out), "--json"]) == 0
+    card = Pack.load(pack).card
+    assert json.loads(capsys.readouterr().out)["accuracy"] == card.scores["accuracy"]
+    assert card.licence == "cc0-1.0"
+
+
+def test_answer_finds_the_file_and_the_place(capsys: Capture, place: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for number in range(5):
+        (folder / f"{number}.txt").write_text("a b c d e f g h " * 3, encoding="utf-8")
+    text = "a b c d gold e f g"
+    (folder / "it.txt").write_text(text, encoding="utf-8")
+    (folder / "image.bin").write_bytes(b"\xff\xfe")
+    capsys.readouterr()
+    ask = ["answer", "where is gold ?", "--pack", f"{place}/packs/own", "--device", "cpu"]
+    assert main([*ask, "--context", str(folder), "--passages", "3", "--json"]) == 0
+    output = capsys.readouterr()
+    found = json.loads(output.out)
+    assert list(found) == ["answer", "score", "start", "end", "file", "alternatives"]
+    assert (found["answer"], found["file"]) == ("gold", str(folder / "it.txt"))
+    assert text[found["start"] : found["end"]] == "gold"
+    assert 0.0 < found["score"] <= 1.0
+    assert len(found["alternatives"]) == 2
+    assert list(found["alternatives"][0]) == ["answer", "score", "start", "end", "file"]
+    assert "3 of 6 passages were read" in output.err
+    assert "1 files without readable text were left out" in output.err
+    assert main([*ask, "--context", str(folder / "it.txt"), "--top", "1"]) == 0
+    assert capsys.readouterr().out.startswith("gold  (")
+
+
+def test_answer_says_when_there_is_none(capsys: Capture, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("a b c d e f g h"))
+    capsys.readouterr()
+    ask = ["answer", "where is it ?", "--context", "-", "--pack", f"{place}/packs/own", "--device", "cpu", "--json"]
+    assert main(ask) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [found[name] for name in ("answer", "start", "end", "file")] == [None, None, None, None]
+    assert found["alternatives"][0]["file"] == "-"
+
+
+def test_packs_of_one_tuned_encoder_share_a_pass(place: Path) -> None:
+    both = MultiTask.from_pretrained([place / "packs" / "own", place / "packs" / "labels"], device="cpu")
+    got = both("a b good gold c", question="where is it ?")
+    assert got["squad2"]["answer"] == "gold"
+    (alone,) = TextClassifier.from_pretrained(place / "packs" / "labels", device="cpu")("a b good gold c")
+    assert got["sst2"] == pytest.approx(alone)
+    ask = QuestionAnswerer.from_pretrained(place / "packs" / "own", device="cpu")
+    assert ask(question="where is it ?", context="a b good gold c")["answer"] == "gold"
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("answer where? --context x.txt", "x.txt does not exist"),
+        ("answer where?", "--context is missing"),
+        ("answer where? --context {place}/labels/dev.tsv --pack {place}/packs/labels", "Use TextClassifier"),
+        ("answer where? --context {place}/labels/dev.tsv --pack {place}/none", "holds no pack"),
+        ("predict sst2 x.json --pack {place}/packs/own", "is for squad2, not for sst2"),
+        ("predict squat2 x.json", "Did you mean 'squad2'?"),
+        ("pack {place}/fit --heads layermix --out {place}/no", "unknown head 'layermix'. Did you mean"),
+        ("pack {place}/labels --out {place}/no", "holds no run"),
+        ("pack {place}/mood --out {place}/data", "is there already and is no pack"),
+    ],
+)
+def test_mistakes_are_answered_with_what_to_do(capsys: Capture, place: Path, command: str, message: str) -> None:
+    capsys.readouterr()
+    assert main(command.format(place=place).split()) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_without_a_shipped_pack_answer_says_what_to_do(
+    capsys: Capture, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bertvision.packs.builtin_pack.BUILTIN_PACKS", tmp_path)
+    ask = ["answer", "where is it ?", "--context", f"{place}/labels/dev.tsv", "--device", "cpu"]
+    assert main(ask) == 2
+    assert "Name one with --pack" in capsys.readouterr().err
+    Pack.load(place / "packs" / "own").save_pretrained(tmp_path / "qa-minilm")
+    assert main(ask) == 0

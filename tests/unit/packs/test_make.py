@@ -1,0 +1,83 @@
+"""A run becomes a pack: the chain of its changes, the way its heads read, and what cannot be packed."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertvision.encoder.load import fingerprint, load_encoder
+from bertvision.errors import BertVisionError
+from bertvision.packs.make import make_pack
+from bertvision.packs.text_models import TextClassifier
+from bertvision.runs.evaluate import evaluate
+from bertvision.runs.fit import fit_heads
+from bertvision.runs.kept_outputs import load_outputs
+from bertvision.runs.tune import tune
+from bertvision.tasks.load import load_task
+from bertvision.training.trainee import HeadSpec
+from close import FLOAT32
+from tiny_run import save_tiny_encoder, tiny_fit, tiny_request, write_labels, write_pairs, write_questions
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run tuned in two steps, and heads on it."""
+    folder = tmp_path_factory.mktemp("runs")
+    encoder, data = save_tiny_encoder(folder / "encoder"), write_labels(folder / "labels")
+    tune(tiny_request("sst2", data, encoder, learn="lora:2"), folder / "first")
+    tune(tiny_request("sst2", data, str(folder / "first"), learn="layernorm", held_out=0.2), folder / "second")
+    heads = HeadSpec(head="layer_mix"), HeadSpec(head="pooled_conv")
+    fit_heads(tiny_fit("sst2", data, str(folder / "second"), *heads), folder / "fit")
+    return folder
+
+
+def test_every_tuning_that_led_to_an_encoder_is_packed(place: Path, tmp_path: Path) -> None:
+    pack = make_pack(place / "second", out=tmp_path / "pack", keep="float32", device="cpu").pack
+    assert pack.card.learn == ("lora:2", "layernorm")
+    assert pack.card.encoder == str(place / "encoder")
+    assert pack.card.fingerprint == fingerprint(load_encoder(str(place / "encoder")))
+    assert fingerprint(pack.load_encoder(device="cpu")) == fingerprint(load_encoder(str(place / "second")))
+
+
+@pytest.mark.parametrize("head", ["000-layer_mix", "001-pooled_conv", "own_output"])
+def test_a_pack_gives_the_outputs_that_were_evaluated(place: Path, tmp_path: Path, head: str) -> None:
+    pack = make_pack(place / "fit", heads=head, out=tmp_path / "pack", keep="float32", device="cpu").pack
+    assert pack.card.reads == ("tokens" if head == "own_output" else "rows")
+    texts = load_task("sst2", data=str(place / "labels")).splits["dev"].texts  # type: ignore[union-attr]
+    kept = load_outputs(evaluate(place / "fit", device="cpu").folder / head).split
+    assert isinstance(kept, np.ndarray)
+    assert np.allclose(TextClassifier(pack, device="cpu").rows(texts), kept, rtol=FLOAT32, atol=FLOAT32)
+
+
+def test_pairs_are_packed_as_they_were_encoded(place: Path, tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs")
+    request = tiny_fit("own", data, str(place / "encoder"), HeadSpec(head="layer_mix"), pairs="apart", pool="mean")
+    fit_heads(request, tmp_path / "fit")
+    pack = make_pack(tmp_path / "fit", out=tmp_path / "pack", keep="float32", device="cpu").pack
+    assert (pack.card.apart, pack.card.pool, pack.card.task.labels) == (True, "mean", ("other", "same"))
+    dev = load_task("own", data=data).splits["dev"]
+    pairs = list(zip(dev.texts, dev.pairs, strict=True))  # type: ignore[union-attr, arg-type]
+    kept = load_outputs(evaluate(tmp_path / "fit", device="cpu").folder / "000-layer_mix").split
+    assert isinstance(kept, np.ndarray)
+    assert np.allclose(TextClassifier(pack, device="cpu").rows(pairs), kept, rtol=FLOAT32, atol=FLOAT32)
+
+
+def test_an_own_output_that_reads_other_rows_is_not_mixed_with_heads(place: Path, tmp_path: Path) -> None:
+    with pytest.raises(BertVisionError, match=r"own_output is given other rows .* Pack it alone"):
+        make_pack(place / "fit", heads="layer_mix,own_output", out=tmp_path / "pack", device="cpu")
+
+
+def test_a_head_that_needs_the_pooled_vector_is_refused(place: Path, tmp_path: Path) -> None:
+    request = tiny_request("sst2", str(place / "labels"), str(place / "encoder"), pooled=True, head="layer_mix")
+    tune(request, tmp_path / "run")
+    with pytest.raises(BertVisionError, match=r"was tuned with --pooled.*Fit heads on it"):
+        make_pack(tmp_path / "run", out=tmp_path / "pack", device="cpu")
+
+
+def test_without_held_out_questions_the_threshold_is_zero_and_it_is_said(place: Path, tmp_path: Path) -> None:
+    data = write_questions(tmp_path / "data", train=10)
+    tune(tiny_request("squad2", data, str(place / "encoder"), held_out=0.0, learn="none"), tmp_path / "run")
+    result = make_pack(tmp_path / "run", out=tmp_path / "pack", device="cpu")
+    assert result.pack.card.threshold == 0.0
+    assert result.pack.card.learn == ()
+    assert any("held nothing out, so the no-answer threshold is 0" in notice for notice in result.notices)

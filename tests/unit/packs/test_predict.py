@@ -1,0 +1,175 @@
+"""Files are predicted piece by piece; a run that was cut off goes on, and ends with the same files."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertvision.errors import BertVisionError, DataError
+from bertvision.packs import predict, stream
+from bertvision.packs.pack import Pack
+from bertvision.packs.predict import predict_file
+from bertvision.packs.stream import Columns, stream_rows
+from bertvision.tasks.load import TASKS
+from tiny_pack import TAGS, make_pack
+from tiny_run import save_tiny_encoder, write_questions
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("packs")
+    encoder = save_tiny_encoder(folder / "encoder")
+    write_questions(folder / "data", train=25)
+    make_pack(folder / "qa", encoder, TASKS["squad2"], threshold=0.0)
+    make_pack(folder / "mood", encoder, TASKS["sst2"])
+    make_pack(folder / "alike", encoder, TASKS["sts"], apart=True)
+    make_pack(folder / "tags", encoder, TAGS)
+    return folder
+
+
+def read(path: Path) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_questions_stream_from_any_piece_size(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, card = place / "data" / "train.json", Pack.load(place / "qa").card
+    expected = [
+        (question["id"], (question["question"], paragraph["context"]))
+        for article in read(path)["data"]
+        for paragraph in article["paragraphs"]
+        for question in paragraph["qas"]
+    ]
+    for size in (7, 100, 1 << 20):
+        monkeypatch.setattr(stream, "CHUNK", size)
+        assert [(row.id, row.input) for row in stream_rows(path, card)] == expected
+
+
+def test_batches_and_gzip_change_nothing(place: Path, tmp_path: Path) -> None:
+    pack, path = Pack.load(place / "qa"), place / "data" / "train.json"
+    packed = tmp_path / "train.json.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    told: list[int] = []
+    whole = predict_file(pack, path, tmp_path / "whole.json", device="cpu")
+    pieces = predict_file(pack, packed, tmp_path / "pieces.json", batch=7, device="cpu", tell=told.append)
+    assert (whole.examples, pieces.examples, told) == (25, 25, [7, 14, 21, 25])
+    assert read(whole.file) == read(pieces.file)
+    assert whole.no_answer == tmp_path / "whole.no_answer.json"
+    margins = read(whole.no_answer)
+    assert {key for key, text in read(whole.file).items() if not text} == {k for k, v in margins.items() if v > 0.0}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "train.json.gz", "whole.json", "whole.no_answer.json", "pieces.json", "pieces.no_answer.json",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("lost", [0, 5], ids=["between lines", "inside a line"])
+def test_a_run_that_was_cut_off_goes_on(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    pack, path, out = Pack.load(place / "qa"), place / "data" / "train.json", tmp_path / "out.json"
+    seen: list[int] = []
+    compute = predict.predict_rows
+
+    def fail(models: Any, rows: list[Any]) -> Any:  # noqa: ANN401 - handed on
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        seen.append(len(rows))
+        return compute(models, rows)
+
+    monkeypatch.setattr(predict, "predict_rows", fail)
+    with pytest.raises(KeyboardInterrupt):
+        predict_file(pack, path, out, batch=8, device="cpu")
+    assert not out.exists()
+    done = tmp_path / "out.json.part" / "done.jsonl"
+    done.write_bytes(done.read_bytes()[: done.stat().st_size - lost])
+    monkeypatch.setattr(predict, "predict_rows", compute)
+    result = predict_file(pack, path, out, batch=8, device="cpu")
+    assert result.resumed == (16 if not lost else 15)
+    expected = predict_file(pack, path, tmp_path / "other.json", device="cpu")
+    assert read(out) == read(expected.file)
+    assert not (tmp_path / "out.json.part").exists()
+
+
+def test_what_another_file_left_is_not_gone_on_with(place: Path, tmp_path: Path) -> None:
+    part = tmp_path / "out.json.part"
+    part.mkdir()
+    (part / "done.jsonl").write_text('{"file": "other"}\n', encoding="utf-8")
+    with pytest.raises(BertVisionError, match="holds predictions of another file or pack"):
+        predict_file(Pack.load(place / "qa"), place / "data" / "train.json", tmp_path / "out.json", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("rows.tsv", 'sentence\tlabel\na good\t1\nbad "b"\t0\n'),
+        ("rows.tsv", 'sentence\na good\nbad "b"\n'),
+        ("rows.jsonl", '{"sentence": "a good"}\n\n{"sentence": "bad \\"b\\""}\n'),
+    ],
+)  # fmt: skip
+def test_tables_with_and_without_labels_are_predicted(place: Path, tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    pack = Pack.load(place / "mood")
+    assert [row.input for row in stream_rows(tmp_path / name, pack.card)] == ["a good", 'bad "b"']
+    result = predict_file(pack, tmp_path / name, tmp_path / "out.tsv", device="cpu")
+    lines = result.file.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "index\tprediction"
+    assert [line.split("\t")[0] for line in lines[1:]] == ["0", "1"]
+    assert {line.split("\t")[1] for line in lines[1:]} <= {"0", "1"}
+    assert result.no_answer is None
+
+
+def test_columns_can_be_named_and_pairs_are_scored(place: Path, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("key\tone\ttwo\nx\ta\tb\ny\tc\td\n", encoding="utf-8")
+    columns = Columns(text="one", text_pair="two", id="key")
+    result = predict_file(Pack.load(place / "alike"), path, tmp_path / "out.json", columns=columns, device="cpu")
+    found = read(result.file)
+    assert list(found) == ["x", "y"]
+    assert all(isinstance(value, float) for value in found.values())
+
+
+def test_tags_are_lists(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"sentence": "a good"}\n', encoding="utf-8")
+    found = read(
+        predict_file(Pack.load(place / "tags"), tmp_path / "rows.jsonl", tmp_path / "o.json", device="cpu").file
+    )
+    assert set(found["0"]) <= {"good", "bad", "gold"}
+
+
+@pytest.mark.parametrize(
+    ("pack", "name", "content", "message"),
+    [
+        ("qa", "a.json", b'{"version": 2}', "SQuAD's JSON is expected"),
+        ("qa", "a.json", b'{"data": [{"paragraphs": [', "not whole JSON"),
+        ("qa", "a.json", b'{"data": [{"title": ""}]}', r"data\[0\]: an article with a list 'paragraphs'"),
+        ("qa", "a.json", b'{"data": [{"paragraphs": [{"context": "a"}]}]}', r"paragraphs\[0\]: a paragraph with"),
+        ("qa", "a.json", b'{"data": [{"paragraphs": [{"context": "a", "qas": [{"id": 1}]}]}]}', r"qas\[0\]: a quest"),
+        ("qa", "a.json", b'{"data": []}', "has no example"),
+        ("qa", "a.json.gz", b"no", "is not a whole gzip file"),
+        ("mood", "a.tsv", b"text\tlabel\na\t1\n", "unknown column 'sentence'. .* Name it: --text"),
+        ("mood", "a.tsv", b"sentence\tlabel\na\t1\tx\n", "has 3 columns, expected 2"),
+        ("mood", "a.tsv", b"sentence\tlabel\n\xff\t1\n", "not UTF-8"),
+        ("mood", "a.jsonl", b"{", "a.jsonl:1: not JSON"),
+        ("mood", "a.jsonl", b"[]", "an object is expected, got list"),
+        ("mood", "a.jsonl", b'{"sentence": 3}', "holds int, text is expected"),
+        ("mood", "a.json", b"[]", "is not read piece by piece"),
+    ],
+)
+def test_files_that_are_not_right_are_refused_before_anything_is_written(
+    place: Path, tmp_path: Path, *, pack: str, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        predict_file(Pack.load(place / pack), tmp_path / name, tmp_path / "out.json", device="cpu")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_folders_missing_files_and_empty_batches_are_refused(place: Path, tmp_path: Path) -> None:
+    pack = Pack.load(place / "qa")
+    with pytest.raises(DataError, match="is a folder, a file is expected"):
+        predict_file(pack, tmp_path, tmp_path / "out.json")
+    with pytest.raises(DataError, match="does not exist"):
+        predict_file(pack, tmp_path / "none.json", tmp_path / "out.json")
+    with pytest.raises(BertVisionError, match="--batch is 0"):
+        predict_file(pack, tmp_path, tmp_path / "out.json", batch=0)
