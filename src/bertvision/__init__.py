@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from bertvision.runs.plan_fit import plan_fit
     from bertvision.runs.planner import FitPlan
     from bertvision.runs.request import TuneRequest
-    from bertvision.runs.tune import TuneResult, tune
+    from bertvision.runs.tune import tune
+    from bertvision.runs.tuning import TuneResult
     from bertvision.tasks import TASKS, OwnColumns, Task, TaskData, load_task
     from bertvision.tasks.tokenizer import TextTokenizer
     from bertvision.tasks.windows import WindowOptions, Windows, build_windows
@@ -125,7 +126,8 @@ _MODULES = {
     "bertvision.runs.plan_fit": ("plan_fit",),
     "bertvision.runs.planner": ("FitPlan",),
     "bertvision.runs.request": ("TuneRequest",),
-    "bertvision.runs.tune": ("TuneResult", "tune"),
+    "bertvision.runs.tune": ("tune",),
+    "bertvision.runs.tuning": ("TuneResult",),
     "bertvision.tasks": ("TASKS", "OwnColumns", "Task", "TaskData", "load_task"),
     "bertvision.tasks.tokenizer": ("TextTokenizer",),
     "bertvision.tasks.windows": ("WindowOptions", "Windows", "build_windows"),

@@ -12,7 +12,7 @@ from bertvision.training.options import Recipe, TuneOptions, with_recipe
 
 if TYPE_CHECKING:
     from bertvision.runs.request import TuneRequest
-    from bertvision.runs.tune import TuneResult
+    from bertvision.runs.tuning import TuneResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

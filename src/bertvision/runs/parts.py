@@ -8,6 +8,7 @@ import torch
 from bertvision.errors import BertVisionError
 from bertvision.tasks.batches import held_out_rows, subset_rows
 from bertvision.tasks.examples import Examples
+from bertvision.tasks.load import TaskData
 
 Device = Literal["auto", "cpu", "cuda"]
 Dtype = Literal["auto", "float32", "bfloat16"]
@@ -23,6 +24,17 @@ def choose_device(device: Device) -> torch.device:
     if device == "cuda" and not has_gpu:
         raise BertVisionError("--device cuda was asked for, but there is no GPU here. Use --device cpu.")
     return torch.device("cpu" if device == "cpu" or not has_gpu else "cuda")
+
+
+def training_split(loaded: TaskData) -> Examples:
+    """What a task has to learn from.
+
+    Raises:
+        BertVisionError: nothing.
+    """
+    if "train" not in loaded.splits:
+        raise BertVisionError(f"{loaded.task.name} has no train split here, so there is nothing to learn from.")
+    return loaded.splits["train"]
 
 
 def split_train(train: Examples, *, fraction: float, held_out: float, seed: int) -> tuple[Examples, Examples | None]:
