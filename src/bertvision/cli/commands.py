@@ -55,6 +55,15 @@ COMMANDS = {
             "accelerate launch -m bertvision tune squad2 --learn full --out runs/full",
         ),
     ),
+    "multitask": Command(
+        "Tune one encoder for several tasks at once, with a head for each, and score them all.",
+        "bertvision.cli.multitask",
+        (
+            "bertvision multitask --tasks sst5,sts,quora --data DIR --learn full --cap quora=4000 --balance",
+            "bertvision multitask --data DIR --input apart,pair,qa --learn lora:16 --out runs/inputs",
+            "bertvision multitask --tasks squad2,sst2 --heads squad2=last_layer --order temperature --temperature 5",
+        ),
+    ),
     "fit": Command(
         "Train many heads in one pass over a frozen encoder, each as if it were alone; convex ones are solved.",
         "bertvision.cli.fit",
