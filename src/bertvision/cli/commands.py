@@ -64,6 +64,15 @@ COMMANDS = {
             "bertvision multitask --tasks squad2,sst2 --heads squad2=last_layer --order temperature --temperature 5",
         ),
     ),
+    "triplets": Command(
+        "Teach an encoder which texts are near each other, before it learns tasks; tells distances before and after.",
+        "bertvision.cli.triplets",
+        (
+            "bertvision triplets --tasks sst5,sts,quora --data DIR --cap quora=4000 --out runs/near",
+            "bertvision triplets --data DIR --loss in-batch --learn lora:16 --out runs/near",
+            "bertvision multitask --data DIR --encoder runs/near",
+        ),
+    ),
     "fit": Command(
         "Train many heads in one pass over a frozen encoder, each as if it were alone; convex ones are solved.",
         "bertvision.cli.fit",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from bertvision.cli.leaderboard import SHOWN
 from bertvision.cli.learn_options import LearnOptions, result_as_json, result_title
 from bertvision.cli.output import ProgressBar, print_json, print_note, print_table
-from bertvision.cli.task_options import parse_settings
+from bertvision.cli.task_options import parse_caps, parse_settings
 from bertvision.errors import BertVisionError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def build_request(options: Options, chosen: "Input") -> "MultitaskRequest":
         questions=parse_settings(options.ask, option="--ask", example="sst5='Is it good?'"),
         order=options.order,
         temperature=options.temperature,
-        caps=_parse_caps(options.cap),
+        caps=parse_caps(options.cap),
         balance=options.balance,
     )
 
@@ -124,16 +124,6 @@ def _parse_inputs(words: str) -> list["Input"]:
     if not chosen or len(chosen) < len(names):
         raise BertVisionError(f"--input is '{words}', some of {', '.join(INPUTS)}, once each, are expected.")
     return chosen
-
-
-def _parse_caps(words: tuple[str, ...]) -> dict[str, int]:
-    caps = parse_settings(words, option="--cap", example="quora=4000")
-    try:
-        return {task: int(most) for task, most in caps.items()}
-    except ValueError:
-        raise BertVisionError(
-            f"--cap is '{', '.join(words)}', whole numbers such as quora=4000 are expected."
-        ) from None
 
 
 def _as_json(result: "TuneResult") -> dict[str, object]:

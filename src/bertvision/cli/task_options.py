@@ -85,6 +85,21 @@ def parse_settings(settings: Sequence[str], *, option: str = "--set", example: s
     return {name: value for name, _, value in pairs}
 
 
+def parse_caps(words: Sequence[str]) -> dict[str, int]:
+    """Whole numbers by task, such as `quora=4000`.
+
+    Raises:
+        BertVisionError: they are none.
+    """
+    caps = parse_settings(words, option="--cap", example="quora=4000")
+    try:
+        return {task: int(most) for task, most in caps.items()}
+    except ValueError:
+        raise BertVisionError(
+            f"--cap is '{', '.join(words)}', whole numbers such as quora=4000 are expected."
+        ) from None
+
+
 def parse_numbers(option: str, text: str) -> tuple[float, ...]:
     """Numbers between commas.
 

@@ -17,13 +17,12 @@ from bertvision.runs.folder import check_series
 from bertvision.runs.label_counts import LabelCounts
 from bertvision.runs.multitask_request import DEFAULT_HEAD, Input, MultitaskRequest
 from bertvision.runs.outputs import PassOptions, SpanScores
-from bertvision.runs.parts import split_train, training_split
+from bertvision.runs.parts import load_tasks, split_train, training_split
 from bertvision.runs.tuning import TuneResult, begin_run, learn_lessons, prepare_encoder
 from bertvision.runs.validate import Part, Validation
 from bertvision.runs.watch import Card, Show, main_values, telling
 from bertvision.tasks.examples import Examples, Questions
-from bertvision.tasks.load import TaskData, load_task
-from bertvision.tasks.own import OWN
+from bertvision.tasks.load import TaskData
 from bertvision.tasks.reframe import reframe
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
@@ -50,7 +49,7 @@ def multitask(
     begun = begin_run(request, out, resume=resume, partly=len(request.tasks) > 1)
     if begun.finished is not None:
         return begun.finished
-    loaded = load_tasks(request)
+    loaded = load_tasks(request.tasks, request)
     prepared = prepare_encoder(request, begun.accelerator)
     pool: Pool = request.pool or ("mean" if mean_pooled(request.encoder) else "cls")
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
@@ -98,23 +97,6 @@ def metrics_by_task(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]
         task, _, metric = name.partition(".")
         found.setdefault(task, {})[metric] = value
     return found
-
-
-def load_tasks(request: MultitaskRequest) -> dict[str, TaskData]:
-    """The data of every task; columns are those of the user's own files.
-
-    Raises:
-        BertVisionError: as `load_task`.
-    """
-    return {
-        name: load_task(
-            name,
-            data=request.data,
-            columns=request.columns if name == OWN else None,
-            skip_bad=request.skip_bad,
-        )
-        for name in request.tasks
-    }
 
 
 @dataclass(frozen=True, slots=True)

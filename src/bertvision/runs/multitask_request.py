@@ -1,6 +1,6 @@
 """MultitaskRequest: all that a run tuned for several tasks depends on, as a value."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -56,15 +56,23 @@ class MultitaskRequest(LearnRequest):
         problems = [*LearnRequest.problems(self), *task_problems(self.tasks)]
         if not 0.0 < self.temperature < float("inf"):
             problems.append(f"--temperature is {self.temperature:g}, more than 0 is expected")
-        problems += [f"--cap {name} is {most}, at least 1 is expected" for name, most in self.caps.items() if most < 1]
-        named = {"--heads": self.heads_of, "--set": self.options_of, "--cap": self.caps, "--ask": self.questions}
-        problems += [
-            f"{option} names {name}, which is none of the tasks {', '.join(self.tasks)}"
-            for option, values in named.items()
-            for name in values
-            if name not in self.tasks
-        ]
+        problems += cap_problems(self.caps, self.tasks)
+        for option, values in (("--heads", self.heads_of), ("--set", self.options_of), ("--ask", self.questions)):
+            problems += unknown_tasks(option, values, self.tasks)
         return problems
+
+
+def cap_problems(caps: Mapping[str, int], tasks: Sequence[str]) -> list[str]:
+    """What is wrong with the caps of tasks."""
+    problems = [f"--cap {name} is {most}, at least 1 is expected" for name, most in caps.items() if most < 1]
+    return problems + unknown_tasks("--cap", caps, tasks)
+
+
+def unknown_tasks(option: str, values: Mapping[str, object], tasks: Sequence[str]) -> list[str]:
+    """Which keys of an option's values are none of the tasks."""
+    return [
+        f"{option} names {name}, which is none of the tasks {', '.join(tasks)}" for name in values if name not in tasks
+    ]
 
 
 def task_names(words: str) -> tuple[str, ...]:
