@@ -26,9 +26,13 @@ if TYPE_CHECKING:
     from bertvision.runs.fit_request import FitRequest
     from bertvision.runs.fit_tasks import TasksResult, fit_tasks
     from bertvision.runs.freeze_points import FreezeResult, fit_snapshots
+    from bertvision.runs.multitask import metrics_by_task, multitask, multitask_inputs
+    from bertvision.runs.multitask_request import MultitaskRequest
     from bertvision.runs.plan_fit import plan_fit
     from bertvision.runs.planner import FitPlan
     from bertvision.runs.request import TuneRequest
+    from bertvision.runs.triplet_request import TripletRequest
+    from bertvision.runs.triplets import tune_triplets
     from bertvision.runs.tune import tune
     from bertvision.runs.tuning import TuneResult
     from bertvision.tasks import TASKS, OwnColumns, Task, TaskData, load_task
@@ -58,6 +62,7 @@ __all__ = [
     "HeadSpec",
     "HiddenStates",
     "LayerwiseHead",
+    "MultitaskRequest",
     "OutputMap",
     "OwnColumns",
     "Scoring",
@@ -65,6 +70,7 @@ __all__ = [
     "TaskData",
     "TasksResult",
     "TextTokenizer",
+    "TripletRequest",
     "TuneOptions",
     "TuneRequest",
     "TuneResult",
@@ -82,6 +88,9 @@ __all__ = [
     "load_encoder",
     "load_head",
     "load_task",
+    "metrics_by_task",
+    "multitask",
+    "multitask_inputs",
     "plan_fit",
     "read_ensemble",
     "read_evaluation",
@@ -91,6 +100,7 @@ __all__ = [
     "score_targets",
     "tune",
     "tune_folds",
+    "tune_triplets",
 ]
 
 _MODULES = {
@@ -123,9 +133,13 @@ _MODULES = {
     "bertvision.runs.fit_request": ("FitRequest",),
     "bertvision.runs.fit_tasks": ("TasksResult", "fit_tasks"),
     "bertvision.runs.freeze_points": ("FreezeResult", "fit_snapshots"),
+    "bertvision.runs.multitask": ("metrics_by_task", "multitask", "multitask_inputs"),
+    "bertvision.runs.multitask_request": ("MultitaskRequest",),
     "bertvision.runs.plan_fit": ("plan_fit",),
     "bertvision.runs.planner": ("FitPlan",),
     "bertvision.runs.request": ("TuneRequest",),
+    "bertvision.runs.triplet_request": ("TripletRequest",),
+    "bertvision.runs.triplets": ("tune_triplets",),
     "bertvision.runs.tune": ("tune",),
     "bertvision.runs.tuning": ("TuneResult",),
     "bertvision.tasks": ("TASKS", "OwnColumns", "Task", "TaskData", "load_task"),

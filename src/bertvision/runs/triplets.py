@@ -13,6 +13,7 @@ from bertvision.encoder.batch import token_batch
 from bertvision.encoder.delta import changed_weights
 from bertvision.encoder.load import mean_pooled
 from bertvision.encoder.snapshot import Snapshot, base_encoder, save_snapshot
+from bertvision.errors import BertVisionError
 from bertvision.objectives import Pool
 from bertvision.runs.distances import Distances, measure_distances
 from bertvision.runs.outputs import PassOptions, frozen_batches
@@ -33,6 +34,9 @@ FORMAT = 1
 
 MEASURED = 1000
 """Most anchors of a set that distances are measured for: enough for two digits."""
+
+Judged = Mapping[str, tuple[Triplets, Windows]]
+"""Triplets with the windows of their texts, by part."""
 
 Measured = dict[str, dict[str, Distances]]
 """Distances by part (`held_out`, `dev`) and set."""
@@ -57,10 +61,11 @@ def tune_triplets(
     splits = {name: _split(data, request) for name, data in loaded.items()}
     seed = request.options.seed
     learnt = cut.mine({name: examples for name, (examples, _) in splits.items()}, seed, request.caps)
-    parts = {"held_out": {name: examples for name, (_, examples) in splits.items() if examples is not None}}
-    parts["dev"] = {name: data.splits["dev"] for name, data in loaded.items() if "dev" in data.splits}
-    most = dict.fromkeys(request.tasks, MEASURED)
-    judged = {part: cut.mine(sets, seed, most) for part, sets in parts.items() if len(sets) == len(loaded)}
+    parts = {
+        "held_out": {name: examples for name, (_, examples) in splits.items() if examples is not None},
+        "dev": {name: data.splits["dev"] for name, data in loaded.items() if "dev" in data.splits},
+    }
+    judged, notices = cut.judged(parts, seed)
 
     prepared = prepare_encoder(request, begun.accelerator)
     pool: Pool = request.pool or ("mean" if mean_pooled(request.encoder) else "cls")
@@ -78,7 +83,7 @@ def tune_triplets(
     card = Card(run=begun.folder.path, request=request, fingerprint=prepared.fingerprint, pool=pool)
     keeper = _TripletKeeper(card, model, judged, passes, learnt[0])
     on_main(begun.accelerator, lambda: keeper.before.update(keeper.measure()))  # a resumed run is not yet loaded here
-    notices = [notice for data in loaded.values() for notice in data.notices]
+    notices = [notice for data in loaded.values() for notice in data.notices] + notices
     notices += [
         f"{name}: {count:,} left out ({reason})."
         for name, reasons in learnt[0].left_out.items()
@@ -113,6 +118,17 @@ class _Cut:
         task = next(iter(self.loaded.values())).task
         return mined, build_windows(task, texts, self.tokenizer, self.options)
 
+    def judged(self, parts: Mapping[str, Mapping[str, Examples]], seed: int) -> tuple[Judged, list[str]]:
+        """Triplets to measure, of each part that has enough texts, and notices about those that do not."""
+        judged, notices = {}, []
+        for part, sets in parts.items():
+            if sets:
+                try:
+                    judged[part] = self.mine(sets, seed, dict.fromkeys(sets, MEASURED))
+                except BertVisionError as error:  # learning does not depend on it
+                    notices.append(f"no distances on {part}: {error}")
+        return judged, notices
+
 
 @dataclass(frozen=True, slots=True)
 class _TripletKeeper:
@@ -120,7 +136,7 @@ class _TripletKeeper:
 
     card: Card
     model: SentenceModel
-    judged: Mapping[str, tuple[Triplets, Windows]]
+    judged: Judged
     passes: PassOptions
     learnt: Triplets
     before: Measured = field(default_factory=dict)
