@@ -292,14 +292,16 @@ def test_the_vectors_of_a_pair_apart_stand_side_by_side(pool: Pool) -> None:
     head = build_head("last_layer", HeadShape(layers=3, width=2 * WIDTH, outputs=2))
     model = TunedModel(encoder, head, pool=pool, apart=True).eval()
     first, second = some_windows(7, 3), some_windows(4, 6)
-    batch = token_batch(replace(first, second=second), np.array([0, 1]), packed=False, pad=0)
-    outputs, mask = model(batch)
+    pairs = replace(first, second=second)
+    outputs, mask = model(token_batch(pairs, np.array([0, 1]), packed=False, pad=0))
     assert mask.tolist() == [[True], [True]]
     for number in range(2):  # each text by itself, without any padding
         one, two = (encoder(padded_batch(windows, np.array([number]))).states[0, -1] for windows in (first, second))
         vectors = [states[0] if pool == "cls" else states.mean(dim=0) for states in (one, two)]
         expected = head.project(torch.cat(vectors))
         assert torch.allclose(outputs[number, 0], expected, atol=FLOAT32)
+    packed, _ = pack(model)(token_batch(pairs, np.array([0, 1]), packed=True, pad=0))
+    assert torch.allclose(packed, outputs, atol=FLOAT32)
 
 
 def test_models_of_several_tasks_share_one_encoder_and_nothing_else() -> None:
