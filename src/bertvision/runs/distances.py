@@ -49,15 +49,11 @@ def measure_distances(triplets: Triplets, vectors: NDArray[np.float32]) -> dict[
 
     Args:
         triplets: which texts belong together.
-        vectors: (texts, width) of those texts that `needed` names, in its order.
+        vectors: (texts, width) of all texts.
     """
-    needed = triplets.needed
-    anchor, positive, negatives = (
-        vectors[np.searchsorted(needed, numbers)]
-        for numbers in (triplets.anchor, triplets.positive, triplets.negatives)
-    )
-    near = np.linalg.norm(anchor - positive, axis=1)
-    far = np.linalg.norm(anchor[:, None] - negatives, axis=2)  # (triplets, negatives)
+    anchor = vectors[triplets.anchor]
+    near = np.linalg.norm(anchor - vectors[triplets.positive], axis=1)
+    far = np.linalg.norm(anchor[:, None] - vectors[triplets.negatives], axis=2)  # (triplets, negatives)
     found = {}
     for number, name in enumerate(triplets.names):
         mine = triplets.set_of == number

@@ -21,7 +21,7 @@ from bertvision.runs.parts import load_tasks, split_train, training_split
 from bertvision.runs.triplet_request import TripletRequest
 from bertvision.runs.tuning import TuneResult, begin_run, learn_lessons, prepare_encoder
 from bertvision.runs.watch import Card, Show
-from bertvision.tasks.examples import Examples, IntArray, Texts
+from bertvision.tasks.examples import Examples, Texts
 from bertvision.tasks.load import TaskData
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.triplets import Triplets, mine_triplets
@@ -112,7 +112,7 @@ class _Cut:
         mined = mine_triplets({name: (self.loaded[name].task, one) for name, one in sets.items()}, seed=seed)
         order = np.random.default_rng(seed).permutation(len(mined))
         rows = [order[mined.set_of[order] == n][: caps.get(name)] for n, name in enumerate(mined.names)]
-        mined = mined.select(np.sort(np.concatenate(rows)))
+        mined = mined.select(np.sort(np.concatenate(rows))).compact()
         count = len(mined.texts)
         texts = Texts(ids=[""] * count, texts=mined.texts, pairs=None, targets=np.zeros(count))
         task = next(iter(self.loaded.values())).task
@@ -147,7 +147,7 @@ class _TripletKeeper:
     def measure(self) -> Measured:
         """Distances of every part and set."""
         return {
-            part: measure_distances(triplets, _vectors(self.model, windows, triplets.needed, self.passes))
+            part: measure_distances(triplets, _vectors(self.model, windows, self.passes))
             for part, (triplets, windows) in self.judged.items()
         }
 
@@ -181,15 +181,15 @@ def _as_json(measured: Measured) -> dict[str, dict[str, dict[str, object]]]:
 
 
 @torch.inference_mode()
-def _vectors(model: SentenceModel, windows: Windows, rows: IntArray, passes: PassOptions) -> NDArray[np.float32]:
-    """The vectors of the windows at `rows`, (rows, width)."""
+def _vectors(model: SentenceModel, windows: Windows, passes: PassOptions) -> NDArray[np.float32]:
+    """The vectors of all windows, (windows, width)."""
     device = model.encoder.device
     was_training = model.training
     model.eval()
-    vectors = np.empty((len(rows), model.encoder.width), dtype=np.float32)
-    for some in frozen_batches(windows.select(rows), device):
-        batch = token_batch(windows, rows[some], packed=passes.packed, pad=passes.pad).to(device)
+    vectors = np.empty((len(windows), model.encoder.width), dtype=np.float32)
+    for rows in frozen_batches(windows, device):
+        batch = token_batch(windows, rows, packed=passes.packed, pad=passes.pad).to(device)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=passes.bf16):
-            vectors[some] = model(batch).float().cpu().numpy()
+            vectors[rows] = model(batch).float().cpu().numpy()
     model.train(was_training)
     return vectors

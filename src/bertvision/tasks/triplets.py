@@ -44,10 +44,16 @@ class Triplets:
     def __len__(self) -> int:
         return len(self.anchor)
 
-    @property
-    def needed(self) -> IntArray:
-        """Numbers of all texts that stand in a triplet, ascending."""
-        return np.unique(np.concatenate([self.anchor, self.positive, self.negatives.ravel()]))
+    def compact(self) -> "Triplets":
+        """The same without the texts that stand in no triplet."""
+        needed = np.unique(np.concatenate([self.anchor, self.positive, self.negatives.ravel()]))
+        return replace(
+            self,
+            texts=[self.texts[number] for number in needed.tolist()],
+            anchor=np.searchsorted(needed, self.anchor),
+            positive=np.searchsorted(needed, self.positive),
+            negatives=np.searchsorted(needed, self.negatives),
+        )
 
     def select(self, rows: IntArray) -> "Triplets":
         """The triplets at `rows`; texts are kept as they are."""

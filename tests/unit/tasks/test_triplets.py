@@ -155,11 +155,15 @@ def test_sets_that_give_no_triplets_are_refused() -> None:
         mined(quora=texts("quora", ("a", "b", 0), ("c", "d", 0)))
 
 
-def test_selected_triplets_keep_their_texts_and_name_those_they_need() -> None:
+def test_texts_that_stand_in_no_triplet_are_dropped_and_the_others_numbered_anew() -> None:
     found = mined(quora=QUESTIONS).select(np.array([3]))
     assert (len(found), words(found, found.anchor)) == (1, ["ask3"])
-    assert set(found.needed.tolist()) == {
-        *found.anchor.tolist(),
-        *found.positive.tolist(),
-        *found.negatives[0].tolist(),
-    }
+    assert len(found.texts) == 21
+    small = found.compact()
+    assert len(small.texts) == 5
+    for one, two in (
+        (found.anchor, small.anchor),
+        (found.positive, small.positive),
+        (found.negatives, small.negatives),
+    ):
+        assert words(found, one) == words(small, two)
