@@ -102,6 +102,8 @@ def build_windows(
 def build_windows_apart(task: Task, examples: Texts, tokenizer: TextTokenizer, options: WindowOptions) -> Windows:
     """Windows of pairs whose texts are encoded apart; single texts are as they always are.
 
+    Texts that were cut are counted, so that a pair of two long ones counts twice.
+
     Raises:
         BertVisionError: as `build_windows`.
     """
