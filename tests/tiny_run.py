@@ -18,6 +18,7 @@ from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import drop_pooler
 from bertvision.heads import HeadShape, build_head
 from bertvision.runs.fit_request import FitRequest
+from bertvision.runs.multitask_request import MultitaskRequest
 from bertvision.runs.request import TuneRequest
 from bertvision.tasks.windows import WindowOptions
 from bertvision.training.model import TunedModel
@@ -158,6 +159,23 @@ def write_pairs(folder: Path, *, train: int = 40, dev: int = 12) -> str:
     return str(folder)
 
 
+def write_several(root: Path, *, train: int = 40, dev: int = 12) -> str:
+    """A data root with sst2 and squad2, and quora and sts, where a pair is alike if its second is good; its path."""
+    write_labels(root / "SST-2", train=train, dev=dev)
+    write_questions(root / "squad2", train=train, dev=dev)
+    for split, count in (("train", train), ("dev", dev)):
+        random = np.random.default_rng(count)
+        rows = []
+        for number in range(count):
+            word = random.choice(["good", "bad"])
+            more = random.choice(FILLERS, size=3)
+            rows.append((f"{number}\tid{number}\t{' '.join(more)}\t{word} {more[0]} {number}", word == "good"))
+        for task, column, scale in (("quora", "is_duplicate", 1.0), ("sts", "similarity", 5.0)):
+            lines = [f"\tid\tsentence1\tsentence2\t{column}", *(f"{row}\t{scale * alike}" for row, alike in rows)]
+            _write(root / "cs224n" / f"{task}-{split}.csv", "\n".join(lines) + "\n")
+    return str(root)
+
+
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -169,6 +187,22 @@ def tiny_request(task: str, data: str, encoder: str, **changes: Any) -> TuneRequ
     fields = TuneRequest.__dataclass_fields__
     request = TuneRequest(
         task=task,
+        data=data,
+        encoder=encoder,
+        windows=WINDOWS,
+        held_out=0.1,
+        device="cpu",
+        options=replace(options, **{name: value for name, value in changes.items() if name not in fields}),
+    )
+    return replace(request, **{name: value for name, value in changes.items() if name in fields})
+
+
+def tiny_multitask(tasks: str, data: str, encoder: str, **changes: Any) -> MultitaskRequest:  # noqa: ANN401 - any field
+    """A request for a short run for several tasks; what is no field of the request is an option of tuning."""
+    options = TuneOptions(epochs=1, batch=8, lr=5e-3, head_lr=5e-3, warmup=0.0)
+    fields = MultitaskRequest.__dataclass_fields__
+    request = MultitaskRequest(
+        task=tasks,
         data=data,
         encoder=encoder,
         windows=WINDOWS,
@@ -251,7 +285,7 @@ def read_tensors(run: Path) -> dict[str, Tensor]:
     """Every tensor of every snapshot of a run."""
     return {
         f"{path.relative_to(run)}:{name}": value
-        for path in sorted(run.glob("snapshots/*/*.safetensors"))
+        for path in sorted(run.glob("snapshots/**/*.safetensors"))
         for name, value in load_file(path).items()
     }
 

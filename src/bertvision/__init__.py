@@ -37,10 +37,15 @@ if TYPE_CHECKING:
     from bertvision.runs.fit_request import FitRequest
     from bertvision.runs.fit_tasks import TasksResult, fit_tasks
     from bertvision.runs.freeze_points import FreezeResult, fit_snapshots
+    from bertvision.runs.multitask import metrics_by_task, multitask, multitask_inputs
+    from bertvision.runs.multitask_request import MultitaskRequest
     from bertvision.runs.plan_fit import plan_fit
     from bertvision.runs.planner import FitPlan
     from bertvision.runs.request import TuneRequest
-    from bertvision.runs.tune import TuneResult, tune
+    from bertvision.runs.triplet_request import TripletRequest
+    from bertvision.runs.triplets import tune_triplets
+    from bertvision.runs.tune import tune
+    from bertvision.runs.tuning import TuneResult
     from bertvision.tasks import TASKS, OwnColumns, Task, TaskData, load_task
     from bertvision.tasks.tokenizer import TextTokenizer
     from bertvision.tasks.windows import WindowOptions, Windows, build_windows
@@ -75,6 +80,7 @@ __all__ = [
     "HiddenStates",
     "LayerwiseHead",
     "MultiTask",
+    "MultitaskRequest",
     "OutputMap",
     "OwnColumns",
     "Pack",
@@ -90,6 +96,7 @@ __all__ = [
     "TextClassifier",
     "TextScorer",
     "TextTokenizer",
+    "TripletRequest",
     "TuneOptions",
     "TuneRequest",
     "TuneResult",
@@ -110,6 +117,9 @@ __all__ = [
     "load_head",
     "load_task",
     "make_pack",
+    "metrics_by_task",
+    "multitask",
+    "multitask_inputs",
     "plan_fit",
     "predict_file",
     "read_analysis",
@@ -121,6 +131,7 @@ __all__ = [
     "score_targets",
     "tune",
     "tune_folds",
+    "tune_triplets",
 ]
 
 _MODULES = {
@@ -164,10 +175,15 @@ _MODULES = {
     "bertvision.runs.fit_request": ("FitRequest",),
     "bertvision.runs.fit_tasks": ("TasksResult", "fit_tasks"),
     "bertvision.runs.freeze_points": ("FreezeResult", "fit_snapshots"),
+    "bertvision.runs.multitask": ("metrics_by_task", "multitask", "multitask_inputs"),
+    "bertvision.runs.multitask_request": ("MultitaskRequest",),
     "bertvision.runs.plan_fit": ("plan_fit",),
     "bertvision.runs.planner": ("FitPlan",),
     "bertvision.runs.request": ("TuneRequest",),
-    "bertvision.runs.tune": ("TuneResult", "tune"),
+    "bertvision.runs.triplet_request": ("TripletRequest",),
+    "bertvision.runs.triplets": ("tune_triplets",),
+    "bertvision.runs.tune": ("tune",),
+    "bertvision.runs.tuning": ("TuneResult",),
     "bertvision.tasks": ("TASKS", "OwnColumns", "Task", "TaskData", "load_task"),
     "bertvision.tasks.tokenizer": ("TextTokenizer",),
     "bertvision.tasks.windows": ("WindowOptions", "Windows", "build_windows"),

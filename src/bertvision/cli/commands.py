@@ -55,6 +55,24 @@ COMMANDS = {
             "accelerate launch -m bertvision tune squad2 --learn full --out runs/full",
         ),
     ),
+    "multitask": Command(
+        "Tune one encoder for several tasks at once, with a head for each, and score them all.",
+        "bertvision.cli.multitask",
+        (
+            "bertvision multitask --tasks sst5,sts,quora --data DIR --learn full --cap quora=4000 --balance",
+            "bertvision multitask --data DIR --input apart,pair,qa --learn lora:16 --out runs/inputs",
+            "bertvision multitask --tasks squad2,sst2 --heads squad2=last_layer --order temperature --temperature 5",
+        ),
+    ),
+    "triplets": Command(
+        "Teach an encoder which texts are near each other, before it learns tasks; tells distances before and after.",
+        "bertvision.cli.triplets",
+        (
+            "bertvision triplets --tasks sst5,sts,quora --data DIR --cap quora=4000 --out runs/near",
+            "bertvision triplets --data DIR --loss in-batch --learn lora:16 --out runs/near",
+            "bertvision multitask --data DIR --encoder runs/near",
+        ),
+    ),
     "fit": Command(
         "Train many heads in one pass over a frozen encoder, each as if it were alone; convex ones are solved.",
         "bertvision.cli.fit",

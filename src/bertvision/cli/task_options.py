@@ -28,11 +28,8 @@ class DataOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskOptions:
+class EncoderOptions:
     """What is read, and by which encoder."""
-
-    task: str
-    """A task's name; 'bertvision ls tasks' lists them."""
 
     data: DataOptions = field(default_factory=DataOptions)
     columns: OwnColumns = field(default_factory=OwnColumns)
@@ -41,16 +38,28 @@ class TaskOptions:
     encoder: str = BUILTIN_ENCODER
     """'minilm', a local folder, a name on the hub, or a tuned run: RUN or RUN@0.3."""
 
-    def data_fields(self) -> dict[str, Any]:
-        """As a request has them."""
+    def fields_of(self, task: str) -> dict[str, Any]:
+        """As a request about a task has them."""
         return {
-            "task": self.task,
+            "task": task,
             "data": self.data.data,
             "columns": self.columns,
             "skip_bad": self.data.skip_bad,
             "windows": self.windows,
             "encoder": self.encoder,
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOptions(EncoderOptions):
+    """What is read of one task, and by which encoder."""
+
+    task: str
+    """A task's name; 'bertvision ls tasks' lists them."""
+
+    def data_fields(self) -> dict[str, Any]:
+        """As a request has them."""
+        return self.fields_of(self.task)
 
 
 def load_with_notes(task: str, data: str | None, columns: OwnColumns, *, skip_bad: bool) -> TaskData:
@@ -61,7 +70,7 @@ def load_with_notes(task: str, data: str | None, columns: OwnColumns, *, skip_ba
     return loaded
 
 
-def parse_settings(settings: Sequence[str]) -> dict[str, str]:
+def parse_settings(settings: Sequence[str], *, option: str = "--set", example: str = "size=64") -> dict[str, str]:
     """Words such as `size=64`, by name.
 
     Raises:
@@ -70,8 +79,25 @@ def parse_settings(settings: Sequence[str]) -> dict[str, str]:
     pairs = [setting.partition("=") for setting in settings]
     for name, sign, value in pairs:
         if not sign or not name:
-            raise BertVisionError(f"--set is '{name}{sign}{value}', a name and a value such as size=64 are expected.")
+            raise BertVisionError(
+                f"{option} is '{name}{sign}{value}', a name and a value such as {example} are expected."
+            )
     return {name: value for name, _, value in pairs}
+
+
+def parse_caps(words: Sequence[str]) -> dict[str, int]:
+    """Whole numbers by task, such as `quora=4000`.
+
+    Raises:
+        BertVisionError: they are none.
+    """
+    caps = parse_settings(words, option="--cap", example="quora=4000")
+    try:
+        return {task: int(most) for task, most in caps.items()}
+    except ValueError:
+        raise BertVisionError(
+            f"--cap is '{', '.join(words)}', whole numbers such as quora=4000 are expected."
+        ) from None
 
 
 def parse_numbers(option: str, text: str) -> tuple[float, ...]:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.token_rows import TokenRows
+from bertvision.tasks.windows import Windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,21 @@ class TokenBatch:
 
         bounds = None if self.bounds is None else move(self.bounds)
         return replace(self, ids=move(self.ids), types=move(self.types), mask=move(self.mask), bounds=bounds)
+
+
+def token_batch(windows: Windows, rows: IntArray, *, packed: bool, pad: int) -> TokenBatch:
+    """Windows as an encoder reads them: padded or packed; of pairs apart, all first texts and then all second ones.
+
+    Args:
+        windows: the windows of a split.
+        rows: which of them.
+        packed: whether they stand end to end.
+        pad: number of the padding token.
+    """
+    tokens: TokenRows = windows
+    if windows.second is not None:
+        tokens, rows = windows.texts(rows), np.arange(2 * len(rows))
+    return packed_batch(tokens, rows) if packed else padded_batch(tokens, rows, pad=pad)
 
 
 def padded_batch(windows: TokenRows, rows: IntArray, *, pad: int = 0) -> TokenBatch:

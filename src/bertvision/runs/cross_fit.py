@@ -10,7 +10,8 @@ from bertvision.runs.folder import check_series
 from bertvision.runs.folds import CROSS_FIT, FORMAT
 from bertvision.runs.parts import choose_device
 from bertvision.runs.request import TuneRequest
-from bertvision.runs.tune import TuneResult, tune
+from bertvision.runs.tune import tune
+from bertvision.runs.tuning import TuneResult
 from bertvision.runs.watch import Show, telling
 from bertvision.tasks.folds import fold_numbers, folds_digest
 from bertvision.tasks.load import load_task

@@ -9,7 +9,7 @@ from bertvision.encoder.snapshot import Snapshot, find_snapshot
 from bertvision.errors import BertVisionError
 from bertvision.runs.fit import LEADERBOARD
 from bertvision.runs.fit_request import STREAM, FitRequest, split_snapshot
-from bertvision.runs.folder import CONFIG, RunFolder
+from bertvision.runs.folder import CONFIG, RESULT, RunFolder
 from bertvision.runs.tuned_split import check_unseen
 from bertvision.tasks.files import read_json
 from bertvision.tasks.own import OWN, OwnColumns
@@ -94,7 +94,7 @@ def _fit(run: Path, asked: dict[str, Any], weights: str) -> FinishedRun:
     if not isinstance(leaderboard, list):
         raise BertVisionError(f"{run / LEADERBOARD} holds no list. Fit again with another --out.")
     own = find_snapshot(request.encoder)
-    if own is not None and not _same_task(own, request):
+    if own is not None and not (own.head and _same_task(own, request)):
         own = None
     return FinishedRun(
         name=str(run),
@@ -133,6 +133,11 @@ def _tuned(name: str, run: Path, asked: dict[str, Any]) -> FinishedRun:
     snapshot = find_snapshot(name)
     if snapshot is None:
         raise BertVisionError(f"{run} has no snapshot. Tune it again: bertvision tune {asked['task']}")
+    if not snapshot.head:
+        raise BertVisionError(
+            f"{run} was not tuned for one task with one head, so there is no output to evaluate; {RESULT} has its "
+            f"scores. Fit heads on it: bertvision fit TASK --encoder {run}"
+        )
     request = FitRequest(
         task=asked["task"],
         data=asked["data"],

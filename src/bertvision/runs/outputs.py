@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertvision.encoder.batch import packed_batch, padded_batch
+from bertvision.encoder.batch import token_batch
 from bertvision.evaluation.decode import Scores
 from bertvision.evaluation.ensemble import Values, class_log_probabilities, token_log_probabilities
 from bertvision.objectives import Pool, pool_rows
@@ -89,7 +89,7 @@ def from_columns(columns: list[Values]) -> Outputs:
 def frozen_batches(windows: TokenRows, device: torch.device) -> list[IntArray]:
     """Batches for a pass that learns nothing, longest windows first."""
     tokens = BATCH_TOKENS["cpu" if device.type == "cpu" else "cuda"]
-    return length_batches(windows.lengths, size=tokens, tokens=tokens)
+    return length_batches(windows.sizes, size=tokens, tokens=tokens)
 
 
 def merge_rows(task: Task, windows: Windows, rows: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -111,7 +111,7 @@ def _passes(
     was_training = model.training
     model.eval()
     for rows in frozen_batches(windows, device):
-        batch = packed_batch(windows, rows) if options.packed else padded_batch(windows, rows, pad=options.pad)
+        batch = token_batch(windows, rows, packed=options.packed, pad=options.pad)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=options.bf16):
             outputs, mask = model(batch.to(device))
         yield rows, outputs, mask

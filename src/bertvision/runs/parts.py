@@ -1,13 +1,17 @@
 """What every run does first: choose a device, and hold some training examples out."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 import torch
 
 from bertvision.errors import BertVisionError
+from bertvision.runs.data_request import DataRequest
 from bertvision.tasks.batches import held_out_rows, subset_rows
 from bertvision.tasks.examples import Examples
+from bertvision.tasks.load import TaskData, load_task
+from bertvision.tasks.own import OWN
 
 Device = Literal["auto", "cpu", "cuda"]
 Dtype = Literal["auto", "float32", "bfloat16"]
@@ -23,6 +27,31 @@ def choose_device(device: Device) -> torch.device:
     if device == "cuda" and not has_gpu:
         raise BertVisionError("--device cuda was asked for, but there is no GPU here. Use --device cpu.")
     return torch.device("cpu" if device == "cpu" or not has_gpu else "cuda")
+
+
+def training_split(loaded: TaskData) -> Examples:
+    """What a task has to learn from.
+
+    Raises:
+        BertVisionError: nothing.
+    """
+    if "train" not in loaded.splits:
+        raise BertVisionError(f"{loaded.task.name} has no train split here, so there is nothing to learn from.")
+    return loaded.splits["train"]
+
+
+def load_tasks(tasks: Sequence[str], request: DataRequest) -> dict[str, TaskData]:
+    """The data of several tasks, by name; columns are those of the user's own files.
+
+    Raises:
+        BertVisionError: as `load_task`.
+    """
+    return {
+        name: load_task(
+            name, data=request.data, columns=request.columns if name == OWN else None, skip_bad=request.skip_bad
+        )
+        for name in tasks
+    }
 
 
 def split_train(train: Examples, *, fraction: float, held_out: float, seed: int) -> tuple[Examples, Examples | None]:

@@ -1,7 +1,9 @@
-"""TuneRequest: all that a tuned run depends on, as a value."""
+"""LearnRequest and TuneRequest: all that a tuned run depends on, as a value."""
 
 from dataclasses import dataclass, field
 from typing import Literal
+
+from typing_extensions import override
 
 from bertvision.errors import BertVisionError
 from bertvision.heads.head import HeadOptions
@@ -11,20 +13,15 @@ from bertvision.training.options import TuneOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TuneRequest(DataRequest):
-    """All that a tuned run depends on.
+class LearnRequest(DataRequest):
+    """What every run depends on that changes an encoder.
 
     Attributes:
         learn: what learns; see `parse_learn`.
         options: how to tune.
-        head: what reads the layers, by name; None takes the checkpoint's own output, or `last_layer`.
-        head_options: of that head; see `build_head`.
-        pooled: give the head the encoder's pooled vector as one more layer; for labels, tags and scores.
         snapshots: epochs after which to keep a snapshot; the end is always kept.
         fraction: share of the training examples to use.
         held_out: share of the training examples that nobody learns from.
-        folds: how many folds the training examples are in; None has none.
-        fold: the one that nobody learns from.
         pool: which row counts for labels, tags and scores; None takes what the encoder was trained with.
         device: `auto`, `cpu` or `cuda`.
         dtype: `auto` computes in bfloat16 on a GPU.
@@ -35,14 +32,9 @@ class TuneRequest(DataRequest):
 
     learn: str = "full"
     options: TuneOptions = field(default_factory=TuneOptions)
-    head: str | None = None
-    head_options: HeadOptions = field(default_factory=dict)
-    pooled: bool = False
     snapshots: tuple[float, ...] = ()
     fraction: float = 1.0
     held_out: float = 0.05
-    folds: int | None = None
-    fold: int | None = None
     pool: Pool | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -56,6 +48,12 @@ class TuneRequest(DataRequest):
         Raises:
             BertVisionError: naming every option with its value.
         """
+        problems = self.problems()
+        if problems:
+            raise BertVisionError("; ".join(problems) + ".")
+
+    def problems(self) -> list[str]:
+        """What cannot work, option by option."""
         problems = self.options.problems()
         if not 0.0 < self.fraction <= 1.0:
             problems.append(f"--fraction is {self.fraction:g}, more than 0 and at most 1 is expected")
@@ -63,9 +61,32 @@ class TuneRequest(DataRequest):
             problems.append(f"--held-out is {self.held_out:g}, at least 0 and less than 1 is expected")
         if self.save_every is not None and self.save_every < 1:
             problems.append(f"--save-every is {self.save_every}, at least 1 is expected")
+        return problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneRequest(LearnRequest):
+    """All that a run tuned for one task depends on.
+
+    Attributes:
+        head: what reads the layers, by name; None takes the checkpoint's own output, or `last_layer`.
+        head_options: of that head; see `build_head`.
+        pooled: give the head the encoder's pooled vector as one more layer; for labels, tags and scores.
+        folds: how many folds the training examples are in; None has none.
+        fold: the one that nobody learns from.
+    """
+
+    head: str | None = None
+    head_options: HeadOptions = field(default_factory=dict)
+    pooled: bool = False
+    folds: int | None = None
+    fold: int | None = None
+
+    @override
+    def problems(self) -> list[str]:
+        problems = LearnRequest.problems(self)
         if (self.folds is None) != (self.fold is None):
             problems.append(f"fold is {self.fold} of {self.folds} folds, both or none are expected")
         elif self.folds is not None and self.fold is not None and not 0 <= self.fold < self.folds:
             problems.append(f"fold is {self.fold}, 0 to {self.folds - 1} is expected")
-        if problems:
-            raise BertVisionError("; ".join(problems) + ".")
+        return problems

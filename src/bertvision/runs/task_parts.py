@@ -9,7 +9,7 @@ from bertvision.errors import BertVisionError
 from bertvision.heads.options import ATTENTION
 from bertvision.objectives import Pool
 from bertvision.runs.fit_request import FitRequest
-from bertvision.runs.parts import split_train
+from bertvision.runs.parts import split_train, training_split
 from bertvision.runs.validate import Part
 from bertvision.tasks.examples import Examples, Texts
 from bertvision.tasks.load import TaskData
@@ -64,9 +64,7 @@ def split_parts(request: FitRequest, loaded: TaskData) -> TaskParts:
     Raises:
         BertVisionError: they do not fit.
     """
-    if "train" not in loaded.splits:
-        raise BertVisionError(f"{loaded.task.name} has no train split here, so there is nothing to learn from.")
-    train = loaded.splits["train"]
+    train = training_split(loaded)
     sentences = mean_pooled(request.main_encoder)
     paired = isinstance(train, Texts) and train.pairs is not None
     attention = request.pool == ATTENTION

@@ -1,66 +1,33 @@
 """tune: a task's name and an encoder's → a run with snapshots and scores."""
 
-import math
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 
+from bertvision.encoder.delta import changed_weights
 from bertvision.encoder.encoder import Encoder
-from bertvision.encoder.learn import apply_learn, parse_learn
-from bertvision.encoder.load import fingerprint, load_encoder, mean_pooled
+from bertvision.encoder.load import mean_pooled
 from bertvision.encoder.own_output import OwnOutput, own_output
-from bertvision.encoder.snapshot import Snapshot, base_encoder, list_snapshots
+from bertvision.encoder.snapshot import Snapshot, base_encoder, save_snapshot
 from bertvision.errors import BertVisionError
-from bertvision.heads import Head, HeadOptions, HeadShape, build_head
-from bertvision.lock import lock_folder
+from bertvision.heads import Head, HeadOptions, HeadShape, build_head, save_head
 from bertvision.objectives import Pool
-from bertvision.runs.folder import RunFolder
-from bertvision.runs.outputs import PassOptions
-from bertvision.runs.parts import choose_device, split_train
+from bertvision.runs.parts import split_train, training_split
 from bertvision.runs.request import TuneRequest
+from bertvision.runs.tuning import TuneResult, begin_run, learn_lessons, prepare_encoder
 from bertvision.runs.validate import Part, Validation
-from bertvision.runs.watch import Card, RunWatcher, Show
+from bertvision.runs.watch import Card, Show, main_values
 from bertvision.tasks.examples import Examples, FloatArray, IntArray
 from bertvision.tasks.folds import fold_numbers
 from bertvision.tasks.load import TaskData, load_task
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, build_windows
-from bertvision.training.checkpoint import Progress, remove_checkpoints
+from bertvision.training.lessons import TuneData
 from bertvision.training.model import TunedModel
-from bertvision.training.options import default_rate
-from bertvision.training.processes import Processes, join_processes, on_main
-from bertvision.training.tune import TuneData, tune_encoder
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneResult:
-    """What came out of a run.
-
-    Attributes:
-        run: its folder.
-        trainable: parameters that learnt.
-        total: parameters of encoder and head.
-        steps: steps that were made.
-        processes: processes that made them together.
-        metrics: those of the last snapshot; NaN where one is not defined.
-        snapshots: every snapshot.
-        notices: what the user should know.
-        main: whether this process is the one that reports.
-    """
-
-    run: Path
-    trainable: int
-    total: int
-    steps: int
-    processes: int
-    metrics: dict[str, float]
-    snapshots: list[Snapshot]
-    notices: tuple[str, ...]
-    main: bool
 
 
 def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: Show | None = None) -> TuneResult:
@@ -71,44 +38,26 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
     Raises:
         BertVisionError: something in the request does not fit, or the run cannot go on; snapshots are kept.
     """
-    request.check()
-    learn = parse_learn(request.learn)
-    folder = RunFolder(Path(out))
-    accelerator = join_processes(
-        cpu=choose_device(request.device).type == "cpu", tracker=request.tracker, run=folder.path
-    )
-    on_main(accelerator, lambda: folder.check(asdict(request), resume=resume))
-    if on_main(accelerator, folder.result) is not None:
-        return _result(folder, accelerator, (f"{folder.path} is finished; there was nothing left to do.",))
+    begun = begin_run(request, out, resume=resume)
+    if begun.finished is not None:
+        return begun.finished
     loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
-    if "train" not in loaded.splits:
-        raise BertVisionError(f"{loaded.task.name} has no train split here, so there is nothing to learn from.")
-
-    bf16 = request.dtype == "bfloat16" or (request.dtype == "auto" and accelerator.device.type == "cuda")
-    # the kernel for packed windows knows no float32, and transformers pools the first of them alone
-    packed = accelerator.device.type == "cuda" and bf16 and not request.pooled
-    encoder = load_encoder(request.encoder, packed=packed, pooler=request.pooled)
-    passes = PassOptions(packed=packed and encoder.can_pack, pad=int(encoder.config.pad_token_id or 0), bf16=bf16)
-    before = fingerprint(encoder)
-    torch.manual_seed(request.options.seed)
-    apply_learn(encoder, learn)
-    if request.compile:
-        encoder.compile_layers()
-    if request.options.dropout is not None:
-        encoder.set_dropout(request.options.dropout)
+    train = training_split(loaded)
+    prepared = prepare_encoder(request, begun.accelerator, pooler=request.pooled)
+    encoder, passes = prepared.encoder, prepared.passes
     own = own_output(request.encoder, loaded.task.kind, loaded.task.outputs) if request.head is None else None
     head = _build_head(request, encoder, loaded.task, own)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
     learnt, held_out = split_train(
-        loaded.splits["train"], fraction=request.fraction, held_out=request.held_out, seed=request.options.seed
+        train, fraction=request.fraction, held_out=request.held_out, seed=request.options.seed
     )
     if request.folds is not None:
-        learnt = _without_fold(learnt, loaded.splits["train"], request)
+        learnt = _without_fold(learnt, train, request)
     pool: Pool = request.pool or ("mean" if own is None and mean_pooled(request.encoder) else "cls")
     windows = build_windows(loaded.task, learnt, tokenizer, request.windows)
     _start_head(head, own, loaded.task, windows.targets)
     rows = None if loaded.task.kind == "spans" else pool
-    model = TunedModel(encoder, head, pool=rows, pooled=request.pooled).to(accelerator.device)
+    model = TunedModel(encoder, head, pool=rows, pooled=request.pooled).to(begun.accelerator.device)
     validation = Validation(
         task=loaded.task,
         held_out=_part(loaded, held_out, tokenizer, request.windows),
@@ -116,22 +65,37 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
         pool=pool,
         passes=passes,
     )
-    card = Card(request, before, pool, loaded.task, head)
-    with ExitStack() as held:
-        on_main(accelerator, lambda: held.enter_context(lock_folder(folder.path)))
-        progress = tune_encoder(
-            model,
-            TuneData(task=loaded.task, windows=windows, pool=pool, packed=passes.packed, pad=passes.pad, bf16=bf16),
-            request.options,
-            run=folder.path,
-            fractions=sorted({*request.snapshots, request.options.epochs}),
-            watcher=RunWatcher(folder, model, validation, card, accelerator, show),
-            accelerator=accelerator,
-            rate=request.options.lr if request.options.lr is not None else default_rate(request.learn),
-            save_every=request.save_every,
-        )
-        on_main(accelerator, lambda: _finish(folder, model, progress, accelerator))
-    return _result(folder, accelerator, loaded.notices)
+    card = Card(
+        run=begun.folder.path,
+        request=request,
+        fingerprint=prepared.fingerprint,
+        pool=pool,
+        head=head.name,
+        labels=loaded.task.labels,
+        pooled=request.pooled,
+    )
+    lessons = TuneData(
+        task=loaded.task, windows=windows, pool=pool, packed=passes.packed, pad=passes.pad, bf16=passes.bf16
+    )
+    return learn_lessons(begun, model, lessons, _TaskKeeper(card, model, validation), notices=loaded.notices, show=show)
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskKeeper:
+    """Keeps an encoder with its one head."""
+
+    card: Card
+    model: TunedModel
+    validation: Validation
+
+    def save(self, snapshot: Snapshot) -> None:
+        save_snapshot(snapshot, changed_weights(self.model.encoder), partial(save_head, self.model.head))
+
+    def score(self) -> tuple[dict[str, float], float | None]:
+        return self.validation.score(self.model)
+
+    def main_values(self, values: Mapping[str, float]) -> dict[str, float]:
+        return main_values(self.validation.task, values)
 
 
 def _without_fold(learnt: Examples, train: Examples, request: TuneRequest) -> Examples:
@@ -141,41 +105,6 @@ def _without_fold(learnt: Examples, train: Examples, request: TuneRequest) -> Ex
     if not len(kept):
         raise BertVisionError(f"fold {request.fold} holds all {len(learnt)} examples. Use a larger --fraction.")
     return learnt.select(kept)
-
-
-def _finish(folder: RunFolder, model: TunedModel, progress: Progress, accelerator: Processes) -> None:
-    """Write the result, and only then remove what a resumed run would need."""
-    scored = [line for line in folder.lines() if "snapshot" in line]
-    folder.finish(
-        {
-            "steps": progress.step,
-            "processes": accelerator.num_processes,
-            "trainable": sum(value.numel() for value in model.parameters() if value.requires_grad),
-            "total": sum(value.numel() for value in model.parameters()),
-            "metrics": {name: value for name, value in scored[-1].items() if name not in ("step", "snapshot")},
-        }
-    )
-    remove_checkpoints(folder.path)
-    for tracker in accelerator.trackers:
-        tracker.finish()
-
-
-def _result(folder: RunFolder, accelerator: Processes, notices: tuple[str, ...]) -> TuneResult:
-    def read() -> TuneResult:
-        found = folder.result() or {}
-        return TuneResult(
-            run=folder.path,
-            trainable=found["trainable"],
-            total=found["total"],
-            steps=found["steps"],
-            processes=found["processes"],
-            metrics={name: math.nan if value is None else value for name, value in found["metrics"].items()},
-            snapshots=list_snapshots(folder.path),
-            notices=notices,
-            main=True,
-        )
-
-    return replace(on_main(accelerator, read), main=accelerator.is_main_process)
 
 
 def _part(loaded: TaskData, examples: Examples | None, tokenizer: TextTokenizer, options: WindowOptions) -> Part | None:

@@ -56,7 +56,7 @@ class Validation:
 
     def score(self, model: TunedModel) -> tuple[dict[str, float], float | None]:
         """Metrics of a model; see `score_outputs`."""
-        return self.score_outputs(self._outputs(model, self.held_out), self._outputs(model, self.dev))
+        return self.score_outputs(self.outputs(model, self.held_out), self.outputs(model, self.dev))
 
     def score_outputs(self, held_out: Outputs | None, dev: Outputs | None) -> tuple[dict[str, float], float | None]:
         """Metrics, flat, and the main one on the held-out examples (None without any).
@@ -75,7 +75,8 @@ class Validation:
                 main = found[self.task.metrics[0]] if prefix else main
         return values, main
 
-    def _outputs(self, model: TunedModel, part: Part | None) -> Outputs | None:
+    def outputs(self, model: TunedModel, part: Part | None) -> Outputs | None:
+        """What a model gives for one of the parts; None where there is none."""
         if part is None:
             return None
         if self.task.kind == "spans":

@@ -4,19 +4,14 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from bertvision.encoder.delta import changed_weights
-from bertvision.encoder.snapshot import SNAPSHOTS, Snapshot, save_snapshot
-from bertvision.heads import Head, save_head
+from bertvision.encoder.snapshot import SNAPSHOTS, Snapshot
 from bertvision.objectives import Pool
 from bertvision.runs.folder import RunFolder
-from bertvision.runs.request import TuneRequest
-from bertvision.runs.validate import Validation
+from bertvision.runs.request import LearnRequest
 from bertvision.tasks.task import Task
-from bertvision.training.model import TunedModel
 from bertvision.training.processes import Processes
 
 SPAN_METRICS = ("f1", "exact", "exact_match", "f1_fitted", "best_f1")
@@ -41,34 +36,63 @@ def telling(show: Show | None, what: str) -> Show | None:
     return tell
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What every snapshot of a run says of it."""
+    """What every snapshot of a run says of it.
 
-    request: TuneRequest
+    Attributes:
+        run: folder of the run.
+        request: what it was asked for.
+        fingerprint: of the encoder before tuning.
+        pool: which row counts for labels, tags and scores.
+        head: name of the one head; empty where there are several or none.
+        labels: label words of the one task.
+        pooled: whether heads read the encoder's own pooled vector.
+    """
+
+    run: Path
+    request: LearnRequest
     fingerprint: str
     pool: Pool
-    task: Task
-    head: Head
+    head: str = ""
+    labels: tuple[str, ...] = ()
+    pooled: bool = False
 
-    def snapshot(self, folder: Path, fraction: float, step: int) -> Snapshot:
+    def snapshot(self, fraction: float, step: int) -> Snapshot:
         """The snapshot at a fraction of an epoch."""
         request = self.request
         return Snapshot(
-            folder=folder / SNAPSHOTS / f"{fraction:g}",
+            folder=self.run / SNAPSHOTS / f"{fraction:g}",
             fraction=fraction,
             step=step,
             encoder=request.encoder,
             fingerprint=self.fingerprint,
             learn=request.learn,
             task=request.task,
-            head=self.head.name,
-            pooled=request.pooled,
+            head=self.head,
+            pooled=self.pooled,
             pool=self.pool,
-            labels=self.task.labels,
+            labels=self.labels,
             schedule=request.options.schedule,
             total_epochs=request.options.epochs,
         )
+
+
+class Keeper(Protocol):
+    """What a run keeps at a snapshot, and how good that is."""
+
+    @property
+    def card(self) -> Card:
+        """What snapshots say of the run."""
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Write a snapshot."""
+
+    def score(self) -> tuple[dict[str, float], float | None]:
+        """Metrics, flat, and the held-out score by which runs stop, larger is better; None without any."""
+
+    def main_values(self, values: Mapping[str, float]) -> dict[str, float]:
+        """The few of the metrics that say how good a snapshot is."""
 
 
 @dataclass(slots=True)
@@ -76,9 +100,7 @@ class RunWatcher:
     """Lives in the main process, which alone writes."""
 
     folder: RunFolder
-    model: TunedModel
-    validation: Validation
-    card: Card
+    keeper: Keeper
     accelerator: Processes
     show: Show | None
     total: int = 0
@@ -88,11 +110,12 @@ class RunWatcher:
 
     def on_begin(self, step: int, total: int) -> None:
         """Open the run's folder, and forget what will be done again."""
-        self.folder.begin(asdict(self.card.request), self.card.fingerprint)
+        request = self.keeper.card.request
+        self.folder.begin(asdict(request), self.keeper.card.fingerprint)
         self.folder.forget_after(step)
         spent = [float(str(line["seconds"])) for line in self.folder.lines() if "seconds" in line]
         self.seconds = spent[-1] if spent else 0.0
-        if self.card.request.tracker is not None:
+        if request.tracker is not None:
             self.accelerator.init_trackers("bertvision")
         self.total = total
         self._show(step, {})
@@ -110,14 +133,13 @@ class RunWatcher:
 
     def on_snapshot(self, fraction: float, step: int) -> float | None:
         """Keep and score a snapshot."""
-        snapshot = self.card.snapshot(self.folder.path, fraction, step)
-        save_snapshot(snapshot, changed_weights(self.model.encoder), partial(save_head, self.model.head))
+        self.keeper.save(self.keeper.card.snapshot(fraction, step))
         self._show(step, {}, doing=f"scoring snapshot {fraction:g} …")
-        values, score = self.validation.score(self.model)
+        values, score = self.keeper.score()
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
         self.folder.log({"step": step, "snapshot": fraction, **finite})
         self.accelerator.log(values, step=step)
-        self._show(step, {"snapshot": fraction, "loss": self.loss, **main_values(self.card.task, values)})
+        self._show(step, {"snapshot": fraction, "loss": self.loss, **self.keeper.main_values(values)})
         self.since = time.perf_counter()  # a snapshot is no step
         return score
 

@@ -31,6 +31,11 @@ class TokenRows:
         """Tokens per window, (windows,)."""
         return np.diff(self.bounds)
 
+    @property
+    def sizes(self) -> IntArray:
+        """Tokens that an encoder reads for each window, (windows,)."""
+        return self.lengths
+
     def contents(self) -> Iterator[bytes]:
         """The tokens of every window as bytes: two with the same content have the same states."""
         for begin, end in zip(self.bounds.tolist(), self.bounds[1:].tolist(), strict=False):

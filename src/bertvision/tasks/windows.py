@@ -1,14 +1,15 @@
 """Text → token windows with character offsets: each text is tokenised once, windows are put together in numpy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from bertvision.errors import BertVisionError
 from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions, Texts
 from bertvision.tasks.task import Task
-from bertvision.tasks.token_rows import TokenRows
+from bertvision.tasks.token_rows import TokenRows, join_rows
 from bertvision.tasks.tokenizer import Special, TextTokenizer, TokenTexts
 
 
@@ -39,6 +40,7 @@ class Windows(TokenRows):
         context_token: (windows,) row of `offsets` that belongs to the window's first context token.
         offsets: (context tokens, 2) characters of every token of every context.
         truncated: how many examples lost tokens: cut questions, or texts too long for one window.
+        second: (windows,) of pairs that are encoded apart, the windows of the second texts; None has none.
     """
 
     example: IntArray
@@ -47,6 +49,19 @@ class Windows(TokenRows):
     context_token: IntArray
     offsets: NDArray[np.int32]
     truncated: int
+    second: TokenRows | None = None
+
+    @property
+    @override
+    def sizes(self) -> IntArray:
+        """Tokens that an encoder reads for each window, (windows,): of pairs apart, those of both texts."""
+        return self.lengths if self.second is None else self.lengths + self.second.lengths
+
+    def texts(self, rows: IntArray) -> TokenRows:
+        """What an encoder reads of the windows at `rows`: of pairs apart, all first texts and then all second ones."""
+        if self.second is None:
+            return self.select(rows)
+        return join_rows([self.select(rows), self.second.select(rows)])
 
     def characters(self, window: IntArray, first: IntArray, last: IntArray) -> tuple[IntArray, IntArray]:
         """Where token spans stand in their contexts: first character, and the one after the last.
@@ -82,6 +97,21 @@ def build_windows(
     if examples.pairs is None:
         return _text_windows(examples, tokenizer, options)
     return _pair_windows(examples, examples.pairs, tokenizer, options)
+
+
+def build_windows_apart(task: Task, examples: Texts, tokenizer: TextTokenizer, options: WindowOptions) -> Windows:
+    """Windows of pairs whose texts are encoded apart; single texts are as they always are.
+
+    Texts that were cut are counted, so that a pair of two long ones counts twice.
+
+    Raises:
+        BertVisionError: as `build_windows`.
+    """
+    if examples.pairs is None:
+        return build_windows(task, examples, tokenizer, options)
+    first = build_windows(task, replace(examples, pairs=None), tokenizer, options)
+    second = build_windows(task, replace(examples, texts=examples.pairs, pairs=None), tokenizer, options)
+    return replace(first, second=second, truncated=first.truncated + second.truncated)
 
 
 def _question_windows(task: Task, examples: Questions, tokenizer: TextTokenizer, options: WindowOptions) -> Windows:

@@ -1,9 +1,12 @@
-"""Plan: which windows are learnt at which step, and after which steps there is a snapshot."""
+"""Plans: which windows are learnt at which step, and after which steps there is a snapshot."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import final
 
 import numpy as np
+from typing_extensions import override
 
 from bertvision.errors import BertVisionError
 from bertvision.tasks.batches import length_batches
@@ -11,28 +14,26 @@ from bertvision.tasks.examples import IntArray
 from bertvision.training.options import TuneOptions
 
 
-class Plan:
-    """Every window once per epoch: the same steps for the same seed, wherever a run begins.
+class StepPlan(ABC):
+    """The same steps for the same seed, wherever a run begins.
 
     Attributes:
         per_epoch: steps of one pass over the data.
         total: steps of the whole run.
     """
 
-    def __init__(self, lengths: IntArray, options: TuneOptions, *, groups: IntArray | None = None) -> None:
-        """Plan a run.
-
-        Args:
-            lengths: (windows,) tokens of each.
-            options: epochs, batch and seed.
-            groups: (windows,) windows of different groups never stand in one batch; None makes one group of all.
-        """
-        self._lengths = lengths
+    def __init__(self, options: TuneOptions, *, per_epoch: int) -> None:
         self._options = options
-        self._groups = np.zeros_like(lengths) if groups is None else groups
-        sizes = np.unique(self._groups, return_counts=True)[1].tolist()
-        self.per_epoch = sum(math.ceil(size / options.batch) for size in sizes)
-        self.total = max(1, round(options.epochs * self.per_epoch))
+        self.per_epoch = per_epoch
+        self.total = max(1, round(options.epochs * per_epoch))
+
+    @abstractmethod
+    def batches(self, seed: int) -> list[IntArray]:
+        """The `per_epoch` batches of an epoch, in order; every epoch has a seed of its own."""
+
+    def epoch(self, number: int) -> list[IntArray]:
+        """The batches of the epoch of that number, from 0 on."""
+        return self.batches(self._options.seed * 1_000_003 + number)
 
     def steps_from(self, begin: int) -> Iterator[tuple[int, IntArray]]:
         """Every step from `begin` on with its windows."""
@@ -40,20 +41,8 @@ class Plan:
         for step in range(begin, self.total):
             if step // self.per_epoch != epoch:
                 epoch = step // self.per_epoch
-                batches = self._batches(self._options.seed * 1_000_003 + epoch)
+                batches = self.epoch(epoch)
             yield step, batches[step % self.per_epoch]
-
-    def _batches(self, seed: int) -> list[IntArray]:
-        """The batches of an epoch."""
-        groups = [np.flatnonzero(self._groups == number) for number in np.unique(self._groups)]
-        batches = [
-            rows[some]
-            for rows in groups
-            for some in length_batches(self._lengths[rows], self._options.batch, seed=seed)
-        ]
-        if len(groups) == 1:
-            return batches  # in random order already
-        return [batches[number] for number in np.random.default_rng(seed).permutation(len(batches))]
 
     def snapshot_steps(self, fractions: Sequence[float], *, option: str = "--snapshots") -> dict[int, float]:
         """The step after which each snapshot is taken; `option` is what the user calls the fractions.
@@ -76,3 +65,33 @@ class Plan:
                 )
             stops[step] = fraction
         return stops
+
+
+@final
+class Plan(StepPlan):
+    """Every window once per epoch."""
+
+    def __init__(self, lengths: IntArray, options: TuneOptions, *, groups: IntArray | None = None) -> None:
+        """Plan a run.
+
+        Args:
+            lengths: (windows,) tokens of each.
+            options: epochs, batch and seed.
+            groups: (windows,) windows of different groups never stand in one batch; None makes one group of all.
+        """
+        self._lengths = lengths
+        self._groups = np.zeros_like(lengths) if groups is None else groups
+        sizes = np.unique(self._groups, return_counts=True)[1].tolist()
+        super().__init__(options, per_epoch=sum(math.ceil(size / options.batch) for size in sizes))
+
+    @override
+    def batches(self, seed: int) -> list[IntArray]:
+        groups = [np.flatnonzero(self._groups == number) for number in np.unique(self._groups)]
+        batches = [
+            rows[some]
+            for rows in groups
+            for some in length_batches(self._lengths[rows], self._options.batch, seed=seed)
+        ]
+        if len(groups) == 1:
+            return batches  # in random order already
+        return [batches[number] for number in np.random.default_rng(seed).permutation(len(batches))]

@@ -14,23 +14,31 @@ Processes = Any
 """An `accelerate.Accelerator`: this process among those it works with. Accelerate has no types."""
 
 
-def join_processes(*, cpu: bool, tracker: str | None = None, run: Path | None = None) -> Processes:
+def join_processes(
+    *, cpu: bool, tracker: str | None = None, run: Path | None = None, partly: bool = False
+) -> Processes:
     """Accelerate's view of this process and of those it was launched with.
 
     Args:
         cpu: compute on the CPU even where there is a GPU.
         tracker: the experiment tracker to report to, such as `tensorboard`.
         run: where a tracker keeps its files.
+        partly: whether a step may leave parts of the model without a gradient, as one of several tasks does.
 
     Raises:
         BertVisionError: there is no such tracker here, or this process computes elsewhere already.
     """
-    from accelerate import Accelerator  # noqa: PLC0415 - takes a second to import
+    from accelerate import Accelerator, DistributedDataParallelKwargs  # noqa: PLC0415 - takes a second to import
 
     if tracker is not None:
         _check_tracker(tracker)
     # the precision is ours to choose, step by step: Accelerate would fix one for as long as this process lives
-    accelerator = Accelerator(cpu=cpu, log_with=tracker, project_dir=None if tracker is None else str(run))
+    accelerator = Accelerator(
+        cpu=cpu,
+        log_with=tracker,
+        project_dir=None if tracker is None else str(run),
+        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=partly)],
+    )
     if not cpu and torch.cuda.is_available() and accelerator.device.type == "cpu":
         raise BertVisionError("this process computes on the CPU already. Start another one for the GPU.")
     return accelerator

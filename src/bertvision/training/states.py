@@ -3,6 +3,7 @@
 from functools import cached_property
 from typing import final
 
+import torch
 from torch import Tensor
 
 from bertvision.encoder.batch import TokenBatch, unpack
@@ -40,6 +41,13 @@ class StateBatch:
         whole = self.padded
         context = None if whole.context is None else whole.context[windows]
         return StateBatch(HiddenStates(whole.states[windows], whole.mask[windows], context=context), lowest=self.lowest)
+
+    def side_by_side(self, pool: Pool) -> "StateBatch":
+        """The pooled rows of the first half of the windows beside those of the second, (windows / 2, …, 2 · width)."""
+        hidden = self.padded
+        first, second = pool_rows(hidden.states, hidden.mask, pool).chunk(2)  # (pairs, layers, width) each
+        rows = torch.cat([first, second], dim=-1).unsqueeze(2)  # (pairs, layers, 1, 2 · width)
+        return StateBatch(HiddenStates(rows, hidden.mask.new_ones(len(rows), 1)), lowest=self.lowest)
 
     def read(self, head: Head, pool: Pool | None = None) -> tuple[Tensor, Tensor]:
         """A head's outputs, (windows, tokens, outputs), and their mask.

@@ -1,8 +1,8 @@
-"""Stage 1: the encoder learns, with a head on top, and leaves snapshots at fractions of an epoch."""
+"""Stage 1: the encoder learns, with heads on top, and leaves snapshots at fractions of an epoch."""
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -11,12 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bertvision.encoder.batch import TokenBatch, packed_batch, padded_batch
 from bertvision.errors import BertVisionError
-from bertvision.objectives import Pool, example_losses
+from bertvision.heads import Head
 from bertvision.tasks.examples import IntArray
-from bertvision.tasks.task import Task
-from bertvision.tasks.windows import Windows
 from bertvision.training.checkpoint import (
     Loss,
     OwnState,
@@ -26,10 +23,9 @@ from bertvision.training.checkpoint import (
     random_states,
     save_checkpoint,
 )
+from bertvision.training.lessons import Forward, Lessons
 from bertvision.training.losses import Losses
-from bertvision.training.model import TunedModel
 from bertvision.training.options import TuneOptions
-from bertvision.training.plan import Plan
 from bertvision.training.processes import Processes, gather, on_main
 from bertvision.training.schedule import rate_factor
 
@@ -56,30 +52,9 @@ class Watcher(Protocol):
         """Called at every snapshot; saves and scores it. Returns a held-out score, larger is better, or None."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneData:
-    """What to learn from.
-
-    Attributes:
-        task: what is asked.
-        windows: training windows with targets.
-        pool: which row counts for labels, tags and scores.
-        packed: whether windows are packed end to end.
-        pad: number of the padding token.
-        bf16: whether to compute in bfloat16; weights stay as they are.
-    """
-
-    task: Task
-    windows: Windows
-    pool: Pool
-    packed: bool
-    pad: int
-    bf16: bool = False
-
-
 def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
-    model: TunedModel,
-    data: TuneData,
+    model: nn.Module,
+    data: Lessons,
     options: TuneOptions,
     *,
     run: Path,
@@ -97,14 +72,14 @@ def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
     Raises:
         BertVisionError: the loss is not finite, or something cannot be written; snapshots made so far are kept.
     """
-    plan = Plan(data.windows.lengths, options)
+    plan = data.plan(options)
     stops = plan.snapshot_steps(fractions)
-    weights = class_weights(data, accelerator.device) if options.class_weights else None
+    data = data.ready(options, accelerator.device)
     torch.manual_seed(options.seed + accelerator.process_index)
     optimizer = build_optimizer(model, options, rate)
     progress, loss = _continue(run, model, optimizer, accelerator)
     on_main(accelerator, lambda: watcher.on_begin(progress.step, plan.total))
-    tuning = _Tuning(model, data, options, accelerator, optimizer, Losses(accelerator, loss), weights)
+    tuning = _Tuning(model, data, options, accelerator, optimizer, Losses(accelerator, loss))
     saving = _Saving(run, accelerator, save_every)
     model.train()
     for step, rows in plan.steps_from(progress.step):
@@ -128,7 +103,7 @@ def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
 
 
 def _continue(
-    run: Path, model: TunedModel, optimizer: torch.optim.Optimizer, accelerator: Processes
+    run: Path, model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Processes
 ) -> tuple[Progress, Loss]:
     """Where the run goes on, the same in every process."""
     mine, many = accelerator.process_index, accelerator.num_processes
@@ -143,15 +118,14 @@ def _continue(
 class _Tuning:
     """All that a step needs and changes."""
 
-    model: TunedModel
-    data: TuneData
+    model: nn.Module
+    data: Lessons
     options: TuneOptions
     accelerator: Processes
     optimizer: torch.optim.Optimizer
     losses: Losses
-    weights: Tensor | None
     rates: list[float] = field(init=False)
-    wrapped: Callable[[TokenBatch], tuple[Tensor, Tensor]] = field(init=False)
+    wrapped: Forward = field(init=False)
 
     def __post_init__(self) -> None:
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
@@ -162,9 +136,8 @@ class _Tuning:
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
         for part in np.array_split(rows, min(self.options.accumulate, len(rows))):
-            mine = part[self.accelerator.process_index :: self.accelerator.num_processes]
             try:
-                self.losses.add(self._backward(mine, len(rows)), len(mine))
+                self.losses.add(*self._backward(part, len(rows)))
             except torch.OutOfMemoryError:
                 raise BertVisionError(
                     f"the GPU has no room for {len(part)} windows at once. Snapshots made before are kept; "
@@ -176,19 +149,15 @@ class _Tuning:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
-    def _backward(self, rows: IntArray, whole: int) -> Tensor:
-        """Add one part's gradient to those of its batch of `whole` windows; the sum of its losses."""
+    def _backward(self, part: IntArray, whole: int) -> tuple[Tensor, int]:
+        """Add this process's gradient of a part to those of its batch of `whole` rows; the sum and number of losses."""
         share = self.accelerator.num_processes / whole  # gradients are averaged: this gives the mean of the batch
-        if not len(rows):  # fewer windows than processes: this one joins the others with a gradient of zero
-            rows, share = np.zeros(1, dtype=np.int64), 0.0
-        device = self.accelerator.device
-        batch = make_batch(self.data, rows, device)
-        targets = torch.from_numpy(self.data.windows.targets[rows]).to(device, non_blocking=True)
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.data.bf16):
-            outputs, mask = self.wrapped(batch)
-        losses = example_losses(self.data.task, outputs, mask, targets, pool=self.data.pool, class_weights=self.weights)
+        mine = part[self.accelerator.process_index :: self.accelerator.num_processes]
+        if not len(mine):  # fewer windows than processes: this one joins the others with a gradient of zero
+            mine, share = part[:1], 0.0
+        losses = self.data.losses(self.wrapped, mine, self.accelerator.device)
         self.accelerator.backward(losses.sum() * share)
-        return losses.detach().sum() * bool(share)
+        return losses.detach().sum() * bool(share), len(mine) * bool(share)
 
     def check_weights(self, step: int) -> None:
         """Refuse to keep weights that are not finite."""
@@ -223,13 +192,14 @@ class _Saving:
         self.last = time.monotonic()
 
 
-def build_optimizer(model: TunedModel, options: TuneOptions, rate: float) -> torch.optim.Optimizer:
-    """AdamW with an own learning rate for the head; biases, norms and a head's mixing weights do not decay."""
+def build_optimizer(model: nn.Module, options: TuneOptions, rate: float) -> torch.optim.Optimizer:
+    """AdamW with an own learning rate for heads; biases, norms and a head's mixing weights do not decay."""
     norms = {id(p) for m in model.modules() if isinstance(m, nn.LayerNorm) for p in m.parameters()}
+    heads = {id(p) for m in model.modules() if isinstance(m, Head) for p in m.parameters()}
     groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
     for name, value in model.named_parameters():
         if value.requires_grad:
-            of_head = name.startswith("head.")
+            of_head = id(value) in heads
             decays = not name.endswith("bias") and id(value) not in norms and not (of_head and value.ndim < 2)
             groups.setdefault((of_head, decays), []).append(value)
     listed = [
@@ -244,12 +214,6 @@ def build_optimizer(model: TunedModel, options: TuneOptions, rate: float) -> tor
     return torch.optim.AdamW(listed, fused=fused)
 
 
-def make_batch(data: TuneData, rows: IntArray, device: torch.device) -> TokenBatch:
-    """The windows at `rows` as tensors on a device."""
-    batch = packed_batch(data.windows, rows) if data.packed else padded_batch(data.windows, rows, pad=data.pad)
-    return batch.to(device)
-
-
 def _judge(progress: Progress, score: float | None) -> Progress:
     """Count how long there has been no better score; one that is not defined is not better."""
     if score is None:
@@ -257,18 +221,3 @@ def _judge(progress: Progress, score: float | None) -> Progress:
     if math.isfinite(score) and (progress.best is None or score > progress.best):
         return replace(progress, best=score, stale=0)
     return replace(progress, stale=progress.stale + 1)
-
-
-def class_weights(data: TuneData, device: torch.device) -> Tensor:
-    """How much an example of each class counts, (classes,): all classes together the same, the mean over examples 1.
-
-    Raises:
-        BertVisionError: the task has no classes.
-    """
-    if data.task.kind != "labels":
-        raise BertVisionError(
-            f"--class-weights is for tasks with one label per text; {data.task.name} asks for {data.task.kind}."
-        )
-    counts = np.bincount(data.windows.targets.astype(np.int64), minlength=len(data.task.labels))
-    weights = counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1))
-    return torch.tensor(weights, dtype=torch.float32, device=device)

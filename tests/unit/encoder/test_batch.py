@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertvision.encoder.batch import packed_batch, padded_batch, unpack, window_places
+from bertvision.encoder.batch import packed_batch, padded_batch, token_batch, unpack, window_places
 from tiny_models import tiny_windows
 
 WINDOWS = tiny_windows(2, 4, 1)
@@ -89,3 +91,25 @@ def test_all_of_a_batch_goes_to_another_device(*, packed: bool) -> None:
     tensors = [moved.ids, moved.types, moved.mask, *([] if moved.bounds is None else [moved.bounds])]
     assert all(tensor.device.type == "meta" for tensor in tensors)
     assert (moved.packed, moved.longest, moved.full, len(tensors)) == (packed, 4, packed, 3 + packed)
+
+
+def test_of_pairs_apart_all_first_texts_come_before_the_second_ones() -> None:
+    pairs = replace(WINDOWS, second=tiny_windows(1, 2, 3))
+    assert pairs.second is not None
+    pairs.second.ids[:] = [40, 50, 51, 60, 61, 62]
+    assert pairs.sizes.tolist() == [2 + 1, 4 + 2, 1 + 3]
+    packed = token_batch(pairs, np.array([2, 0]), packed=True, pad=0)
+    assert packed.ids.tolist() == [[30, 10, 11, 60, 61, 62, 40]]
+    assert packed.bounds is not None
+    assert packed.bounds.tolist() == [0, 1, 3, 6, 7]
+    padded = token_batch(pairs, np.array([2, 0]), packed=False, pad=9)
+    assert padded.ids.tolist() == [[30, 9, 9], [10, 11, 9], [60, 61, 62], [40, 9, 9]]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_windows_of_single_texts_are_batched_as_they_always_were(packed: bool) -> None:  # noqa: FBT001 - a parameter
+    rows = np.array([1, 0])
+    batch = token_batch(WINDOWS, rows, packed=packed, pad=9)
+    expected = packed_batch(WINDOWS, rows) if packed else padded_batch(WINDOWS, rows, pad=9)
+    assert torch.equal(batch.ids, expected.ids)
+    assert WINDOWS.sizes.tolist() == WINDOWS.lengths.tolist()

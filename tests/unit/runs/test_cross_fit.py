@@ -14,6 +14,7 @@ from bertvision.encoder.load import fingerprint, load_encoder
 from bertvision.errors import BertVisionError
 from bertvision.runs import cross_fit as module
 from bertvision.runs import tune as tune_module
+from bertvision.runs import tuning as tuning_module
 from bertvision.runs.cross_fit import tune_folds
 from bertvision.runs.fit import fit_heads
 from bertvision.runs.fit_request import FitRequest
@@ -24,7 +25,8 @@ from bertvision.runs.frozen import FrozenTask, freeze_task
 from bertvision.runs.parts import split_train
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.states import RowStates, StreamStates, encode_rows
-from bertvision.runs.tune import TuneResult, tune
+from bertvision.runs.tune import tune
+from bertvision.runs.tuning import TuneResult
 from bertvision.tasks.folds import fold_numbers
 from bertvision.tasks.load import load_task
 from bertvision.tasks.windows import build_windows
@@ -95,7 +97,7 @@ def test_every_run_learns_from_all_but_its_fold_and_nobody_from_what_is_held_out
         raise KeyboardInterrupt
 
     monkeypatch.setattr(tune_module, "build_windows", building)
-    monkeypatch.setattr(tune_module, "tune_encoder", stop)
+    monkeypatch.setattr(tuning_module, "tune_encoder", stop)
     train = load_task("squad2", data=request.data).splits["train"]
     learnt, held_out = split_train(train, fraction=1.0, held_out=0.2, seed=1)
     assert held_out is not None

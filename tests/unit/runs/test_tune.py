@@ -22,6 +22,7 @@ from bertvision.errors import BertVisionError
 from bertvision.heads import load_head
 from bertvision.lock import lock_folder
 from bertvision.runs import tune as tune_module
+from bertvision.runs import tuning as tuning_module
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.tune import tune
@@ -383,7 +384,7 @@ def test_a_run_that_dies_while_a_snapshot_is_scored_ends_the_same(
         raise Stop
 
     with monkeypatch.context() as patch:
-        patch.setattr("bertvision.runs.watch.main_values", die)
+        patch.setattr("bertvision.runs.tune.main_values", die)
         for _ in range(2):  # the snapshot and its line are there, but no checkpoint
             with pytest.raises(Stop):
                 tune(request, tmp_path / "run", resume=True)
@@ -400,7 +401,7 @@ def test_a_run_that_dies_at_its_very_end_is_finished_without_learning_again(
         raise Stop
 
     with monkeypatch.context() as patch:
-        patch.setattr(tune_module, "_finish", die)
+        patch.setattr(tuning_module, "_finish", die)
         with pytest.raises(Stop):
             tune(request, tmp_path / "run")
     before = read_lines(tmp_path / "run")

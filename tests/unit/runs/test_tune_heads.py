@@ -16,10 +16,11 @@ from bertvision.encoder.batch import packed_batch, padded_batch
 from bertvision.encoder.load import load_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads import Head, HeadOptions, HeadShape, load_head
-from bertvision.runs import tune as tune_module
+from bertvision.runs import tuning as tuning_module
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.request import TuneRequest
-from bertvision.runs.tune import TuneResult, tune
+from bertvision.runs.tune import tune
+from bertvision.runs.tuning import TuneResult
 from bertvision.tasks.load import load_task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows, build_windows
@@ -95,14 +96,14 @@ def outputs(model: TunedModel, windows: Windows) -> Tensor:
 def tune_and_keep(request: TuneRequest, out: Path) -> tuple[TuneResult, TunedModel]:
     """Tune, and catch the tuned model on its way out."""
     caught: list[TunedModel] = []
-    finish = tune_module._finish  # noqa: SLF001 - the last one to see the model
+    finish = tuning_module._finish  # noqa: SLF001 - the last one to see the model
 
     def catch(folder: RunFolder, model: TunedModel, progress: Progress, accelerator: Processes) -> None:
         caught.append(model)
         finish(folder, model, progress, accelerator)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tune_module, "_finish", catch)
+        patch.setattr(tuning_module, "_finish", catch)
         result = tune(request, out)
     return result, caught[0]
 

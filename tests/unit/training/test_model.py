@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -6,14 +7,14 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from bertvision.encoder.batch import TokenBatch, packed_batch, padded_batch
+from bertvision.encoder.batch import TokenBatch, packed_batch, padded_batch, token_batch
 from bertvision.encoder.packed import PACKED
 from bertvision.heads import HEADS, Head, HeadOptions, HeadShape, build_head
 from bertvision.heads.last_layer import LastLayer
 from bertvision.heads.parts.output import OutputMap
 from bertvision.objectives import Pool, pool_rows
 from bertvision.tasks.windows import Windows
-from bertvision.training.model import TunedModel
+from bertvision.training.model import TaskModels, TunedModel
 from close import FLOAT32
 from tiny_run import WIDTH, tiny_encoder, tiny_model
 
@@ -282,3 +283,37 @@ def test_gradients_reach_the_encoder_through_every_layer_that_is_read() -> None:
     outputs, mask = pack(model)(END_TO_END)
     torch.autograd.backward(outputs[mask].square().sum())
     assert [name for name, value in model.named_parameters() if value.grad is None] == []
+
+
+@pytest.mark.parametrize("pool", ["cls", "mean"])
+def test_the_vectors_of_a_pair_apart_stand_side_by_side(pool: Pool) -> None:
+    torch.manual_seed(0)
+    encoder = tiny_encoder()
+    head = build_head("last_layer", HeadShape(layers=3, width=2 * WIDTH, outputs=2))
+    model = TunedModel(encoder, head, pool=pool, apart=True).eval()
+    first, second = some_windows(7, 3), some_windows(4, 6)
+    pairs = replace(first, second=second)
+    outputs, mask = model(token_batch(pairs, np.array([0, 1]), packed=False, pad=0))
+    assert mask.tolist() == [[True], [True]]
+    for number in range(2):  # each text by itself, without any padding
+        one, two = (encoder(padded_batch(windows, np.array([number]))).states[0, -1] for windows in (first, second))
+        vectors = [states[0] if pool == "cls" else states.mean(dim=0) for states in (one, two)]
+        expected = head.project(torch.cat(vectors))
+        assert torch.allclose(outputs[number, 0], expected, atol=FLOAT32)
+    packed, _ = pack(model)(token_batch(pairs, np.array([0, 1]), packed=True, pad=0))
+    assert torch.allclose(packed, outputs, atol=FLOAT32)
+
+
+def test_models_of_several_tasks_share_one_encoder_and_nothing_else() -> None:
+    torch.manual_seed(0)
+    encoder = tiny_encoder()
+    alone = {name: TunedModel(encoder, build_head("last_layer", SHAPE)) for name in ("a", "b")}
+    model = TaskModels(alone)
+    count = sum(value.numel() for value in model.parameters())
+    heads = sum(value.numel() for one in alone.values() for value in one.head.parameters())
+    assert count == heads + sum(value.numel() for value in encoder.parameters())
+    outputs, _ = model(PADDED, task="b")
+    assert torch.equal(outputs, alone["b"](PADDED)[0])
+    outputs.sum().backward()
+    assert all(value.grad is None for value in alone["a"].head.parameters())
+    assert all(value.grad is not None for value in alone["b"].head.parameters())

@@ -19,10 +19,11 @@ from bertvision.tasks.task import Task
 from bertvision.tasks.windows import Windows
 from bertvision.training import tune as tune_module
 from bertvision.training.checkpoint import Progress
+from bertvision.training.lessons import TuneData, class_weights
 from bertvision.training.model import TunedModel
 from bertvision.training.options import TuneOptions
 from bertvision.training.processes import join_processes
-from bertvision.training.tune import TuneData, build_optimizer, class_weights, tune_encoder
+from bertvision.training.tune import build_optimizer, tune_encoder
 from close import FLOAT32
 from conftest import make_tags
 from tiny_run import parameters, tiny_model

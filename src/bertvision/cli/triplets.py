@@ -1,0 +1,78 @@
+"""`bertvision triplets`: an encoder learns which texts are near each other, before it learns tasks."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from bertvision.cli.learn_options import LearnOptions, result_as_json, result_title
+from bertvision.cli.output import ProgressBar, print_json, print_note, print_table
+from bertvision.cli.task_options import parse_caps
+
+if TYPE_CHECKING:
+    from bertvision.runs.tuning import TuneResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(LearnOptions):
+    """Options of `bertvision triplets`."""
+
+    tasks: str = "sst5,sts,quora"
+    """Tasks of texts with labels or scores, between commas; 'bertvision ls tasks' lists them."""
+
+    loss: Literal["document", "margin", "in-batch"] = "document"
+    """Of a triplet: 'document' compares the distance of the positive with all of the negatives together, 'margin' with
+    each of them, 'in-batch' looks for the positive among those of the whole batch."""
+
+    margin: float = 1.0
+    """For that loss: how much farther than the positive a negative should be."""
+
+    cap: tuple[str, ...] = ()
+    """Most triplets of a task, such as quora=4000; repeat it for more."""
+
+    out: Path | None = None
+    """Folder of the run (default: runs/TASK+TASK-triplets)."""
+
+
+def run(options: Options) -> int:
+    """Learn triplets."""
+    from bertvision.runs.multitask_request import task_names  # noqa: PLC0415 - imports torch
+    from bertvision.runs.triplet_request import TripletRequest  # noqa: PLC0415
+    from bertvision.runs.triplets import DISTANCES, tune_triplets  # noqa: PLC0415
+    from bertvision.training.processes import leave_processes  # noqa: PLC0415
+
+    tasks = task_names(options.tasks)
+    request = TripletRequest(
+        **options.fields_of(",".join(tasks)),
+        **options.learn_fields(),
+        loss=options.loss,
+        margin=options.margin,
+        caps=parse_caps(options.cap),
+    )
+    out = options.out or Path("runs") / f"{'+'.join(tasks)}-triplets"
+    with ProgressBar("triplets") as bar:
+        result = tune_triplets(request, out, resume=options.resume, show=bar.show)
+    leave_processes()
+    if not result.main:
+        return 0
+    for notice in result.notices:
+        print_note(notice)
+    distances = json.loads((result.run / DISTANCES).read_text(encoding="utf-8"))
+    if options.json:
+        print_json(result_as_json(result) | {"distances": distances})
+    else:
+        _print(result, distances)
+    return 0
+
+
+def _print(result: "TuneResult", distances: dict[str, Any]) -> None:
+    """Mean distances of each set, before and after: on dev, or on held-out examples where there is no dev."""
+    rows = []
+    for when in ("before", "after"):
+        found = distances[when].get("dev") or distances[when].get("held_out", {})
+        for name, one in found.items():
+            other = None if one["other"] is None else one["other"]["mean"]
+            means = [one["positive"]["mean"], one["negative"]["mean"], other]
+            rows.append([name, when, distances["triplets"][name], *means, one["in_order"]])
+    columns = ["task", "", "triplets", "to positive", "to negatives", "to other tasks", "positive nearest"]
+    print_table(result_title(result), columns, sorted(rows, key=lambda row: str(row[0])))

@@ -1,0 +1,206 @@
+"""multitask: several tasks and one encoder → a run with one encoder that they share, a head for each, and scores."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from bertvision.encoder.delta import changed_weights
+from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.load import mean_pooled
+from bertvision.encoder.snapshot import Snapshot, base_encoder, save_snapshot
+from bertvision.errors import BertVisionError
+from bertvision.heads import Head, HeadShape, build_head, save_head
+from bertvision.objectives import Pool
+from bertvision.runs.folder import check_series
+from bertvision.runs.label_counts import LabelCounts
+from bertvision.runs.multitask_request import DEFAULT_HEAD, Input, MultitaskRequest
+from bertvision.runs.outputs import PassOptions, SpanScores
+from bertvision.runs.parts import load_tasks, split_train, training_split
+from bertvision.runs.tuning import TuneResult, begin_run, learn_lessons, prepare_encoder
+from bertvision.runs.validate import Part, Validation
+from bertvision.runs.watch import Card, Show, main_values, telling
+from bertvision.tasks.examples import Examples, Questions
+from bertvision.tasks.load import TaskData
+from bertvision.tasks.reframe import reframe
+from bertvision.tasks.task import Task
+from bertvision.tasks.tokenizer import TextTokenizer
+from bertvision.tasks.windows import Windows, build_windows, build_windows_apart
+from bertvision.training.lessons import TuneData
+from bertvision.training.mix import TaskMix
+from bertvision.training.model import TaskModels, TunedModel
+
+HEADS_FOLDER = "heads"
+"""Of a snapshot: a folder for the head of each task."""
+
+
+def multitask(
+    request: MultitaskRequest, out: str | Path, *, resume: bool = False, show: Show | None = None
+) -> TuneResult:
+    """Tune an encoder for several tasks at once; a killed run goes on with `resume`.
+
+    Metrics of the result are called `TASK.METRIC`; see `metrics_by_task`. Launched in several processes, each of them
+    calls it and gets the same result.
+
+    Raises:
+        BertVisionError: something in the request does not fit, or the run cannot go on; snapshots are kept.
+    """
+    begun = begin_run(request, out, resume=resume, partly=len(request.tasks) > 1)
+    if begun.finished is not None:
+        return begun.finished
+    loaded = load_tasks(request.tasks, request)
+    prepared = prepare_encoder(request, begun.accelerator)
+    pool: Pool = request.pool or ("mean" if mean_pooled(request.encoder) else "cls")
+    tokenizer = TextTokenizer.load(base_encoder(request.encoder))
+    subjects = {
+        name: _prepare(request, data, tokenizer, prepared.encoder, pool=pool, passes=prepared.passes)
+        for name, data in loaded.items()
+    }
+    model = TaskModels({name: one.model for name, one in subjects.items()}).to(begun.accelerator.device)
+    lessons = TaskMix({name: one.lessons for name, one in subjects.items()}, request.turns)
+    keeper = _TasksKeeper(
+        Card(run=begun.folder.path, request=request, fingerprint=prepared.fingerprint, pool=pool),
+        prepared.encoder,
+        {name: one.model for name, one in subjects.items()},
+        {name: one.validation for name, one in subjects.items()},
+        LabelCounts(begun.folder.path, lessons, request.options),
+    )
+    notices = tuple(notice for data in loaded.values() for notice in data.notices)
+    return learn_lessons(begun, model, lessons, keeper, notices=notices, show=show)
+
+
+def multitask_inputs(
+    request: MultitaskRequest,
+    inputs: Sequence[Input],
+    out: str | Path,
+    *,
+    resume: bool = False,
+    show: Show | None = None,
+) -> dict[Input, TuneResult]:
+    """The same run for each of several inputs, each in a folder of its own.
+
+    Raises:
+        BertVisionError: as `multitask`.
+    """
+    check_series(Path(out), resume=resume)
+    return {
+        each: multitask(replace(request, input=each), Path(out) / each, resume=resume, show=telling(show, each))
+        for each in inputs
+    }
+
+
+def metrics_by_task(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Metrics called `TASK.METRIC`, by task."""
+    found: dict[str, dict[str, float]] = {}
+    for name, value in metrics.items():
+        task, _, metric = name.partition(".")
+        found.setdefault(task, {})[metric] = value
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A task of several: its model, what it learns from, and how it is scored."""
+
+    model: TunedModel
+    lessons: TuneData
+    validation: Validation
+
+
+def _prepare(  # noqa: PLR0913 - what a task depends on
+    request: MultitaskRequest,
+    loaded: TaskData,
+    tokenizer: TextTokenizer,
+    encoder: Encoder,
+    *,
+    pool: Pool,
+    passes: PassOptions,
+) -> _Subject:
+    task = loaded.task
+    learnt, held_out = split_train(
+        training_split(loaded), fraction=request.fraction, held_out=request.held_out, seed=request.options.seed
+    )
+    windows = cut_windows(request, task, learnt, tokenizer)
+    head = _build_head(request, encoder, task, apart=windows.second is not None)
+    if task.kind == "scores":
+        head.project.bias.data.fill_(float(np.mean(windows.targets)))
+    parts = [
+        None if examples is None else Part(examples=examples, windows=cut_windows(request, task, examples, tokenizer))
+        for examples in (held_out, loaded.splits.get("dev"))
+    ]
+    rows = None if task.kind == "spans" else pool
+    return _Subject(
+        TunedModel(encoder, head, pool=rows, apart=windows.second is not None),
+        TuneData(task=task, windows=windows, pool=pool, packed=passes.packed, pad=passes.pad, bf16=passes.bf16),
+        Validation(task=task, held_out=parts[0], dev=parts[1], pool=pool, passes=passes),
+    )
+
+
+def cut_windows(request: MultitaskRequest, task: Task, examples: Examples, tokenizer: TextTokenizer) -> Windows:
+    """Token windows of a split; questions about contexts are the same in every input.
+
+    Raises:
+        BertVisionError: as `build_windows`.
+    """
+    if request.input == "apart" and not isinstance(examples, Questions):
+        return build_windows_apart(task, examples, tokenizer, request.windows)
+    if request.input == "qa":
+        examples = reframe(task, examples, request.questions)
+    return build_windows(task, examples, tokenizer, request.windows)
+
+
+def _build_head(request: MultitaskRequest, encoder: Encoder, task: Task, *, apart: bool) -> Head:
+    name = request.heads_of.get(task.name, DEFAULT_HEAD)
+    shape = HeadShape(layers=encoder.depth + 1, width=encoder.width * (1 + apart), outputs=task.outputs)
+    head = build_head(name, shape, request.options_of.get(task.name, {}))
+    if head.token_pool is not None and task.kind == "spans":
+        raise BertVisionError(f"tokens=attention makes one row of a text; {task.name} needs one for every token.")
+    if apart and (head.token_pool is not None or not head.token_wise):
+        raise BertVisionError(
+            f"{task.name}: head '{name}' looks at several tokens, and of pairs apart there is one row each. "
+            "Use --input pair or qa, or another head."
+        )
+    return head
+
+
+@dataclass(frozen=True, slots=True)
+class _TasksKeeper:
+    """Keeps an encoder with a head for each task."""
+
+    card: Card
+    encoder: Encoder
+    models: Mapping[str, TunedModel]
+    validations: Mapping[str, Validation]
+    counts: LabelCounts
+
+    def save(self, snapshot: Snapshot) -> None:
+        save_snapshot(snapshot, changed_weights(self.encoder), self._save_heads)
+
+    def _save_heads(self, folder: Path) -> None:
+        for name, model in self.models.items():
+            (folder / HEADS_FOLDER / name).mkdir(parents=True)
+            save_head(model.head, folder / HEADS_FOLDER / name)
+
+    def score(self) -> tuple[dict[str, float], float | None]:
+        values: dict[str, float] = {}
+        mains: list[float | None] = []
+        for name, validation in self.validations.items():
+            held_out, dev = (validation.outputs(self.models[name], p) for p in (validation.held_out, validation.dev))
+            found, main = validation.score_outputs(held_out, dev)
+            values |= {f"{name}.{metric}": value for metric, value in found.items()}
+            percent = 100.0 if validation.task.kind == "spans" else 1.0  # those of questions are percents
+            mains.append(None if main is None else main / percent)
+            if dev is not None and not isinstance(dev, SpanScores):
+                self.counts.keep(validation, dev)
+        self.counts.write()
+        known = [main for main in mains if main is not None]
+        return values, float(np.mean(known)) if len(known) == len(mains) else None
+
+    def main_values(self, values: Mapping[str, float]) -> dict[str, float]:
+        found = metrics_by_task(values)
+        return {
+            f"{name}.{metric}": value
+            for name, validation in self.validations.items()
+            for metric, value in main_values(validation.task, found.get(name, {})).items()
+        }

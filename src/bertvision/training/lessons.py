@@ -1,0 +1,96 @@
+"""Lessons: what an encoder learns from, be it one task, several, or triplets, and what a batch of it costs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertvision.encoder.batch import token_batch
+from bertvision.errors import BertVisionError
+from bertvision.objectives import Pool, example_losses
+from bertvision.tasks.examples import IntArray
+from bertvision.tasks.task import Task
+from bertvision.tasks.windows import Windows
+from bertvision.training.options import TuneOptions
+from bertvision.training.plan import Plan, StepPlan
+
+Forward = Callable[..., Any]
+"""A model, or what Accelerate wraps around it; lessons know what theirs takes and gives."""
+
+
+class Lessons(Protocol):
+    """What is learnt from; rows are those of its plan."""
+
+    def plan(self, options: TuneOptions) -> StepPlan:
+        """Which rows are learnt at which step."""
+
+    def ready(self, options: TuneOptions, device: torch.device) -> Self:
+        """The same with what depends on options and device.
+
+        Raises:
+            BertVisionError: the options do not fit.
+        """
+
+    def losses(self, model: Forward, rows: IntArray, device: torch.device) -> Tensor:
+        """The loss of every row, (rows,)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneData:
+    """The lessons of one task.
+
+    Attributes:
+        task: what is asked.
+        windows: training windows with targets.
+        pool: which row counts for labels, tags and scores.
+        packed: whether windows are packed end to end.
+        pad: number of the padding token.
+        bf16: whether to compute in bfloat16; weights stay as they are.
+        weights: (classes,) how much an example of each class counts; None lets every example count the same.
+    """
+
+    task: Task
+    windows: Windows
+    pool: Pool
+    packed: bool
+    pad: int
+    bf16: bool = False
+    weights: Tensor | None = None
+
+    def plan(self, options: TuneOptions) -> StepPlan:
+        """Every window once per epoch."""
+        return Plan(self.windows.sizes, options)
+
+    def ready(self, options: TuneOptions, device: torch.device) -> Self:
+        """The same with class weights, if they are asked for.
+
+        Raises:
+            BertVisionError: the task has no classes.
+        """
+        return replace(self, weights=class_weights(self, device)) if options.class_weights else self
+
+    def losses(self, model: Forward, rows: IntArray, device: torch.device) -> Tensor:
+        """The loss of every window, (rows,); the model gives outputs and mask."""
+        batch = token_batch(self.windows, rows, packed=self.packed, pad=self.pad).to(device)
+        targets = torch.from_numpy(self.windows.targets[rows]).to(device, non_blocking=True)
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.bf16):
+            outputs, mask = model(batch)
+        return example_losses(self.task, outputs, mask, targets, pool=self.pool, class_weights=self.weights)
+
+
+def class_weights(data: TuneData, device: torch.device) -> Tensor:
+    """How much an example of each class counts, (classes,): all classes together the same, the mean over examples 1.
+
+    Raises:
+        BertVisionError: the task has no classes.
+    """
+    if data.task.kind != "labels":
+        raise BertVisionError(
+            f"--class-weights is for tasks with one label per text; {data.task.name} asks for {data.task.kind}."
+        )
+    counts = np.bincount(data.windows.targets.astype(np.int64), minlength=len(data.task.labels))
+    weights = counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1))
+    return torch.tensor(weights, dtype=torch.float32, device=device)

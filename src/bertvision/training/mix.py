@@ -1,0 +1,149 @@
+"""TaskMix: the lessons of several tasks, and in which order an encoder that they share has them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import zip_longest
+from typing import Literal, Self, assert_never, final
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from bertvision.tasks.batches import balanced_rows, length_batches
+from bertvision.tasks.examples import FloatArray, IntArray
+from bertvision.tasks.task import TaskKind
+from bertvision.training.lessons import Forward, TuneData
+from bertvision.training.options import TuneOptions
+from bertvision.training.plan import StepPlan
+
+Order = Literal["sequence", "round-robin", "proportional", "temperature"]
+"""Of an epoch's batches: task after task; one of each task in turn; all at random; or at random with small tasks more
+often."""
+
+_PASS = 7_919
+"""Between the seeds of two passes over a task within one epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turns:
+    """How tasks take turns within an epoch, and what of each is learnt.
+
+    Attributes:
+        order: of the batches.
+        temperature: for that order: 1 has steps as there are windows, a large one the same number for every task.
+        caps: most windows of a task in an epoch, by the task's name; every epoch draws others.
+        balance: draw windows so that every class, and every whole number of a score, is learnt equally often.
+    """
+
+    order: Order = "sequence"
+    temperature: float = 2.0
+    caps: Mapping[str, int] = field(default_factory=dict)
+    balance: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMix:
+    """The lessons of several tasks: a batch is of one task. Rows are the windows of all tasks, one after the other."""
+
+    tasks: Mapping[str, TuneData]
+    turns: Turns
+
+    def plan(self, options: TuneOptions) -> "MixPlan":
+        """Which windows of which task are learnt at which step."""
+        return MixPlan(self.tasks, self.turns, options)
+
+    def ready(self, options: TuneOptions, device: torch.device) -> Self:
+        """The same with class weights for tasks with classes, if they are asked for."""
+        ready = {
+            name: data.ready(options, device) if data.task.kind == "labels" else data
+            for name, data in self.tasks.items()
+        }
+        return replace(self, tasks=ready)
+
+    def losses(self, model: Forward, rows: IntArray, device: torch.device) -> Tensor:
+        """The loss of every row, (rows,); the model takes the name of the task, too."""
+        [(name, windows)] = self.split(rows).items()
+        return self.tasks[name].losses(partial(model, task=name), windows, device)
+
+    def split(self, rows: IntArray) -> dict[str, IntArray]:
+        """Rows by task, as numbers of its windows; tasks without any are left out."""
+        bounds = np.cumsum([0, *(len(data.windows) for data in self.tasks.values())])
+        number = np.searchsorted(bounds, rows, side="right") - 1
+        names = list(self.tasks)
+        return {names[one]: rows[number == one] - bounds[one] for one in np.unique(number).tolist()}
+
+
+@final
+class MixPlan(StepPlan):
+    """Batches of one task each, in the order that was asked for."""
+
+    def __init__(self, tasks: Mapping[str, TuneData], turns: Turns, options: TuneOptions) -> None:
+        self._turns = turns
+        self._tasks = list(tasks.values())
+        self._sizes = [
+            min(turns.caps.get(name, len(data.windows)), len(data.windows)) for name, data in tasks.items()
+        ]  # windows of each task in an epoch
+        counts = -(-np.array(self._sizes) // options.batch)
+        if turns.order == "temperature":
+            counts = temperature_steps(self._sizes, int(counts.sum()), turns.temperature)
+        self._counts = counts.tolist()
+        super().__init__(options, per_epoch=sum(self._counts))
+
+    @override
+    def batches(self, seed: int) -> list[IntArray]:
+        bases = np.cumsum([0, *(len(data.windows) for data in self._tasks)])
+        by_task = [[rows + base for rows in self._task(n, seed)] for n, base in enumerate(bases[:-1])]
+        match self._turns.order:
+            case "sequence":
+                return [rows for some in by_task for rows in some]
+            case "round-robin":
+                return [rows for turn in zip_longest(*by_task) for rows in turn if rows is not None]
+            case "proportional" | "temperature":
+                batches = [rows for some in by_task for rows in some]
+                return [batches[number] for number in np.random.default_rng(seed).permutation(len(batches))]
+            case _:
+                assert_never(self._turns.order)
+
+    def _task(self, number: int, seed: int) -> list[IntArray]:
+        """The batches of a task, from as many passes over it as are needed."""
+        data = self._tasks[number]
+        batches: list[IntArray] = []
+        while len(batches) < self._counts[number]:
+            rows = self._draw(number, seed)
+            batches += [rows[some] for some in length_batches(data.windows.sizes[rows], self._options.batch, seed=seed)]
+            seed += _PASS
+        return batches[: self._counts[number]]
+
+    def _draw(self, number: int, seed: int) -> IntArray:
+        """The windows of a task that one pass is over."""
+        data, size = self._tasks[number], self._sizes[number]
+        classes = sampled_classes(data.task.kind, data.windows.targets) if self._turns.balance else None
+        if classes is not None:
+            return balanced_rows(classes, seed, size)
+        rows = np.arange(len(data.windows))
+        return rows if size == len(rows) else np.random.default_rng(seed).permutation(rows)[:size]
+
+
+def temperature_steps(sizes: list[int], steps: int, temperature: float) -> IntArray:
+    """How many of an epoch's steps each task has, (tasks,): shares go with size^(1 / temperature), at least one."""
+    raised = np.array(sizes, dtype=np.float64) ** (1.0 / temperature)
+    exact = raised / raised.sum() * steps
+    counts: IntArray = np.maximum(1, np.floor(exact)).astype(np.int64)
+    missing = max(0, steps - int(counts.sum()))
+    counts[np.argsort(counts - exact, kind="stable")[:missing]] += 1  # those that rounding took most from
+    return counts
+
+
+def sampled_classes(kind: TaskKind, targets: IntArray | FloatArray) -> IntArray | None:
+    """What sampling is balanced by, (windows,): the class, or the nearest whole number of a score; None: not at all."""
+    match kind:
+        case "labels":
+            return targets.astype(np.int64)
+        case "scores":
+            return np.rint(targets).astype(np.int64)
+        case "tags" | "spans":
+            return None
+        case _:
+            assert_never(kind)

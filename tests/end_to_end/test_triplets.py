@@ -1,0 +1,45 @@
+"""`bertvision triplets` as a user runs it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bertvision.cli.main import main
+from tiny_run import save_tiny_encoder, write_several
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    root = tmp_path_factory.mktemp("all")
+    encoder, data = save_tiny_encoder(root / "encoder"), write_several(root / "data")
+    return ["--encoder", encoder, "--data", data, "--length", "64", "--device", "cpu", "--tasks", "sst2,quora"]
+
+
+def test_a_table_shows_distances_before_and_after(capsys: Capture, words: list[str], tmp_path: Path) -> None:
+    more = ["--loss", "margin", "--margin", "2", "--cap", "quora=9", "--held-out", "0.2"]
+    assert main(["triplets", *words, *more, "--out", str(tmp_path / "near")]) == 0
+    table = capsys.readouterr().out
+    rows = [[cell.strip() for cell in line.split("│")[1:4]] for line in table.splitlines() if line.startswith("│")]
+    assert [row[:2] for row in rows] == [["quora", "before"], ["quora", "after"], ["sst2", "before"], ["sst2", "after"]]
+    assert rows[0][2] == "9"
+    asked = json.loads((tmp_path / "near" / "config.json").read_text(encoding="utf-8"))["request"]
+    assert (asked["loss"], asked["margin"], asked["caps"]) == ("margin", 2.0, {"quora": 9})
+
+
+def test_json_tells_distances_and_the_run_is_an_encoder(capsys: Capture, words: list[str], tmp_path: Path) -> None:
+    near = str(tmp_path / "near")
+    assert main(["triplets", *words, "--held-out", "0.2", "--json", "--out", near]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert list(printed["distances"]["after"]["dev"]) == ["sst2", "quora"]
+    assert printed["snapshots"] == [f"{near}@1"]
+    more = ["--encoder", near, "--learn", "none", "--json", "--out", str(tmp_path / "run")]
+    assert main(["multitask", *words, *more]) == 0
+    assert list(json.loads(capsys.readouterr().out)["metrics"]) == ["sst2", "quora"]
+
+
+def test_an_unknown_loss_is_an_error(capsys: Capture, words: list[str], tmp_path: Path) -> None:
+    assert main(["triplets", *words, "--loss", "cosine", "--out", str(tmp_path / "near")]) == 2
+    assert "'cosine' is not one of document, margin, in-batch" in capsys.readouterr().err
