@@ -118,8 +118,8 @@ class _Analysis:
             if model["second_answers"] is not None
         ]
         if rows:
-            columns = ("model", "first right", "first wrong", "has-answer errors", "of these left empty (share)")
-            columns += ("second right when first is wrong (share)", "of these with an answer (share)")
+            columns = ["model", "first right", "first wrong", "has-answer errors", "of these left empty (share)"]
+            columns += ["second right when first is wrong (share)", "of these with an answer (share)"]
             yield self._table("second-answers", "Errors, and the answers just behind", columns, rows)
 
     def _context_lengths(self) -> Iterator[Table]:

@@ -60,7 +60,7 @@ class Bars(Plot):
 
     @override
     def rows(self) -> tuple[Sequence[str], Sequence[Row]]:
-        rows = [
+        rows: list[Row] = [
             [p.label, self.places[int(p.x)], (p.y, self.y.unit), show_interval(p.low, p.high, self.y.unit)]
             for p in self.points
         ]

@@ -9,7 +9,7 @@ from bertvision.report.groups import Group, all_models, group_runs
 from bertvision.report.overview import overview_section
 from bertvision.report.read_runs import Found
 from bertvision.report.scores import score_blocks
-from bertvision.report.training import training_blocks
+from bertvision.report.training import time_figures, training_blocks
 
 READING = (
     "Every number leads to its record: the file that it stands in, the command that made it, and where it was made.",
@@ -53,7 +53,7 @@ def build_report(found: Found, *, title: str = "") -> Report:
 def _task_sections(group: Group) -> Iterator[Section]:
     """What there is of scores, training and analyses."""
     parts: list[tuple[str, str, list[Table | Figure]]] = [
-        ("scores", "Scores", list(score_blocks(group))),
+        ("scores", "Scores", [*score_blocks(group), *time_figures(group)]),
         ("training", "Training", list(training_blocks(group))),
     ]
     parts += [

@@ -2,11 +2,13 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from bertvision.encoder.snapshot import base_encoder
+from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.report.document import Cell, Table
 from bertvision.report.groups import Group, headline, threshold_words
@@ -94,7 +96,7 @@ def _base(encoder: str) -> str | None:
     """The encoder's name on the hub; None for one that is in a folder here."""
     try:
         base = base_encoder(encoder)
-    except Exception:  # noqa: BLE001 - a tuned run that is not there any more
+    except BertVisionError:  # a tuned run that is not there any more
         return None
     if base == BUILTIN_ENCODER:
         return HUB_BUILTIN
@@ -117,8 +119,8 @@ def _scores(group: Group) -> Sequence[str]:
 
 def _training(run: RunFacts, group: Group) -> Iterator[str]:
     yield from (_table(block) for block in training_blocks(group) if isinstance(block, Table))
-    asked = {name: value for name, value in run.request.items() if name != "heads" and value not in (None, {}, [])}
-    rows = [(_words(name), _words(_flat(value))) for name, value in asked.items()]
+    asked = {name: _told(value) for name, value in run.request.items() if name != "heads"}
+    rows = [(Cell(text=name), Cell(text=value)) for name, value in asked.items() if value]
     yield markdown_table(("asked for", "value"), rows, links=False)
     made = run.provenance
     if made.get("command"):
@@ -131,13 +133,18 @@ def _table(table: Table) -> str:
     return f"**{plain(table.title)}**\n\n{markdown_table(table.columns, table.rows, links=False)}"
 
 
-def _words(text: str) -> Cell:
-    return Cell(text=text)
-
-
-def _flat(value: Any) -> str:  # noqa: ANN401 - whatever a request holds
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+def _told(value: Any) -> str:  # noqa: ANN401 - whatever a request holds
+    """A value in words; empty where nothing was asked for."""
+    match value:
+        case None | False:
+            return ""
+        case dict():
+            return ", ".join(f"{name} {told}" for name, one in value.items() if (told := _told(one)))
+        case list():
+            return ", ".join(_told(one) for one in value)
+        case _:
+            return str(value)
 
 
 def _shell(name: str) -> str:
-    return name if re.fullmatch(r"[\w./@-]+", name) else json.dumps(name)
+    return shlex.quote(" ".join(name.split()))

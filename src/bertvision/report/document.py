@@ -19,6 +19,7 @@ class Cell:
         record: key of the record that it comes from.
         model: name whose colour stands before it, such as a head's.
         strong: whether it is to stand out.
+        file: of the report that it leads to.
     """
 
     text: str
@@ -26,6 +27,12 @@ class Cell:
     record: str | None = None
     model: str | None = None
     strong: bool = False
+    file: str | None = None
+
+    @property
+    def target(self) -> str | None:
+        """What it leads to: a record, or a file."""
+        return f"#{self.record}" if self.record is not None else self.file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

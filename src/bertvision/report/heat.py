@@ -63,7 +63,7 @@ class HeatMap(Plot):
 
     @override
     def rows(self) -> tuple[Sequence[str], Sequence[Row]]:
-        rows = [
+        rows: list[Row] = [
             [label, *((value, self.unit) for value in values)]
             for label, values in zip(self.labels, self.values, strict=True)
         ]

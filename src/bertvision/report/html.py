@@ -123,8 +123,8 @@ def _cards(table: Table, palette: Palette) -> str:
             f'<li class="card"><h4>{escape(heading.text)}</h4><p class="big">{_inner(large, palette)}</p>'
             f'<p class="beside">{said}</p><p class="who">{_inner(who, palette)}</p><dl>{facts}</dl></li>'
         )
-    heading = f'<h3 id="{table.key}">{escape(table.title)}</h3>'
-    return f'{heading}<ul class="cards">{"".join(items)}</ul><p>{escape(table.note)}</p>'
+    title = f'<h3 id="{table.key}">{escape(table.title)}</h3>'
+    return f'{title}<ul class="cards">{"".join(items)}</ul><p>{escape(table.note)}</p>'
 
 
 def _figure(figure: Figure, palette: Palette) -> str:
@@ -170,8 +170,8 @@ def _cell(cell: Cell, place: int, of_numbers: bool, palette: Palette) -> str:  #
 
 def _inner(cell: Cell, palette: Palette) -> str:
     shown = escape(cell.text)
-    if cell.record is not None and cell.text:
-        shown = f'<a href="#{cell.record}">{shown}</a>'
+    if cell.target is not None and cell.text:
+        shown = f'<a href="{escape(cell.target)}">{shown}</a>'
     shown = f"<strong>{shown}</strong>" if cell.strong else shown
     return f"{_swatch(cell.model, palette)}{shown}" if cell.model is not None else shown
 

@@ -43,15 +43,16 @@ def _row(cells: Iterable[str]) -> str:
 
 def _cell(cell: Cell, *, links: bool) -> str:
     text = plain(cell.text)
-    if links and cell.record is not None and text:
-        text = f"[{text}](#{cell.record})"
+    if links and cell.target is not None and text:
+        text = f"[{text}]({cell.target})"
     return f"**{text}**" if cell.strong and text else text
 
 
 def plain(text: str) -> str:
     """A text that Markdown shows as it is, on one line."""
     escaped = re.sub(r"([\\`*_{}\[\]<>|#~$&])", r"\\\1", " ".join(text.split()))
-    return re.sub(r"^(\d+)([.)])", r"\1\\\2", re.sub(r"^([-+=])", r"\\\1", escaped))
+    listed = re.sub(r"^([-+=])(?=\s|$)", r"\\\1", escaped)  # would begin a list, or underline a heading
+    return re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", listed)
 
 
 def code(text: str) -> str:

@@ -96,7 +96,7 @@ def _runs(groups: Sequence[Group]) -> Table:
             words(f"{len(run.leaderboard)} heads" if run.is_fit else run.request.get("learn", "")),
             number(len([one for one in group.evaluations if same_run(one.run, run.name)]), "count", record=run.key),
             words(str(run.provenance.get("time", ""))[:10]),
-            words(f"cards/{run.place}/README.md"),
+            Cell(text="card", order=run.name, file=f"cards/{run.place}/README.md"),
         )
         for group in groups
         for run in group.runs

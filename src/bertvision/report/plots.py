@@ -117,7 +117,7 @@ class Scatter(Plot):
 
     @override
     def rows(self) -> tuple[Sequence[str], Sequence[Row]]:
-        rows = [
+        rows: list[Row] = [
             [p.label, (p.x, self.x.unit), (p.y, self.y.unit), show_interval(p.low, p.high, self.y.unit)]
             for p in self.points
         ]
@@ -174,7 +174,7 @@ class Lines(Plot):
 
     @override
     def rows(self) -> tuple[Sequence[str], Sequence[Row]]:
-        rows = [
+        rows: list[Row] = [
             [label, (p.x, self.x.unit), (p.y, self.y.unit), show_interval(p.low, p.high, self.y.unit)]
             for label, points in self._series().items()
             for p in points
@@ -236,7 +236,9 @@ class Ranges(Plot):
 
     @override
     def rows(self) -> tuple[Sequence[str], Sequence[Row]]:
-        rows = [[p.label, (p.x, self.x.unit), show_interval(p.low, p.high, self.x.unit)] for p in self.points]
+        rows: list[Row] = [
+            [p.label, (p.x, self.x.unit), show_interval(p.low, p.high, self.x.unit)] for p in self.points
+        ]
         return without_intervals(("model", self.x.title, "95 % interval"), rows, 2)
 
 

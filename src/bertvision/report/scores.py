@@ -94,7 +94,8 @@ def _figures(group: Group) -> Iterator[Figure]:
         prefix = f"{one.run}: " if several else ""
         listed += [(prefix + row.name, row) for row in one.content.rows]
     listed.sort(key=lambda pair: -(pair[1].held_out if pair[1].held_out is not None else -1e9))
-    shown = [(label, row, headline(row)[1].values[group.main]) for label, row in listed[:MOST_ROWS]]
+    shortened = listed[:MOST_ROWS] + [pair for pair in listed[MOST_ROWS:] if pair[1].own]
+    shown = [(label, row, headline(row)[1].values[group.main]) for label, row in shortened]
     defined = [(label, row, value, value.value) for label, row, value in shown if value.value is not None]
     if not defined:
         return
@@ -106,7 +107,11 @@ def _figures(group: Group) -> Iterator[Figure]:
         Point(label=label, model=colour_of(row), x=main, y=0.0, low=value.low, high=value.high)
         for label, row, value, main in defined
     )
-    cut = f" Of {len(listed)} models the {MOST_ROWS} best by held-out examples." if len(listed) > MOST_ROWS else ""
+    cut = (
+        f" Of {len(listed)} models the {MOST_ROWS} best by held-out examples are shown."
+        if len(listed) > MOST_ROWS
+        else ""
+    )
     dashed = " The dashed line is the encoder's own output." if own is not None else ""
     yield _figure(
         group,

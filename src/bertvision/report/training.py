@@ -23,7 +23,6 @@ def training_blocks(group: Group) -> Iterator[Table | Figure]:
     tuned = [run for run in group.runs if not run.is_fit]
     if fits:
         yield _leaderboard(group, fits)
-        yield from _seconds(group, fits)
     if tuned:
         yield _snapshots(group, tuned)
     for run in fits:
@@ -70,7 +69,11 @@ def _leaderboard(group: Group, fits: Sequence[RunFacts]) -> Table:
     )
 
 
-def _seconds(group: Group, fits: Sequence[RunFacts]) -> Iterator[Figure]:
+def time_figures(group: Group) -> Iterator[Figure]:
+    """How good heads are for the time that they took."""
+    fits = [run for run in group.runs if run.is_fit and run.leaderboard]
+    if not fits:
+        return
     name = logged_metrics(group, fits)[0]
     points = tuple(
         Point(label=f"{Path(row['folder']).name}", model=row["head"], x=row["seconds"], y=row["metrics"][name])
