@@ -162,14 +162,16 @@ class _Analysis:
                 ),
             )
         if self._compared and self._compared[0]["confusion"] is not None:
-            yield from self._labels(self._compared[0], self._compared[0]["confusion"]["labels"])
+            yield from self._labels("labels", self._compared[0], self._compared[0]["confusion"]["labels"])
 
     def _tags(self) -> Iterator[Table | Figure]:
         for model in self._compared[:1]:
             if model["tags"] is not None:
-                yield from self._labels(model, model["tags"])
+                yield from self._labels("tags", model, model["tags"])
 
-    def _labels(self, model: Mapping[str, Any], labels: Sequence[Mapping[str, Any]]) -> Iterator[Table | Figure]:
+    def _labels(
+        self, name: str, model: Mapping[str, Any], labels: Sequence[Mapping[str, Any]]
+    ) -> Iterator[Table | Figure]:
         places = tuple(str(one["label"]) for one in labels)
         points = [Point(label=TRUE, model=TRUE, x=float(n), y=float(one["gold"])) for n, one in enumerate(labels)]
         points += [
@@ -177,7 +179,7 @@ class _Analysis:
             for n, one in enumerate(labels)
         ]
         yield self._figure(
-            "labels",
+            name,
             "How often each label is true, and given",
             "",
             Bars(places=places, x_title="label", y=Axis(title="examples (count)", unit="count"), points=tuple(points)),
@@ -191,7 +193,7 @@ class _Analysis:
             )
             for one in labels
         ]
-        yield self._table("labels", f"Labels given by {model['name']}", columns, rows)
+        yield self._table(name, f"Labels given by {model['name']}", columns, rows)
 
     def _scores(self) -> Iterator[Figure]:
         for model in self._compared[:1]:

@@ -61,7 +61,7 @@ class Bars(Plot):
     @override
     def rows(self) -> tuple[Sequence[str], Sequence[Row]]:
         rows: list[Row] = [
-            [p.label, self.places[int(p.x)], (p.y, self.y.unit), show_interval(p.low, p.high, self.y.unit)]
+            [p.label, self.places[int(p.x)], (p.y, self.y.unit, p.record), show_interval(p.low, p.high, self.y.unit)]
             for p in self.points
         ]
         return without_intervals(("model", self.x_title, self.y.title, "95 % interval"), rows, 3)

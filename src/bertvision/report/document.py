@@ -70,7 +70,7 @@ class Figure:
         title: what it shows, in a line.
         caption: how to read it.
         plot: what is drawn.
-        record: key of the record that most of it comes from.
+        record: key of the record that it comes from; None where its points have records of their own.
     """
 
     key: str
@@ -83,7 +83,10 @@ class Figure:
         """The numbers that are drawn."""
         columns, rows = self.plot.rows()
         cells = tuple(
-            tuple(words(one) if isinstance(one, str) else number(*one, record=self.record) for one in row)
+            tuple(
+                words(one) if isinstance(one, str) else number(one[0], one[1], record=one[2] or self.record)
+                for one in row
+            )
             for row in rows
         )
         return Table(key=f"{self.key}-data", title=f"{self.title}: the numbers", columns=tuple(columns), rows=cells)

@@ -64,7 +64,7 @@ class HeatMap(Plot):
     @override
     def rows(self) -> tuple[Sequence[str], Sequence[Row]]:
         rows: list[Row] = [
-            [label, *((value, self.unit) for value in values)]
+            [label, *((value, self.unit, None) for value in values)]
             for label, values in zip(self.labels, self.values, strict=True)
         ]
         return [f"{self.rows_title} \\ {self.columns_title}", *self.columns], rows

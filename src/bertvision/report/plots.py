@@ -12,7 +12,9 @@ from bertvision.report import svg
 from bertvision.report.numbers import NOTHING, Unit, show_interval, show_number
 from bertvision.report.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Palette, element, text
 
-Number = tuple[float | None, Unit]
+Number = tuple[float | None, Unit, str | None]
+"""A number, its unit, and the key of its record where that is not the figure's."""
+
 Row = Sequence[str | Number]
 
 ROW_HEIGHT = 40
@@ -43,7 +45,8 @@ class Point:
         label: what it is.
         model: whose colour it has.
         x, y: the numbers.
-        low, high: the interval of y.
+        low, high: the interval of y, or of x where there is no y.
+        record: key of the record that it comes from, where that is not the figure's.
     """
 
     label: str
@@ -52,6 +55,7 @@ class Point:
     y: float
     low: float | None = None
     high: float | None = None
+    record: str | None = None
 
 
 class Plot(ABC):
@@ -118,7 +122,12 @@ class Scatter(Plot):
     @override
     def rows(self) -> tuple[Sequence[str], Sequence[Row]]:
         rows: list[Row] = [
-            [p.label, (p.x, self.x.unit), (p.y, self.y.unit), show_interval(p.low, p.high, self.y.unit)]
+            [
+                p.label,
+                (p.x, self.x.unit, p.record),
+                (p.y, self.y.unit, p.record),
+                show_interval(p.low, p.high, self.y.unit),
+            ]
             for p in self.points
         ]
         return without_intervals(("model", self.x.title, self.y.title, "95 % interval"), rows, 3)
@@ -175,7 +184,12 @@ class Lines(Plot):
     @override
     def rows(self) -> tuple[Sequence[str], Sequence[Row]]:
         rows: list[Row] = [
-            [label, (p.x, self.x.unit), (p.y, self.y.unit), show_interval(p.low, p.high, self.y.unit)]
+            [
+                label,
+                (p.x, self.x.unit, p.record),
+                (p.y, self.y.unit, p.record),
+                show_interval(p.low, p.high, self.y.unit),
+            ]
             for label, points in self._series().items()
             for p in points
         ]
@@ -237,7 +251,7 @@ class Ranges(Plot):
     @override
     def rows(self) -> tuple[Sequence[str], Sequence[Row]]:
         rows: list[Row] = [
-            [p.label, (p.x, self.x.unit), show_interval(p.low, p.high, self.x.unit)] for p in self.points
+            [p.label, (p.x, self.x.unit, p.record), show_interval(p.low, p.high, self.x.unit)] for p in self.points
         ]
         return without_intervals(("model", self.x.title, "95 % interval"), rows, 2)
 

@@ -1,12 +1,14 @@
 """Tables and figures of evaluations and ensembles: scores with intervals, differences that a test speaks for."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bertvision.report.document import Cell, Figure, Table, difference, interval, number, without_empty, words
 from bertvision.report.groups import ENSEMBLE, Group, colour_of, headline, threshold_words
 from bertvision.report.numbers import Unit, show_number
-from bertvision.report.plots import Axis, Plot, Point, Ranges, Scatter
+from bertvision.report.plots import Axis, Point, Ranges, Scatter
 from bertvision.runs.ensemble_record import EnsembleRecord
+from bertvision.runs.evaluate import best_first
 from bertvision.runs.evaluation_record import EvaluatedRow
 from bertvision.runs.judge import BEST, Compared, ScoresAt
 
@@ -88,57 +90,45 @@ def _compared(compared: Compared | None, unit: Unit, key: str) -> list[Cell]:
 
 
 def _figures(group: Group) -> Iterator[Figure]:
-    several = len({one.run for one in group.evaluations}) > 1
-    listed: list[tuple[str, EvaluatedRow]] = []
+    several = len(group.evaluations) > 1
+    listed: list[tuple[str, EvaluatedRow, str]] = []
     for one in group.evaluations:
         prefix = f"{one.run}: " if several else ""
-        listed += [(prefix + row.name, row) for row in one.content.rows]
-    listed.sort(key=lambda pair: -(pair[1].held_out if pair[1].held_out is not None else -1e9))
-    shortened = listed[:MOST_ROWS] + [pair for pair in listed[MOST_ROWS:] if pair[1].own]
-    shown = [(label, row, headline(row)[1].values[group.main]) for label, row in shortened]
-    defined = [(label, row, value, value.value) for label, row, value in shown if value.value is not None]
+        listed += [(prefix + row.name, row, one.key) for row in one.content.rows]
+    listed.sort(key=lambda one: best_first(one[1]))
+    shortened = listed[:MOST_ROWS] + [one for one in listed[MOST_ROWS:] if one[1].own]
+    defined = [
+        (Point(label=label, model=colour_of(row), x=main, y=0.0, low=value.low, high=value.high, record=key), row)
+        for label, row, key in shortened
+        for value in [headline(row)[1].values[group.main]]
+        if (main := value.value) is not None
+    ]
     if not defined:
         return
     at = threshold_words(headline(listed[0][1])[0], group.evaluations[0].content.split)
-    unit_words = score_words(group, at)
-    record = group.evaluations[0].key if len(group.evaluations) == 1 else None
-    own = next((main for _, row, _, main in defined if row.own), None)
-    points = tuple(
-        Point(label=label, model=colour_of(row), x=main, y=0.0, low=value.low, high=value.high)
-        for label, row, value, main in defined
+    axis = Axis(title=score_words(group, at), unit=group.unit)
+    record = None if several else group.evaluations[0].key
+    owns = [point.x for point, row in defined if row.own]
+    cut = f" The {MOST_ROWS} best of {len(listed)} models by held-out examples." if len(listed) > MOST_ROWS else ""
+    dashed = " The dashed line is the encoder's own output." if len(owns) == 1 else ""
+    points = tuple(point for point, _ in defined)
+    yield Figure(
+        key=f"figure-models-{group.key}",
+        title="How good every model is",
+        caption=f"Best first by held-out training examples; bars are 95 % intervals.{dashed}{cut}",
+        plot=Ranges(x=axis, points=points, against=owns[0] if len(owns) == 1 else None),
+        record=record,
     )
-    cut = (
-        f" Of {len(listed)} models the {MOST_ROWS} best by held-out examples are shown."
-        if len(listed) > MOST_ROWS
-        else ""
-    )
-    dashed = " The dashed line is the encoder's own output." if own is not None else ""
-    yield _figure(
-        group,
-        "models",
-        "How good every model is",
-        f"Best first by held-out training examples; bars are 95 % intervals.{dashed}{cut}",
-        Ranges(x=Axis(title=unit_words, unit=group.unit), points=points, against=own),
-        record,
-    )
-    priced = tuple(
-        Point(label=label, model=colour_of(row), x=float(row.parameters), y=main, low=value.low, high=value.high)
-        for label, row, value, main in defined
-        if row.parameters > 0
-    )
+    priced = tuple(replace(point, x=float(row.parameters), y=point.x) for point, row in defined if row.parameters > 0)
     if len(priced) > 1:
-        yield _figure(
-            group,
-            "parameters",
-            "What quality costs in parameters",
-            "Each mark is a model with its 95 % interval; the dashed line joins those that no smaller one matches.",
-            Scatter(
-                x=Axis(title="parameters of the head (log scale)", unit="count", log=True),
-                y=Axis(title=unit_words, unit=group.unit),
-                points=priced,
-                front=True,
-            ),
-            record,
+        parameters = Axis(title="parameters of the head (log scale)", unit="count", log=True)
+        yield Figure(
+            key=f"figure-parameters-{group.key}",
+            title="What quality costs in parameters",
+            caption="Each mark is a model with its 95 % interval; the dashed line joins those that no smaller one "
+            "matches.",
+            plot=Scatter(x=parameters, y=axis, points=priced, front=True),
+            record=record,
         )
 
 
@@ -146,11 +136,6 @@ def score_words(group: Group, at: str) -> str:
     """The main metric with its unit, as an axis says it."""
     unit = "in %" if group.unit == "percent" else "0 to 1"
     return f"{group.main} ({unit}{'' if at == 'none' else f', threshold {at}'})"
-
-
-def _figure(group: Group, name: str, title: str, caption: str, plot: Plot, record: str | None) -> Figure:  # noqa: PLR0913, PLR0917 - all that a figure has
-    key = f"figure-{name}-{group.key}"
-    return Figure(key=key, title=title, caption=caption, plot=plot, record=record)
 
 
 def _ensembles(group: Group) -> Table:

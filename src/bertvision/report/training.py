@@ -76,7 +76,13 @@ def time_figures(group: Group) -> Iterator[Figure]:
         return
     name = logged_metrics(group, fits)[0]
     points = tuple(
-        Point(label=f"{Path(row['folder']).name}", model=row["head"], x=row["seconds"], y=row["metrics"][name])
+        Point(
+            label=Path(row["folder"]).name,
+            model=row["head"],
+            x=row["seconds"],
+            y=row["metrics"][name],
+            record=run.key,
+        )
         for run in fits
         for row in run.leaderboard
         if row["seconds"] > 0 and row["metrics"].get(name) is not None
