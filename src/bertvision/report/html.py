@@ -158,7 +158,7 @@ def _scroll(table: Table, palette: Palette) -> str:
     )
     caption = f'<caption id="{table.key}-c">{escape(table.title)}</caption>'
     inside = f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
-    return f'<div class="scroll" role="region" aria-labelledby="{table.key}-c" tabindex="0">{inside}</div>'
+    return f'<div class="scroll" role="group" aria-labelledby="{table.key}-c" tabindex="0">{inside}</div>'
 
 
 def _cell(cell: Cell, place: int, of_numbers: bool, palette: Palette) -> str:  # noqa: FBT001 - of a column

@@ -121,15 +121,7 @@ class Scatter(Plot):
 
     @override
     def rows(self) -> tuple[Sequence[str], Sequence[Row]]:
-        rows: list[Row] = [
-            [
-                p.label,
-                (p.x, self.x.unit, p.record),
-                (p.y, self.y.unit, p.record),
-                show_interval(p.low, p.high, self.y.unit),
-            ]
-            for p in self.points
-        ]
+        rows: list[Row] = [[p.label, (p.x, self.x.unit, p.record), *_y_cells(p, self.y)] for p in self.points]
         return without_intervals(("model", self.x.title, self.y.title, "95 % interval"), rows, 3)
 
     @override
@@ -140,7 +132,7 @@ class Scatter(Plot):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines(Plot):
-    """A line through the points of each label, with a band between their intervals' ends; `diagonal` adds y = x."""
+    """A line through the points of each label, with a band between their intervals' ends, cut at the frame; `diagonal` adds y = x."""
 
     x: Axis
     y: Axis
@@ -149,7 +141,7 @@ class Lines(Plot):
 
     @override
     def draw(self, palette: Palette, *, key: str, title: str) -> str:
-        x, y = _scales([p.x for p in self.points], ends_of(self.points), self.x)
+        x, y = _scales([p.x for p in self.points], _clipped(self.points), self.x)
         parts = [svg.axes(x, y, self.x.title, self.y.title)]
         if self.diagonal:
             ends = max(x.low, y.low), min(x.high, y.high)
@@ -160,7 +152,8 @@ class Lines(Plot):
             banded = [
                 (x.at(p.x), y.at(p.low), y.at(p.high)) for p in points if p.low is not None and p.high is not None
             ]
-            outline = [(a, high) for a, _, high in banded] + [(a, low) for a, low, _ in reversed(banded)]
+            outline = [(a, max(high, y.end)) for a, _, high in banded]
+            outline += [(a, min(low, y.begin)) for a, low, _ in reversed(banded)]
             if len(banded) > 1:
                 band = f"band {palette.classes(points[0].model)}"
                 parts.append(element("polygon", points=_path(outline), class_=band))
@@ -184,12 +177,7 @@ class Lines(Plot):
     @override
     def rows(self) -> tuple[Sequence[str], Sequence[Row]]:
         rows: list[Row] = [
-            [
-                label,
-                (p.x, self.x.unit, p.record),
-                (p.y, self.y.unit, p.record),
-                show_interval(p.low, p.high, self.y.unit),
-            ]
+            [label, (p.x, self.x.unit, p.record), *_y_cells(p, self.y)]
             for label, points in self._series().items()
             for p in points
         ]
@@ -256,6 +244,14 @@ class Ranges(Plot):
         return without_intervals(("model", self.x.title, "95 % interval"), rows, 2)
 
 
+def _clipped(points: Sequence[Point]) -> list[float]:
+    """What an axis has to show: all numbers, and of wide intervals, as of two seeds, no more than twice as much."""
+    values = [p.y for p in points]
+    low, high = min(values), max(values)
+    reach = (high - low) or abs(high) or 1.0
+    return [min(max(value, low - reach / 2), high + reach / 2) for value in ends_of(points)]
+
+
 def _front(points: Sequence[Point]) -> list[Point]:
     """Those that nothing cheaper is as good as, the cheapest first."""
     rows = [CostRow(name=str(number), f1=p.y, parameters=0, training_seconds=p.x) for number, p in enumerate(points)]
@@ -275,6 +271,10 @@ def ends_of(points: Sequence[Point]) -> list[float]:
 def whisker(palette: Palette, model: str, x: float, low: float, high: float) -> str:
     """An interval as a thin line."""
     return element("line", x1=x, x2=x, y1=low, y2=high, class_=f"whisker {palette.classes(model)}")
+
+
+def _y_cells(point: Point, axis: Axis) -> list[str | Number]:
+    return [(point.y, axis.unit, point.record), show_interval(point.low, point.high, axis.unit)]
 
 
 def _path(places: Sequence[tuple[float, float]]) -> str:

@@ -24,6 +24,9 @@ ANALYSIS_FILE = "analysis.json"
 OF_A_ROW = {"head", "options", "lr", "seed", "fraction", "parameters", "seconds", "folder", "held_out", "metrics"}
 """What a row of a leaderboard has to say."""
 
+OF_A_POINT = {"snapshot", "epochs", "own", "head", "held_out"}
+"""What a snapshot among freeze points has to say."""
+
 AGAIN = "Name runs of bertvision fit or bertvision tune."
 
 
@@ -226,7 +229,8 @@ def _leaderboard(path: Path) -> list[dict[str, Any]]:
 def _read_freeze(folder: Path, found: Found) -> None:
     path = folder / FREEZE_POINTS
     table = read_json(path)
-    if not isinstance(table, dict) or table.get("format") != FREEZE_FORMAT or not isinstance(table.get("points"), list):
+    points = table.get("points") if isinstance(table, dict) and table.get("format") == FREEZE_FORMAT else None
+    if not isinstance(points, list) or not all(isinstance(p, dict) and p.keys() >= OF_A_POINT for p in points):
         raise BertVisionError(
             f"{path} is no table of freeze points of format {FREEZE_FORMAT}. Fit again: bertvision fit --snapshots"
         )

@@ -40,7 +40,8 @@ class Palette:
     """Which colour and shape a name has: the same wherever it appears.
 
     Attributes:
-        names: in the order of the colours; beyond the last colour they begin again with another shape.
+        names: in their order; eight colours and five shapes are gone through side by side, so that forty names look
+            unlike, and neighbours differ in both.
     """
 
     names: tuple[str, ...]
@@ -51,7 +52,7 @@ class Palette:
 
     def shape(self, name: str) -> str:
         """The shape of its marks."""
-        return SHAPES[self.names.index(name) // COLOURS % len(SHAPES)] if name in self.names else "circle"
+        return SHAPES[self.names.index(name) % len(SHAPES)] if name in self.names else "circle"
 
     def mark(self, name: str, x: float, y: float, tip: str = "") -> str:
         """The mark of that name at a place, with what is shown to a mouse that rests on it."""

@@ -13,6 +13,9 @@ from bertvision.report.scores import SHOWN
 SCORES = (*SHOWN, "f1_fitted", "best_f1")
 """Of the metrics of questions in logs, those that a table has room for."""
 
+BEST_HEAD = "best head on it"
+"""Has the colour of a head only where the same one is the best on every snapshot."""
+
 MOST_LINES = 16
 """More lines in one figure are not told apart; the best by held-out examples are drawn."""
 
@@ -219,14 +222,13 @@ def _freeze(group: Group) -> Iterator[Figure]:
             for epochs, value in zip(curve.epochs, curve.own, strict=True)
             if value is not None
         ]
+        chosen = sorted({name for name in curve.names if name is not None})
         points += [
-            Point(label="best head on it", model=names_of[0], x=epochs, y=value)
+            Point(label=BEST_HEAD, model=chosen[0] if len(chosen) == 1 else BEST_HEAD, x=epochs, y=value)
             for epochs, value in zip(curve.epochs, curve.heads, strict=True)
-            if value is not None and (names_of := [name for name in curve.names if name is not None])
+            if value is not None
         ]
-        at = (
-            "no freeze point" if curve.freeze_point is None else f"the freeze point is at {curve.freeze_point:g} epochs"
-        )
+        at = "there is none" if curve.freeze_point is None else f"{curve.freeze_point:g} epochs"
         yield Figure(
             key=f"figure-freeze-{one.key}",
             title=f"When more tuning stops paying: {one.run}",
