@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         load_head,
         save_head,
     )
+    from bertvision.report.write import ReportResult, write_report
     from bertvision.runs.cross_fit import CrossFitResult, tune_folds
     from bertvision.runs.ensemble import EnsembleResult, ensemble
     from bertvision.runs.ensemble_record import EnsembleRecord, read_ensemble
@@ -59,6 +60,7 @@ __all__ = [
     "LayerwiseHead",
     "OutputMap",
     "OwnColumns",
+    "ReportResult",
     "Scoring",
     "Task",
     "TaskData",
@@ -90,6 +92,7 @@ __all__ = [
     "score_targets",
     "tune",
     "tune_folds",
+    "write_report",
 ]
 
 _MODULES = {
@@ -113,6 +116,7 @@ _MODULES = {
         "load_head",
         "save_head",
     ),
+    "bertvision.report.write": ("ReportResult", "write_report"),
     "bertvision.runs.cross_fit": ("CrossFitResult", "tune_folds"),
     "bertvision.runs.ensemble": ("EnsembleResult", "ensemble"),
     "bertvision.runs.ensemble_record": ("EnsembleRecord", "read_ensemble"),

@@ -132,7 +132,10 @@ class Scatter(Plot):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines(Plot):
-    """A line through the points of each label, with a band between their intervals' ends, cut at the frame; `diagonal` adds y = x."""
+    """A line through the points of each label, with a band of their intervals, cut at the frame.
+
+    `diagonal` adds y = x.
+    """
 
     x: Axis
     y: Axis
