@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bertvision.report.document import Figure, Table, interval, number, words
-from bertvision.report.numbers import Unit
+from bertvision.report.numbers import Unit, metric_words
 from bertvision.report.plots import Axis, Lines, Point
 from bertvision.report.read_runs import Sourced
 
@@ -95,14 +95,14 @@ def _depths(analysis: Sourced[dict[str, Any]], unit: Unit) -> Iterator[Figure]:
         if point["score"] is not None
     ]
     if points:
-        what = "time of encoder and head, share of the deepest" if timed else "share of the encoder's layers that run"
+        what = "share of the deepest head's time" if timed else "share of the encoder's layers"
         yield Figure(
             key=f"figure-depth-{analysis.key}",
             title=f"What stopping early costs: {analysis.run}",
             caption="Heads that read the first layers alone let the encoder stop there, which is exact.",
             plot=Lines(
                 x=Axis(title=f"{what} (0 to 1)", unit="share"),
-                y=Axis(title=f"{content['metric']} ({'in %' if unit == 'percent' else '0 to 1'})", unit=unit),
+                y=Axis(title=metric_words(content["metric"], unit), unit=unit),
                 points=tuple(points),
             ),
             record=analysis.key,

@@ -54,7 +54,7 @@ class Bars(Plot):
                 parts.append(text(shown, x=LEFT + step * (number + 0.5), y=HEIGHT - BOTTOM + 19, class_="tick middle"))
         middle = (TOP + HEIGHT - BOTTOM) / 2
         parts.append(text(self.x_title, x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - BOTTOM + 42, class_="axis"))
-        parts.append(text(self.y.title, x=16, y=middle, class_="axis", transform=f"rotate(-90 16 {middle:.0f})"))
+        parts.append(text(self.y.title, x=12, y=middle, class_="axis", transform=f"rotate(-90 12 {middle:.0f})"))
         described = f"{self.y.title} by {self.x_title}, for {', '.join(labels)}."
         return svg.drawing("".join(parts), key=key, title=title, description=described)
 

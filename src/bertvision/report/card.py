@@ -5,7 +5,6 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from bertvision.encoder.snapshot import base_encoder
 from bertvision.errors import BertVisionError
@@ -15,7 +14,7 @@ from bertvision.report.groups import Group, headline, threshold_words
 from bertvision.report.markdown import code, markdown_table, plain
 from bertvision.report.numbers import NOTHING, show_number
 from bertvision.report.overview import same_run
-from bertvision.report.read_runs import RunFacts, Sourced
+from bertvision.report.read_runs import RunFacts, Sourced, in_words
 from bertvision.report.scores import score_blocks
 from bertvision.report.training import training_blocks
 from bertvision.runs.evaluation_record import EvaluationRecord
@@ -119,7 +118,7 @@ def _scores(group: Group) -> Sequence[str]:
 
 def _training(run: RunFacts, group: Group) -> Iterator[str]:
     yield from (_table(block) for block in training_blocks(group) if isinstance(block, Table))
-    asked = {name: _told(value) for name, value in run.request.items() if name != "heads"}
+    asked = {name: in_words(value) for name, value in run.request.items() if name != "heads"}
     rows = [(Cell(text=name), Cell(text=value)) for name, value in asked.items() if value]
     yield markdown_table(("asked for", "value"), rows, links=False)
     made = run.provenance
@@ -131,19 +130,6 @@ def _training(run: RunFacts, group: Group) -> Iterator[str]:
 
 def _table(table: Table) -> str:
     return f"**{plain(table.title)}**\n\n{markdown_table(table.columns, table.rows, links=False)}"
-
-
-def _told(value: Any) -> str:  # noqa: ANN401 - whatever a request holds
-    """A value in words; empty where nothing was asked for."""
-    match value:
-        case None | False:
-            return ""
-        case dict():
-            return ", ".join(f"{name} {told}" for name, one in value.items() if (told := _told(one)))
-        case list():
-            return ", ".join(_told(one) for one in value)
-        case _:
-            return str(value)
 
 
 def _shell(name: str) -> str:

@@ -10,6 +10,9 @@ Unit = Literal["percent", "share", "count", "seconds", "number", "p"]
 NOTHING = "\N{EN DASH}"
 """Where there is no number."""
 
+SIGNED = ("pearson", "spearman", "matthews")
+"""Metrics that may be negative."""
+
 LEAST_P = 0.001
 """Smaller p say no more than that they are small."""
 
@@ -51,6 +54,12 @@ def show_difference(value: float | None, unit: Unit) -> str:
     """A difference with its sign."""
     text = show_number(value, unit)
     return f"+{text}" if value is not None and value > 0 and text != NOTHING else text
+
+
+def metric_words(metric: str, unit: Unit, more: str = "") -> str:
+    """A metric with its unit, as an axis names it."""
+    known = "in %" if unit == "percent" else "at most 1" if metric.endswith(SIGNED) else "0 to 1"
+    return f"{metric} ({', '.join([known, *([more] if more else [])])})"
 
 
 def score_unit(metrics: Iterable[str]) -> Unit:

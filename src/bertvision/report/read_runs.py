@@ -1,6 +1,5 @@
 """What runs left on disk: read once, checked, every file with a key by which its numbers are linked to it."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -196,7 +195,7 @@ def _read_run(folder: Path, found: Found) -> None:
         "task": request.get("task"),
         "encoder": f"{request.get('encoder')}, weights {config.get('weights')}",
         "heads": f"{len(request['heads'])} asked for, {len(leaderboard)} kept" if fit else None,
-        "request": json.dumps(asked, ensure_ascii=False),
+        "asked for": in_words(asked),
     }
     path = folder / (LEADERBOARD if fit else RESULT)
     key = found.add("fit" if fit else "tuned run", path, provenance.get("command"), facts, provenance)
@@ -212,6 +211,19 @@ def _read_run(folder: Path, found: Found) -> None:
             lines=run.lines(),
         )
     )
+
+
+def in_words(value: Any) -> str:  # noqa: ANN401 - whatever a request holds
+    """A value of a request in words; empty where nothing was asked for."""
+    match value:
+        case None | False:
+            return ""
+        case dict():
+            return ", ".join(f"{name} {told}" for name, one in value.items() if (told := in_words(one)))
+        case list():
+            return ", ".join(in_words(one) for one in value)
+        case _:
+            return str(value)
 
 
 def _leaderboard(path: Path) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from bertvision.report.document import Cell, Figure, Table, difference, interval, number, without_empty, words
 from bertvision.report.groups import ENSEMBLE, Group, colour_of, headline, threshold_words
-from bertvision.report.numbers import Unit, show_number
+from bertvision.report.numbers import Unit, metric_words, show_number
 from bertvision.report.plots import Axis, Point, Ranges, Scatter
 from bertvision.runs.ensemble_record import EnsembleRecord
 from bertvision.runs.evaluate import best_first
@@ -106,7 +106,7 @@ def _figures(group: Group) -> Iterator[Figure]:
     if not defined:
         return
     at = threshold_words(headline(listed[0][1])[0], group.evaluations[0].content.split)
-    axis = Axis(title=score_words(group, at), unit=group.unit)
+    axis = Axis(title=metric_words(group.main, group.unit, "" if at == "none" else f"threshold {at}"), unit=group.unit)
     record = None if several else group.evaluations[0].key
     owns = [point.x for point, row in defined if row.own]
     cut = f" The {MOST_ROWS} best of {len(listed)} models by held-out examples." if len(listed) > MOST_ROWS else ""
@@ -130,12 +130,6 @@ def _figures(group: Group) -> Iterator[Figure]:
             plot=Scatter(x=parameters, y=axis, points=priced, front=True),
             record=record,
         )
-
-
-def score_words(group: Group, at: str) -> str:
-    """The main metric with its unit, as an axis says it."""
-    unit = "in %" if group.unit == "percent" else "0 to 1"
-    return f"{group.main} ({unit}{'' if at == 'none' else f', threshold {at}'})"
 
 
 def _ensembles(group: Group) -> Table:

@@ -9,7 +9,7 @@ from typing import final
 from bertvision.report.numbers import show_number
 
 WIDTH, HEIGHT = 480, 340
-LEFT, RIGHT, TOP, BOTTOM = 66, 16, 14, 56
+LEFT, RIGHT, TOP, BOTTOM = 72, 16, 14, 56
 SHAPES = ("circle", "square", "triangle", "diamond", "cross")
 COLOURS = 8
 SIZE = 5.5
@@ -157,7 +157,7 @@ def axes(x: Scale, y: Scale, x_title: str, y_title: str) -> str:
         parts.append(text(tick_label(tick), x=x.begin - 8, y=at, class_="tick end"))
     parts += [bottom_axis(x, y.begin, x_title)]
     middle = (y.begin + y.end) / 2
-    parts.append(text(y_title, x=16, y=middle, class_="axis", transform=f"rotate(-90 16 {middle:.0f})"))
+    parts.append(text(y_title, x=12, y=middle, class_="axis", transform=f"rotate(-90 12 {middle:.0f})"))
     return "".join(parts)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from bertvision.analysis.curves import Curve, fit_curves, freeze_curve, less_data_curves
 from bertvision.report.document import Figure, Table, number, without_empty, words
 from bertvision.report.groups import HELD_OUT, OWN_OUTPUT, Group, main_first
+from bertvision.report.numbers import metric_words
 from bertvision.report.plots import Axis, Lines, Point, Scatter
 from bertvision.report.read_runs import RunFacts
 from bertvision.report.scores import SHOWN
@@ -97,7 +98,7 @@ def time_figures(group: Group) -> Iterator[Figure]:
             caption="Each mark is a head; the dashed line joins those that no faster one matches.",
             plot=Scatter(
                 x=Axis(title="training time of the head (seconds, log scale)", unit="seconds", log=True),
-                y=Axis(title=_score_title(group, name), unit=group.unit),
+                y=Axis(title=metric_words(name, group.unit), unit=group.unit),
                 points=points,
                 front=True,
             ),
@@ -140,7 +141,7 @@ def _fit_curves(group: Group, run: RunFacts) -> Iterator[Figure]:
     best = sorted(places, key=lambda name: -(places[name]["held_out"] or 0.0))
     for what, listed, title in (
         ("loss", curves.losses, "training loss"),
-        ("held-out", curves.scores, _score_title(group, f"held-out {group.main}")),
+        ("held-out", curves.scores, metric_words(f"held-out {group.main}", group.unit)),
     ):
         drawn = [curve for name in best for curve in listed if curve.name == name and len(curve.steps) > 1]
         if drawn:
@@ -183,7 +184,7 @@ def _less_data(group: Group, run: RunFacts) -> Iterator[Figure]:
             + ("; bands are 95 % intervals of the mean." if seeds > 1 else "."),
             plot=Lines(
                 x=Axis(title="share of the training examples (0 to 1)"),
-                y=Axis(title=_score_title(group, metric), unit=group.unit),
+                y=Axis(title=metric_words(metric, group.unit), unit=group.unit),
                 points=points,
             ),
             record=run.key,
@@ -235,12 +236,8 @@ def _freeze(group: Group) -> Iterator[Figure]:
             caption=f"Heads are chosen on held-out training examples, and so is the freeze point: {at}.",
             plot=Lines(
                 x=Axis(title="tuning (epochs)"),
-                y=Axis(title=_score_title(group, metric), unit=group.unit),
+                y=Axis(title=metric_words(metric, group.unit), unit=group.unit),
                 points=tuple(points),
             ),
             record=one.key,
         )
-
-
-def _score_title(group: Group, name: str) -> str:
-    return f"{name} ({'in %' if group.unit == 'percent' else '0 to 1'})"

@@ -4,7 +4,15 @@ import math
 
 import pytest
 
-from bertvision.report.numbers import NOTHING, Unit, score_unit, show_difference, show_interval, show_number
+from bertvision.report.numbers import (
+    NOTHING,
+    Unit,
+    metric_words,
+    score_unit,
+    show_difference,
+    show_interval,
+    show_number,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,3 +51,9 @@ def test_a_difference_has_its_sign() -> None:
 def test_scores_of_questions_alone_are_percent() -> None:
     assert score_unit(["f1", "exact"]) == score_unit(["exact_match", "f1"]) == "percent"
     assert score_unit(["accuracy", "f1"]) == "share"
+
+
+def test_a_metric_is_named_with_its_unit() -> None:
+    assert metric_words("f1", "percent", "threshold zero") == "f1 (in %, threshold zero)"
+    assert metric_words("accuracy", "share") == "accuracy (0 to 1)"
+    assert metric_words("held-out pearson", "share") == "held-out pearson (at most 1)"

@@ -1,9 +1,11 @@
 """The page, Markdown, LaTeX and cards: the same numbers, every text escaped, every number linked to its record."""
 
+import json
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typing_extensions import override
@@ -18,7 +20,19 @@ from bertvision.report.latex import escape_latex, write_latex
 from bertvision.report.markdown import code, plain, write_markdown
 from bertvision.report.numbers import NOTHING
 from bertvision.report.read_runs import read_runs
-from report_files import EVIL, label_run, span_run, write_analysis, write_fit, write_freeze, write_tuned
+from report_files import (
+    EVIL,
+    evaluated,
+    label_run,
+    labels_at,
+    span_run,
+    write,
+    write_analysis,
+    write_evaluation,
+    write_fit,
+    write_freeze,
+    write_tuned,
+)
 
 VOID = {"meta", "link", "br", "input", "img"}
 
@@ -248,3 +262,57 @@ def test_a_column_is_of_numbers_if_all_that_it_holds_are() -> None:
     rows = ((words("a"), number(1.0)), (words("b"), number(None)), (words("c"), Cell(text="")))
     table = Table(key="t", title="t", columns=("a", "b"), rows=rows)
     assert [table.is_numeric(place) for place in (0, 1)] == [False, True]
+
+
+def test_an_analysis_of_which_nothing_applies_shows_nothing(tmp_path: Path) -> None:
+    run = write_fit(tmp_path / "fit")
+    model: dict[str, Any] = dict.fromkeys(
+        ("question_types", "second_answers", "confusion", "tags", "histogram", "scatter")
+    )
+    model |= {"name": "own_output", "head": "last_layer", "own": True, "calibration": None}
+    empty: dict[str, Any] = {name: [] for name in ("layer_weights", "attention", "efficiency", "depth_sweeps")}
+    write_analysis(run, models=[model], context_lengths=None, **empty)
+    assert not [one for one in build_report(read_runs([run])).sections if one.title.startswith("Analysis")]
+
+
+def test_only_the_best_of_many_models_are_drawn_and_the_own_output_with_them(tmp_path: Path) -> None:
+    run = write_fit(tmp_path / "fit")
+    rows = [evaluated(f"{n:03}-layer_mix", "layer_mix", labels_at(0.3), held_out=0.5 - n / 100) for n in range(20)]
+    write_evaluation(run, [*rows, evaluated("own_output", "last_layer", labels_at(0.2), own=True, held_out=0.0)])
+    (figure,) = [one for one in build_report(read_runs([run])).figures() if one.key.startswith("figure-models")]
+    drawn = [row[0].text for row in figure.table().rows]
+    assert drawn == [*(f"{n:03}-layer_mix" for n in range(16)), "own_output"]
+    assert "The 16 best of 21 models" in figure.caption
+
+
+def test_models_of_several_runs_are_told_apart_and_lead_to_their_own_records(tmp_path: Path) -> None:
+    report = build_report(read_runs([label_run(tmp_path / "one"), label_run(tmp_path / "two")]))
+    (figure,) = [one for one in report.figures() if one.key.startswith("figure-models")]
+    paths = {record.key: record.path for record in report.records}
+    for row in figure.table().rows:
+        run, _, _ = row[0].text.partition(": ")
+        assert paths[str(row[1].record)].startswith(f"{run}/evaluation")
+
+
+def test_the_same_best_head_on_every_snapshot_gives_the_line_its_colour(tmp_path: Path) -> None:
+    folder = write_freeze(tmp_path / "freeze")
+    models = []
+    for head in ("layer_mix", "last_layer"):
+        table = json.loads((folder / "freeze_points.json").read_text(encoding="utf-8"))
+        table["points"][0]["head"]["head"] = head
+        write(folder / "freeze_points.json", table)
+        (figure,) = [one for one in build_report(read_runs([folder])).figures() if "freeze" in one.key]
+        models.append(figure.plot.legend()[1].model)
+    assert models == ["layer_mix", "best head on it"]
+
+
+def test_a_card_names_a_base_model_of_the_hub_alone(tmp_path: Path) -> None:
+    lines = []
+    for encoder in ("org/model", str(tmp_path), f"{tmp_path}/gone@1"):
+        run = write_fit(tmp_path / "fit")
+        config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+        config["request"]["encoder"] = encoder
+        write(run / "config.json", config)
+        found = read_runs([run])
+        lines.append('base_model: "org/model"' in write_card(found.runs[0], group_runs(found)[0]))
+    assert lines == [True, False, False]
