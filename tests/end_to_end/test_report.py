@@ -180,7 +180,9 @@ def test_nothing_is_wider_than_the_screen(page: "Page", width: int, tmp_path: Pa
     assert (tmp_path / "page.png").stat().st_size > 50_000
 
 
-def test_printing_shows_every_row(page: "Page") -> None:
+def test_printing_shows_every_row_on_white_paper(page: "Page") -> None:
+    page.locator("#theme-dark").check(force=True)
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.querySelector('.scroll')).maxHeight") == "none"
     assert page.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
