@@ -13,7 +13,7 @@ from bertvision.report.document import Cell, Table
 from bertvision.report.groups import Group, headline, threshold_words
 from bertvision.report.markdown import code, markdown_table, plain
 from bertvision.report.numbers import NOTHING, show_number
-from bertvision.report.overview import same_run
+from bertvision.report.overview import is_of
 from bertvision.report.read_runs import RunFacts, Sourced, in_words
 from bertvision.report.scores import score_blocks
 from bertvision.report.training import training_blocks
@@ -36,7 +36,7 @@ MOST_RESULTS = 10
 
 def write_card(run: RunFacts, group: Group) -> str:
     """The README.md of a run."""
-    mine = [one for one in group.evaluations if same_run(one.run, run.name)]
+    mine = [one for one in group.evaluations if is_of(one, run)]
     alone = Group(key=group.key, task=group.task, data=group.data, runs=[run], evaluations=mine)
     name = Path(run.name).name
     parts = [

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bertvision.report.document import Cell, Section, Table, difference, interval, number, words
 from bertvision.report.groups import HELD_OUT, OWN_OUTPUT, Group, colour_of, headline, threshold_words
-from bertvision.report.read_runs import Found, RunFacts
+from bertvision.report.read_runs import Found, RunFacts, Sourced
 from bertvision.runs.evaluate import best_first
 from bertvision.runs.evaluation_record import EvaluatedRow, EvaluationRecord
 
@@ -94,7 +94,7 @@ def _runs(groups: Sequence[Group]) -> Table:
             words(group.title),
             words(run.request.get("encoder", "")),
             words(f"{len(run.leaderboard)} heads" if run.is_fit else run.request.get("learn", "")),
-            number(len([one for one in group.evaluations if same_run(one.run, run.name)]), "count", record=run.key),
+            number(len([one for one in group.evaluations if is_of(one, run)]), "count", record=run.key),
             words(str(run.provenance.get("time", ""))[:10]),
             Cell(text="card", order=run.name, file=f"cards/{run.place}/README.md"),
         )
@@ -105,6 +105,6 @@ def _runs(groups: Sequence[Group]) -> Table:
     return Table(key="runs", title="All runs", columns=columns, rows=tuple(rows), note="")
 
 
-def same_run(evaluated: str, run: str) -> bool:
-    """Whether what was evaluated is a run, or a snapshot of it."""
-    return evaluated == run or evaluated.startswith(f"{run}@")
+def is_of(evaluation: Sourced[EvaluationRecord], run: RunFacts) -> bool:
+    """Whether an evaluation is of a run, which may have been moved since."""
+    return Path(run.name) in evaluation.path.parents

@@ -41,7 +41,8 @@ def logged_metrics(group: Group, runs: Sequence[RunFacts]) -> list[str]:
     """Names of the metrics in logs that a table shows, the main one first."""
     names = list(dict.fromkeys(name for run in runs for metrics in run.metrics for name in metrics))
     reported = main_first([name for name in names if not name.startswith(HELD_OUT)] or names)
-    return [name for name in SCORES if name in reported] if group.unit == "percent" else reported
+    shown = [name for name in SCORES if name in reported] if group.unit == "percent" else reported
+    return shown or reported  # without a dev split there are held-out scores alone
 
 
 def _leaderboard(group: Group, fits: Sequence[RunFacts]) -> Table:
@@ -78,7 +79,7 @@ def time_figures(group: Group) -> Iterator[Figure]:
     fits = [run for run in group.runs if run.is_fit and run.leaderboard]
     if not fits:
         return
-    name = logged_metrics(group, fits)[0]
+    name = next(iter(logged_metrics(group, fits)), "")
     points = tuple(
         Point(
             label=Path(row["folder"]).name,
@@ -168,7 +169,7 @@ def _curve_points(curves: Sequence[Curve], colour: Callable[[str], str]) -> tupl
 
 
 def _less_data(group: Group, run: RunFacts) -> Iterator[Figure]:
-    metric = logged_metrics(group, [run])[0]
+    metric = next(iter(logged_metrics(group, [run])), "")
     curves = [curve for curve in less_data_curves(run.leaderboard, metric) if len(curve.fractions) > 1]
     points = tuple(
         Point(label=curve.head, model=curve.head, x=share, y=score.mean, low=score.low, high=score.high)

@@ -25,6 +25,7 @@ from report_files import (
     evaluated,
     label_run,
     labels_at,
+    row_of,
     span_run,
     write,
     write_analysis,
@@ -316,3 +317,18 @@ def test_a_card_names_a_base_model_of_the_hub_alone(tmp_path: Path) -> None:
         found = read_runs([run])
         lines.append('base_model: "org/model"' in write_card(found.runs[0], group_runs(found)[0]))
     assert lines == [True, False, False]
+
+
+def test_a_run_that_was_moved_keeps_its_evaluation(tmp_path: Path) -> None:
+    moved = label_run(tmp_path / "fit").rename(tmp_path / "moved")
+    found = read_runs([moved])
+    assert "Not evaluated yet" not in write_card(found.runs[0], group_runs(found)[0])
+
+
+def test_questions_without_a_dev_split_are_shown_by_held_out_scores(tmp_path: Path) -> None:
+    run = write_fit(tmp_path / "fit", task="squad2")
+    metrics = {"held_out_exact": 40.04, "held_out_f1": 41.25}
+    write(run / "leaderboard.json", [row_of(number, "layer_mix", dict(metrics)) for number in range(2)])
+    (table,) = [one for one in build_report(read_runs([run])).tables() if one.key.startswith("heads-")]
+    assert table.columns[-2:] == ("held_out_exact", "held_out_f1")
+    assert [cell.text for cell in table.rows[0][-2:]] == ["40.0", "41.2"]
