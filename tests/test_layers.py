@@ -9,8 +9,8 @@ PACKAGE = Path(__file__).parents[1] / "src" / "bertvision"
 
 ORDER = [
     *("errors", "atomic", "lock", "provenance", "pretrained"),
-    *("tasks", "encoder", "store", "heads", "objectives", "training", "evaluation", "analysis", "runs", "packs"),
-    *("estimators", "bench", "cli"),
+    *("tasks", "encoder", "store", "heads", "objectives", "training", "evaluation", "analysis", "runs", "report"),
+    *("packs", "estimators", "bench", "cli"),
 ]
 """The parts in the order in which they may build on each other, which is also the order to read them in."""
 

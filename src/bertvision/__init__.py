@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from bertvision.packs.predict import Predicted, predict_file
     from bertvision.packs.question_answerer import QuestionAnswerer
     from bertvision.packs.text_models import TextClassifier, TextScorer
+    from bertvision.report.write import ReportResult, write_report
     from bertvision.runs.analyse import AnalysisResult, analyse
     from bertvision.runs.analysis_record import AnalysisRecord, read_analysis
     from bertvision.runs.cross_fit import CrossFitResult, tune_folds
@@ -89,6 +90,7 @@ __all__ = [
     "Predicted",
     "QuestionAnswer",
     "QuestionAnswerer",
+    "ReportResult",
     "Scoring",
     "Task",
     "TaskData",
@@ -132,6 +134,7 @@ __all__ = [
     "tune",
     "tune_folds",
     "tune_triplets",
+    "write_report",
 ]
 
 _MODULES = {
@@ -166,6 +169,7 @@ _MODULES = {
     "bertvision.packs.predict": ("Predicted", "predict_file"),
     "bertvision.packs.question_answerer": ("QuestionAnswerer",),
     "bertvision.packs.text_models": ("TextClassifier", "TextScorer"),
+    "bertvision.report.write": ("ReportResult", "write_report"),
     "bertvision.runs.cross_fit": ("CrossFitResult", "tune_folds"),
     "bertvision.runs.ensemble": ("EnsembleResult", "ensemble"),
     "bertvision.runs.ensemble_record": ("EnsembleRecord", "read_ensemble"),

@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import sys
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +14,9 @@ _CODE = ("--", ":/", ":(exclude,top)results")  # a record that was just written 
 
 COMMIT = "BERTVISION_COMMIT"
 """Environment variable that names the commit where git cannot, as in a container or in a copied tree."""
+
+COMMAND: ContextVar[str | None] = ContextVar("command", default=None)
+"""The command line that is at work; None where Python code is."""
 
 
 def provenance() -> dict[str, object]:
@@ -23,6 +27,7 @@ def provenance() -> dict[str, object]:
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit if named is None else named,
         "dirty": None if commit is None else bool(_git("status", "--porcelain", "--untracked-files=no", *_CODE)),
+        "command": COMMAND.get(),
         "python": platform.python_version(),
         "packages": {name: package_version(name) for name in _PACKAGES},
         "processor": _processor(),

@@ -136,6 +136,14 @@ COMMANDS = {
             "bertvision predict own reviews.csv --text review --pack packs/mood --out labels.tsv",
         ),
     ),
+    "report": Command(
+        "Write a page with tables and plots, Markdown, LaTeX tables and model cards from what runs left on disk.",
+        "bertvision.cli.report",
+        (
+            "bertvision report runs/heads --out report",
+            "bertvision report runs/tuned runs/heads runs/freeze --title 'Moods' --out report",
+        ),
+    ),
     "plan": Command(
         "Time a few batches on this machine, and tell whether a fit should stream its states or store them, and why.",
         "bertvision.cli.plan",

@@ -1,6 +1,7 @@
 """The command line: finds the command, parses its options, turns expected errors into one message and exit code 2."""
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -9,6 +10,7 @@ from bertvision import __version__
 from bertvision.cli.commands import COMMANDS, Command
 from bertvision.cli.options import parse_options
 from bertvision.errors import BertVisionError, UnknownNameError
+from bertvision.provenance import COMMAND
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -17,6 +19,7 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, or 2 for input that the user can mend."""
     words = list(sys.argv[1:] if argv is None else argv)
+    at_work = COMMAND.set(shlex.join(["bertvision", *words]))
     try:
         code = _dispatch(words)
         sys.stdout.flush()
@@ -30,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # the reader, such as `head`, has seen enough; keep Python from flushing into the closed pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    finally:
+        COMMAND.reset(at_work)
     return code
 
 

@@ -141,12 +141,26 @@ def read_record(path: Path, kind: type[T], *, record: str, again: str) -> T:
     Raises:
         BertVisionError: there is none, or it is of another format.
     """
+    content = read_content(path, record=record, again=again)
+    try:
+        return from_json(kind, content)
+    except (KeyError, TypeError) as error:
+        raise BertVisionError(f"{path} cannot be read ({error}). {again}") from None
+
+
+def read_content(path: Path, *, record: str, again: str) -> dict[str, Any]:
+    """What a record's file says, without the two words that say what it is; arguments as those of `read_record`.
+
+    Raises:
+        BertVisionError: there is none, or it is of another format.
+    """
     if not path.is_file():
         raise BertVisionError(f"{path} is not there. Make it: {again.partition(': ')[2]}")
     content = read_json(path)
     try:
         if content.pop("format") != FORMAT or content.pop("record") != record:
             raise BertVisionError(f"{path} has another format than {FORMAT}. {again}")
-        return from_json(kind, content)
     except (AttributeError, KeyError, TypeError) as error:
         raise BertVisionError(f"{path} cannot be read ({error}). {again}") from None
+    found: dict[str, Any] = content
+    return found

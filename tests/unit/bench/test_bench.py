@@ -32,7 +32,8 @@ def test_a_record_says_what_was_measured_and_where(tmp_path: Path) -> None:
     record = json.loads(path.read_text(encoding="utf-8"))
     assert record["ratios"] == {"plain": {"median": 4.0, "least": 4.0, "most": 4.0}}
     assert record["seconds"] == {"ours": [1.0], "plain": [4.0]}
-    assert set(record["provenance"]) == {"time", "commit", "dirty", "python", "packages", "gpu", "processor", "cores"}
+    told = {"time", "commit", "dirty", "command", "python", "packages", "gpu", "processor", "cores"}
+    assert set(record["provenance"]) == told
 
 
 def test_a_record_of_sizes_has_the_bytes_and_how_many_times_smaller_ours_is(tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""How long the report of 50 runs takes, the whole command from its start to the page; the runs are copies of one."""
+
+import argparse
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bertvision.atomic import write_json
+from bertvision.provenance import provenance
+from bertvision.runs.ensemble import ensemble
+from bertvision.runs.evaluate import evaluate
+from bertvision.runs.fit import fit_heads
+from bertvision.runs.fit_request import FitRequest
+from bertvision.training.trainee import HeadSpec
+from data import RESULTS
+
+HEADS = ("last_layer", "layer_mix", "layer_mean", "layer_concat", "layer_weights", "dot_attention")
+MOST_SECONDS = 20.0
+
+
+def make_run(folder: Path) -> Path:
+    """A fit of twelve heads on the built-in set, evaluated, with an ensemble."""
+    heads = tuple(HeadSpec(head=name, seed=seed) for name in HEADS for seed in (0, 1))
+    fit_heads(FitRequest(task="sst5", heads=heads, epochs=4.0, validate=(1.0, 2.0, 3.0)), folder)
+    evaluate(folder)
+    ensemble([folder])
+    return folder
+
+
+def copy_run(run: Path, folder: Path) -> Path:
+    """A copy whose records are of the copy."""
+    shutil.copytree(run, folder, ignore=shutil.ignore_patterns("outputs.safetensors"))
+    for path in [*folder.rglob("evaluation.json"), *folder.rglob("ensemble.json")]:
+        path.write_text(path.read_text(encoding="utf-8").replace(str(run), str(folder)), encoding="utf-8")
+    return folder
+
+
+def main() -> None:
+    """Measure, and keep the record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        run = make_run(Path(place) / "run")
+        runs = [str(copy_run(run, Path(place) / f"copy-{number:02}")) for number in range(options.runs)]
+        out = Path(place) / "report"
+        command = [sys.executable, "-m", "bertvision", "report", *runs, "--out", str(out)]
+        seconds, busy = [], []
+        for _ in range(options.rounds):
+            begin = time.perf_counter()
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - our own command
+            seconds.append(round(time.perf_counter() - begin, 2))
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            busy.append(round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2))
+        size = (out / "index.html").stat().st_size
+    record = {
+        "format": 1,
+        "kind": "time",
+        "name": "time-report",
+        "what": f"the report of {options.runs} runs with {2 * len(HEADS)} heads each, the whole command",
+        "command": " ".join(["python", "bench/bench_report.py", *sys.argv[1:]]),
+        "seconds": seconds,
+        "processor_seconds": busy,
+        "limit": MOST_SECONDS,
+        "page_bytes": size,
+        "provenance": provenance(),
+    }
+    write_json(RESULTS / f"{record['name']}.json", record)
+    print(json.dumps(record, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Runs on disk → a page, Markdown, LaTeX tables and model cards, all with the same numbers."""

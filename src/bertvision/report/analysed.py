@@ -1,0 +1,287 @@
+"""Tables and figures of an analysis: where models fail, how sure they are, and what they cost."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bertvision.errors import BertVisionError
+from bertvision.report.analysed_layers import layer_blocks
+from bertvision.report.bars import Bars
+from bertvision.report.document import Figure, Table, interval, number, slug, without_empty, words
+from bertvision.report.groups import OWN_OUTPUT
+from bertvision.report.heat import HeatMap
+from bertvision.report.numbers import Unit
+from bertvision.report.plots import Axis, Lines, Point, Scatter
+from bertvision.report.read_runs import Sourced
+
+TRUE = "true"
+"""What stands beside a model in a histogram; it has no colour of its own."""
+
+MOST_COMPARED = 2
+
+
+def analysis_blocks(analysis: Sourced[dict[str, Any]], unit: Unit) -> list[Table | Figure]:
+    """What an analysis says.
+
+    Raises:
+        BertVisionError: it lacks something.
+    """
+    try:
+        return [*_Analysis(analysis, unit).blocks(), *layer_blocks(analysis, unit)]
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise BertVisionError(
+            f"{analysis.path} cannot be read ({type(error).__name__}: {error}). "
+            f"Analyse again: bertvision analyse {analysis.run}"
+        ) from None
+
+
+class _Analysis:
+    """An analysis, and the names of what it says on the page."""
+
+    def __init__(self, analysis: Sourced[dict[str, Any]], unit: Unit) -> None:
+        self._content = analysis.content
+        self._record = analysis.key
+        self._run = analysis.run
+        self._unit = unit
+        self._models: Sequence[Mapping[str, Any]] = analysis.content["models"]
+        chosen = [m for m in self._models if m["name"] in (analysis.content["first"], analysis.content["second"])]
+        self._compared = (chosen or list(self._models))[:MOST_COMPARED]
+
+    def blocks(self) -> Iterator[Table | Figure]:
+        yield from self._question_types()
+        yield from self._second_answers()
+        yield from self._context_lengths()
+        yield from self._confusion()
+        yield from self._tags()
+        yield from self._scores()
+        yield from self._calibration()
+        yield from self._efficiency()
+
+    def _table(self, name: str, title: str, columns: Sequence[str], rows: Sequence[Any], note: str = "") -> Table:
+        kept_columns, kept_rows = without_empty(columns, rows)
+        key = f"{name}-{self._record}"
+        return Table(key=key, title=f"{title}: {self._run}", columns=kept_columns, rows=kept_rows, note=note)
+
+    def _figure(self, name: str, title: str, caption: str, plot: Any) -> Figure:  # noqa: ANN401 - any plot
+        key = f"figure-{name}-{self._record}"
+        return Figure(key=key, title=f"{title}: {self._run}", caption=caption, plot=plot, record=self._record)
+
+    def _question_types(self) -> Iterator[Table | Figure]:
+        models = [model for model in self._compared if model["question_types"] is not None]
+        if not models:
+            return
+        places = [group["name"] for group in models[0]["question_types"]["words"]]
+        points = [
+            Point(label=model["name"], model=colour(model), x=float(places.index(group["name"])), y=group["all"]["f1"])
+            for model in models
+            for group in model["question_types"]["words"]
+            if group["all"] is not None and group["name"] in places
+        ]
+        yield self._figure(
+            "words",
+            "Which questions are hard",
+            "F1 by the first question word; the most frequent word stands first.",
+            Bars(
+                places=tuple(places),
+                x_title="question word",
+                y=Axis(title="F1 (in %)", unit="percent"),
+                points=tuple(points),
+            ),
+        )
+        columns = ("model", "question word", "questions", "exact", "F1", "F1, has answer", "F1, no answer")
+        rows = [
+            (
+                words(model["name"], model=colour(model)),
+                words(group["name"]),
+                number(_part(group, "all", "count"), "count", record=self._record),
+                number(_part(group, "all", "exact"), "percent", record=self._record),
+                number(_part(group, "all", "f1"), "percent", record=self._record, strong=True),
+                number(_part(group, "has_answer", "f1"), "percent", record=self._record),
+                number(_part(group, "no_answer", "f1"), "percent", record=self._record),
+            )
+            for model in models
+            for group in [model["question_types"]["overall"], *model["question_types"]["words"]]
+        ]
+        yield self._table("words", "Scores by question word", columns, rows)
+
+    def _second_answers(self) -> Iterator[Table]:
+        shares = ("predicted_empty_share", "second_right_share", "second_right_has_answer_share")
+        rows = [
+            (
+                words(model["name"], model=colour(model)),
+                *(
+                    number(model["second_answers"][name], "count", record=self._record)
+                    for name in ("first_right", "first_wrong", "has_answer_errors")
+                ),
+                *(number(model["second_answers"][name], "share", record=self._record) for name in shares),
+            )
+            for model in self._models
+            if model["second_answers"] is not None
+        ]
+        if rows:
+            columns = ["model", "first right", "first wrong", "has-answer errors", "of these left empty (share)"]
+            columns += ["second right when first is wrong (share)", "of these with an answer (share)"]
+            yield self._table("second-answers", "Errors, and the answers just behind", columns, rows)
+
+    def _context_lengths(self) -> Iterator[Table]:
+        lengths = self._content["context_lengths"]
+        if lengths is None:
+            return
+        first, second = self._content["first"], self._content["second"]
+        named = {"all": "all questions", "first": f"right by {first}", "second": f"right by {second}"}
+        named |= {"first_only": f"right by {first} alone", "second_only": f"right by {second} alone"}
+        rows = []
+        for key, name in named.items():
+            tokens = lengths[key]["tokens"] or {"mean": None, "median": None, "interval": {"low": None, "high": None}}
+            rows.append(
+                (
+                    words(name),
+                    number(lengths[key]["count"], "count", record=self._record),
+                    number(tokens["mean"], record=self._record, strong=True),
+                    interval(tokens["interval"]["low"], tokens["interval"]["high"], "number", record=self._record),
+                    number(tokens["median"], record=self._record),
+                )
+            )
+        columns = ("questions", "how many", "mean context (tokens)", "95 % interval", "median (tokens)")
+        yield self._table("contexts", "How long the contexts are", columns, rows)
+
+    def _confusion(self) -> Iterator[Table | Figure]:
+        for model in self._compared:
+            if model["confusion"] is None:
+                continue
+            labels = tuple(str(one["label"]) for one in model["confusion"]["labels"])
+            yield self._figure(
+                f"confusion-{slug(model['name'])}",
+                f"What {model['name']} takes for what",
+                "Rows are what is true, columns what was said; a row is shaded by its own shares.",
+                HeatMap(
+                    rows_title="true label",
+                    columns_title="predicted label",
+                    labels=labels,
+                    columns=labels,
+                    values=tuple(tuple(float(n) for n in row) for row in model["confusion"]["counts"]),
+                ),
+            )
+        if self._compared and self._compared[0]["confusion"] is not None:
+            yield from self._labels("labels", self._compared[0], self._compared[0]["confusion"]["labels"])
+
+    def _tags(self) -> Iterator[Table | Figure]:
+        for model in self._compared[:1]:
+            if model["tags"] is not None:
+                yield from self._labels("tags", model, model["tags"])
+
+    def _labels(
+        self, name: str, model: Mapping[str, Any], labels: Sequence[Mapping[str, Any]]
+    ) -> Iterator[Table | Figure]:
+        places = tuple(str(one["label"]) for one in labels)
+        points = [Point(label=TRUE, model=TRUE, x=float(n), y=float(one["gold"])) for n, one in enumerate(labels)]
+        points += [
+            Point(label=model["name"], model=colour(model), x=float(n), y=float(one["predicted"]))
+            for n, one in enumerate(labels)
+        ]
+        yield self._figure(
+            name,
+            "How often each label is true, and given",
+            "",
+            Bars(places=places, x_title="label", y=Axis(title="examples (count)", unit="count"), points=tuple(points)),
+        )
+        columns = ("label", "true", "given", "right", "recall", "precision")
+        rows = [
+            (
+                words(one["label"]),
+                *(number(one[name], "count", record=self._record) for name in ("gold", "predicted", "right")),
+                *(number(one[name], "share", record=self._record) for name in ("recall", "precision")),
+            )
+            for one in labels
+        ]
+        yield self._table(name, f"Labels given by {model['name']}", columns, rows)
+
+    def _scores(self) -> Iterator[Figure]:
+        for model in self._compared[:1]:
+            if model["histogram"] is not None:
+                edges, found = model["histogram"]["edges"], model["histogram"]
+                places = tuple(f"{low:.3g}" for low in edges[:-1])
+                bars = [
+                    Point(label=label, model=name, x=float(n), y=float(count))
+                    for label, name, counts in (
+                        (TRUE, TRUE, found["golds"]),
+                        (model["name"], colour(model), found["predictions"]),
+                    )
+                    for n, count in enumerate(counts)
+                ]
+                y = Axis(title="examples (count)", unit="count")
+                plot = Bars(places=places, x_title="score, from", y=y, points=tuple(bars))
+                yield self._figure("histogram", "How scores are spread", "", plot)
+            if model["scatter"] is not None:
+                golds, said = model["scatter"]["golds"], model["scatter"]["predictions"]
+                points = tuple(
+                    Point(label=model["name"], model=colour(model), x=gold, y=one)
+                    for gold, one in zip(golds, said, strict=True)
+                )
+                scatter = Scatter(x=Axis(title="true score"), y=Axis(title="predicted score"), points=points)
+                if points:
+                    yield self._figure("scatter", "Predicted against true scores", "", scatter)
+
+    def _calibration(self) -> Iterator[Table | Figure]:
+        models = [model for model in self._models if model["calibration"] is not None]
+        if not models:
+            return
+        first = next((model for model in self._compared if model["calibration"] is not None), models[0])
+        points = [
+            Point(label=when, model=name, x=one["confidence"], y=one["accuracy"])
+            for when, key, name in (("as it is", "before", TRUE), ("with temperature", "after", colour(first)))
+            for one in first["calibration"][key]["bins"]
+            if one["count"]
+        ]
+        yield self._figure(
+            "calibration",
+            f"How sure {first['name']} should be",
+            "On the dashed line confidence is as large as the share that is right.",
+            Lines(
+                x=Axis(title="confidence (mean of a bin, 0 to 1)", unit="share"),
+                y=Axis(title="share that is right (0 to 1)", unit="share"),
+                points=tuple(points),
+                diagonal=True,
+            ),
+        )
+        columns = ("model", "temperature", "confidence", "accuracy", "error before", "error after")
+        rows = [
+            (
+                words(model["name"], model=colour(model)),
+                number(model["calibration"]["temperature"], record=self._record),
+                number(model["calibration"]["before"]["confidence"], "share", record=self._record),
+                number(model["calibration"]["before"]["accuracy"], "share", record=self._record),
+                number(model["calibration"]["before"]["error"], "share", record=self._record),
+                number(model["calibration"]["after"]["error"], "share", record=self._record, strong=True),
+            )
+            for model in models
+        ]
+        note = "Expected calibration error; the temperature is fitted on held-out training examples."
+        yield self._table("calibration", "Calibration", columns, rows, note)
+
+    def _efficiency(self) -> Iterator[Table]:
+        named = {model["name"]: model for model in self._models}
+        rows = [
+            (
+                words(one["cost"]["name"], model=colour(named[one["cost"]["name"]])),
+                number(one["cost"]["f1"], "percent", record=self._record),
+                number(one["cost"]["parameters"], "count", record=self._record),
+                number(one["cost"]["training_seconds"], "seconds", record=self._record),
+                number(one["cost"]["inference_seconds"], "seconds", record=self._record),
+                number(one["efficiency"], record=self._record, strong=True),
+                words(", ".join(one["best_at"]).replace("_", " ")),
+            )
+            for one in self._content["efficiency"]
+        ]
+        if rows:
+            columns = ("model", "F1 (in %)", "parameters", "training (s)", "inference (s)", "efficiency", "best at")
+            note = "Efficiency is (F1 - 50) / log₁₀(parameters); “best at”: no other model is as good for less of that."
+            yield self._table("efficiency", "Efficiency", columns, rows, note)
+
+
+def colour(model: Mapping[str, Any]) -> str:
+    """The name whose colour a model of an analysis has."""
+    return OWN_OUTPUT if model["own"] else str(model["head"])
+
+
+def _part(group: Mapping[str, Any], part: str, name: str) -> float | None:
+    return None if group[part] is None else group[part][name]

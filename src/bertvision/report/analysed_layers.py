@@ -1,0 +1,109 @@
+"""Figures of an analysis that are about layers: what heads count each for, and what stopping early costs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bertvision.report.document import Figure, Table, interval, number, words
+from bertvision.report.numbers import Unit, metric_words
+from bertvision.report.plots import Axis, Lines, Point
+from bertvision.report.read_runs import Sourced
+
+
+def layer_blocks(analysis: Sourced[dict[str, Any]], unit: Unit) -> Iterator[Table | Figure]:
+    """Layer weights, attention over layers, depth sweeps."""
+    content = analysis.content
+    learned = [(one["group"], ("",), one["report"]) for one in content["layer_weights"]]
+    attended = [(one["group"], one["outputs"], one["all"]) for one in content["attention"]]
+    asked = [(one["group"], one["outputs"], one["question"]) for one in content["attention"] if one["question"]]
+    for name, title, groups in (
+        ("weights", "Which layers heads learnt to read", learned),
+        ("attention", "Which layers heads attend to", attended),
+        ("question", f"Which layers count for question {content['question']}", asked),
+    ):
+        if groups:
+            yield from _layers(analysis, name, title, groups)
+    yield from _depths(analysis, unit)
+
+
+def _layers(
+    analysis: Sourced[dict[str, Any]], name: str, title: str, groups: Sequence[tuple[Any, Sequence[str], Any]]
+) -> Iterator[Table | Figure]:
+    points, rows = [], []
+    for group, outputs, report in groups:
+        for number_of, found in enumerate(report["sets"]):
+            output = outputs[number_of] if number_of < len(outputs) else f"output {number_of}"
+            label = " ".join([_label(group, groups), output]).strip()
+            points += [
+                Point(
+                    label=label,
+                    model=group["head"],
+                    x=float(layer),
+                    y=share["mean"],
+                    low=share["low"],
+                    high=share["high"],
+                )
+                for layer, share in zip(report["layers"], found["shares"], strict=True)
+            ]
+            centre = found["centre"]
+            rows.append(
+                (
+                    words(label, model=group["head"]),
+                    number(centre["mean"], record=analysis.key, strong=True),
+                    interval(centre["low"], centre["high"], "number", record=analysis.key),
+                    number(centre["seeds"], "count", record=analysis.key),
+                )
+            )
+    key = analysis.key
+    yield Figure(
+        key=f"figure-{name}-{key}",
+        title=f"{title}: {analysis.run}",
+        caption="Share of each layer, by size without sign; bands are 95 % intervals over seeds. Layer 0 is the "
+        "embedding output.",
+        plot=Lines(
+            x=Axis(title="layer (number)", unit="number"),
+            y=Axis(title="share of the weights (0 to 1)", unit="share"),
+            points=tuple(points),
+        ),
+        record=analysis.key,
+    )
+    columns = ("head", "centre of gravity (layer)", "95 % interval", "seeds")
+    yield Table(
+        key=f"{name}-{key}", title=f"Around which layer heads read: {analysis.run}", columns=columns, rows=tuple(rows)
+    )
+
+
+def _label(group: Mapping[str, Any], groups: Sequence[tuple[Any, Any, Any]]) -> str:
+    """A head's name; with what else it differs in where there are several of that name."""
+    alike = [one for one, _, _ in groups if one["head"] == group["head"]]
+    return str(group["head"]) if len(alike) == 1 else str(group["models"][0])
+
+
+def _depths(analysis: Sourced[dict[str, Any]], unit: Unit) -> Iterator[Figure]:
+    content = analysis.content
+    timed = all(point["seconds_share"] is not None for one in content["depth_sweeps"] for point in one["points"])
+    points = [
+        Point(
+            label=f"{sweep['head']} {place}" if len(content["depth_sweeps"]) > 1 else sweep["head"],
+            model=sweep["head"],
+            x=point["seconds_share"] if timed else point["cost_share"],
+            y=point["score"]["mean"],
+            low=point["score"]["low"],
+            high=point["score"]["high"],
+        )
+        for place, sweep in enumerate(content["depth_sweeps"], start=1)
+        for point in sweep["points"]
+        if point["score"] is not None
+    ]
+    if points:
+        what = "share of the deepest head's time" if timed else "share of the encoder's layers"
+        yield Figure(
+            key=f"figure-depth-{analysis.key}",
+            title=f"What stopping early costs: {analysis.run}",
+            caption="Heads that read the first layers alone let the encoder stop there, which is exact.",
+            plot=Lines(
+                x=Axis(title=f"{what} (0 to 1)", unit="share"),
+                y=Axis(title=metric_words(content["metric"], unit), unit=unit),
+                points=tuple(points),
+            ),
+            record=analysis.key,
+        )

@@ -1,0 +1,64 @@
+"""build_report: what was found → sections of tables and figures."""
+
+from collections.abc import Iterator
+
+from bertvision.provenance import package_version
+from bertvision.report.analysed import analysis_blocks
+from bertvision.report.document import Figure, Report, Section, Table
+from bertvision.report.groups import Group, all_models, group_runs
+from bertvision.report.overview import overview_section
+from bertvision.report.read_runs import Found
+from bertvision.report.scores import score_blocks
+from bertvision.report.training import time_figures, training_blocks
+
+READING = (
+    "Every number leads to its record: the file that it stands in, the command that made it, and where it was made.",
+    (
+        "“Held out” are training examples that nobody learnt from. They choose weights, thresholds and models, so that "
+        "the split that is scored is never looked at before. The threshold “best on” a split has seen its answers: it "
+        "is a bound, not a result."
+    ),
+    (
+        "Intervals hold the number in 95 of 100 draws of as many examples. Two models differ where a paired test on "
+        "the same draws gives p < 0.05; of twenty comparisons without any difference one will look like one."
+    ),
+    "Scores of questions are in percent; other scores are parts of 1. The same head has the same colour everywhere.",
+)
+
+NAMED_TASKS = 3
+"""The heading names as many tasks at most."""
+
+
+def build_report(found: Found, *, title: str = "") -> Report:
+    """All that there is to say of what was found."""
+    groups = group_runs(found)
+    sections = [overview_section(groups, found)]
+    sections += [section for group in groups for section in _task_sections(group)]
+    sections.append(Section(key="reading", title="How to read this", text=READING))
+    counted = [(len(found.runs), "run"), (len(found.evaluations), "evaluation"), (len(found.ensembles), "ensemble")]
+    said = [f"{count:,} {word}{'s' * (count != 1)}" for count, word in counted if count]
+    tasks = list(dict.fromkeys(group.task for group in groups))
+    what = ", ".join(tasks) if len(tasks) <= NAMED_TASKS else f"{len(tasks)} tasks"
+    lead = f"{', '.join(said)} on {', '.join(tasks)}"
+    version = package_version()
+    return Report(
+        title=title or f"Results on {what}",
+        lead=f"{lead}. Made by BERTVision{f' {version}' if version else ''}.",
+        sections=tuple(sections),
+        records=tuple(found.records),
+        models=all_models(found),
+    )
+
+
+def _task_sections(group: Group) -> Iterator[Section]:
+    """What there is of scores, training and analyses."""
+    parts: list[tuple[str, str, list[Table | Figure]]] = [
+        ("scores", "Scores", [*score_blocks(group), *time_figures(group)]),
+        ("training", "Training", list(training_blocks(group))),
+    ]
+    parts += [
+        (f"analysis-{one.key}", f"Analysis of {one.run}", analysis_blocks(one, group.unit)) for one in group.analyses
+    ]
+    for name, title, blocks in parts:
+        if blocks:
+            yield Section(key=f"{name}-of-{group.key}", title=title, group=group.title, blocks=tuple(blocks))

@@ -1,0 +1,130 @@
+"""Group: all that was found about one task on the same data, which is what a section of the report is about."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bertvision.report.document import slug
+from bertvision.report.numbers import Unit, score_unit
+from bertvision.report.read_runs import Found, RunFacts, Sourced
+from bertvision.runs.ensemble_record import EnsembleRecord
+from bertvision.runs.evaluation_record import EvaluatedRow, EvaluationRecord
+from bertvision.runs.judge import BEST, FITTED, PLAIN, ZERO, ScoresAt
+
+OWN_OUTPUT = "own output"
+ENSEMBLE = "ensemble"
+"""What has a colour beside the heads."""
+
+HELD_OUT = "held_out_"
+BUILT_IN = "built-in set"
+
+
+@dataclass(slots=True, kw_only=True)
+class Group:
+    """A task, and what was found about it.
+
+    Attributes:
+        key: its place in the report.
+        task: its name.
+        data: where its examples come from, in words.
+    """
+
+    key: str
+    task: str
+    data: str
+    runs: list[RunFacts] = field(default_factory=list)
+    evaluations: list[Sourced[EvaluationRecord]] = field(default_factory=list)
+    ensembles: list[Sourced[EnsembleRecord]] = field(default_factory=list)
+    analyses: list[Sourced[dict[str, Any]]] = field(default_factory=list)
+    freezes: list[Sourced[dict[str, Any]]] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """Its heading."""
+        return f"{self.task}, {self.data}"
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of its metrics, the main one first."""
+        for row in self.rows():
+            return main_first(next(iter(row.scores.values())).values)
+        for run in self.runs:
+            for metrics in run.metrics:
+                return main_first([name for name in metrics if not name.startswith(HELD_OUT)] or list(metrics))
+        return []
+
+    @property
+    def main(self) -> str:
+        """The metric that it is judged by."""
+        return self.metrics[0] if self.metrics else "score"
+
+    @property
+    def unit(self) -> Unit:
+        """Of its scores."""
+        return score_unit(name.removeprefix(HELD_OUT) for name in self.metrics)
+
+    def rows(self) -> list[EvaluatedRow]:
+        """Every model that was evaluated, ensembles included."""
+        rows = [row for one in self.evaluations for row in one.content.rows]
+        return rows + [one.content.ensemble for one in self.ensembles]
+
+
+def group_runs(found: Found) -> list[Group]:
+    """What was found, task by task, in the order in which it was named."""
+    groups: dict[tuple[str, str], Group] = {}
+
+    def of(task: object, data: object) -> Group:
+        known = str(task), BUILT_IN if data in (None, "builtin") else str(data)
+        if known not in groups:
+            key = slug(", ".join(known), {group.key for group in groups.values()})
+            groups[known] = Group(key=key, task=known[0], data=known[1])
+        return groups[known]
+
+    places = {}
+    for run in found.runs:
+        group = of(run.request["task"], run.request.get("data"))
+        group.runs.append(run)
+        places[Path(run.name).parent] = group
+    for evaluation in found.evaluations:
+        of(evaluation.content.task, evaluation.content.data).evaluations.append(evaluation)
+    for joined in found.ensembles:
+        of(joined.content.task, joined.content.data).ensembles.append(joined)
+    for analysis in found.analyses:
+        of(analysis.content.get("task"), analysis.content.get("data")).analyses.append(analysis)
+    for freeze in found.freezes:  # its file does not name its data, but its runs do
+        group = places.get(Path(freeze.run)) or of(freeze.content.get("task"), None)
+        group.freezes.append(freeze)
+    return list(groups.values())
+
+
+def main_first(metrics: Sequence[str] | Mapping[str, Any]) -> list[str]:
+    """Names of metrics: of questions F1 first, which they are judged by; else as the task has them."""
+    names = list(metrics)
+    if "f1" in names and score_unit(names) == "percent":
+        names.remove("f1")
+        names.insert(0, "f1")
+    return names
+
+
+def headline(row: EvaluatedRow) -> tuple[str, ScoresAt]:
+    """The scores by which a model is shown: at the fitted threshold where there is one, never at the best on dev."""
+    at = next(name for name in (FITTED, PLAIN, ZERO, *row.scores) if name in row.scores)
+    return at, row.scores[at]
+
+
+def threshold_words(at: str, split: str) -> str:
+    """A threshold in words."""
+    return {PLAIN: "none", ZERO: "zero", FITTED: "fitted on held-out", BEST: f"best on {split}"}.get(at, at)
+
+
+def colour_of(row: EvaluatedRow) -> str:
+    """The name whose colour a model has: its head's, but the own output and ensembles have one of their own."""
+    return OWN_OUTPUT if row.own else row.head or ENSEMBLE
+
+
+def all_models(found: Found) -> tuple[str, ...]:
+    """Every name that has a colour: heads in the order in which they were found, the own output and ensembles first."""
+    heads = [row["head"] for run in found.runs for row in run.leaderboard]
+    heads += [row.head for one in found.evaluations for row in one.content.rows if row.head and not row.own]
+    return OWN_OUTPUT, ENSEMBLE, *dict.fromkeys(heads)

@@ -1,0 +1,67 @@
+"""How every number is written: one function for the page, Markdown, LaTeX and model cards alike."""
+
+import math
+from collections.abc import Iterable
+from typing import Literal, assert_never
+
+Unit = Literal["percent", "share", "count", "seconds", "number", "p"]
+"""Scores of questions in percent, other scores as parts of 1, whole numbers, times, any other number, a test's p."""
+
+NOTHING = "\N{EN DASH}"
+"""Where there is no number."""
+
+SIGNED = ("pearson", "spearman", "matthews")
+"""Metrics that may be negative."""
+
+LEAST_P = 0.001
+"""Smaller p say no more than that they are small."""
+
+
+def show_number(value: float | None, unit: Unit = "number") -> str:
+    """A number as people read it; a dash where there is none, or where it is not defined.
+
+    >>> show_number(71.349, "percent"), show_number(0.4375, "share"), show_number(1925, "count")
+    ('71.3', '0.438', '1,925')
+    """
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    match unit:
+        case "percent":
+            text = f"{value:.1f}"
+        case "share":
+            text = f"{value:.3f}"
+        case "count":
+            text = f"{round(value):,}"
+        case "seconds":
+            text = f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"
+        case "number":
+            text = f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
+        case "p":
+            text = f"{value:.3f}" if value >= LEAST_P else f"<{LEAST_P:g}"
+        case _:
+            assert_never(unit)
+    return text.replace("-", "\N{MINUS SIGN}") if text[0] == "-" and text.strip("-0.") else text.lstrip("-")
+
+
+def show_interval(low: float | None, high: float | None, unit: Unit) -> str:
+    """Where a number lies with 95 % confidence; a dash where nobody knows."""
+    if low is None or high is None:
+        return NOTHING
+    return f"{show_number(low, unit)} to {show_number(high, unit)}"
+
+
+def show_difference(value: float | None, unit: Unit) -> str:
+    """A difference with its sign."""
+    text = show_number(value, unit)
+    return f"+{text}" if value is not None and value > 0 and text != NOTHING else text
+
+
+def metric_words(metric: str, unit: Unit, more: str = "") -> str:
+    """A metric with its unit, as an axis names it."""
+    known = "in %" if unit == "percent" else "at most 1" if metric.endswith(SIGNED) else "0 to 1"
+    return f"{metric} ({', '.join([known, *([more] if more else [])])})"
+
+
+def score_unit(metrics: Iterable[str]) -> Unit:
+    """The unit of a task's scores, which only questions have in percent: they alone have an exact match."""
+    return "percent" if {"exact", "exact_match"} & set(metrics) else "share"

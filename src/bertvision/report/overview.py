@@ -1,0 +1,110 @@
+"""What the report begins with: the best of every task, and all runs."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bertvision.report.document import Cell, Section, Table, difference, interval, number, words
+from bertvision.report.groups import HELD_OUT, OWN_OUTPUT, Group, colour_of, headline, threshold_words
+from bertvision.report.read_runs import Found, RunFacts, Sourced
+from bertvision.runs.evaluate import best_first
+from bertvision.runs.evaluation_record import EvaluatedRow, EvaluationRecord
+
+COLUMNS = ("task", "score", "95 % interval", "metric", "model", "parameters", "against own output", "held out", "run")
+
+
+def overview_section(groups: Sequence[Group], found: Found) -> Section:
+    """The first section."""
+    best = [row for group in groups for row in _best(group)]
+    blocks: list[Table] = []
+    if best:
+        title = "The model you would choose, task by task"
+        note = (
+            "Chosen by held-out training examples, never by the split that is scored. A difference is bold where a "
+            "paired test speaks for it (p < 0.05)."
+        )
+        blocks.append(Table(key="best", title=title, columns=COLUMNS, rows=tuple(best), note=note, cards=True))
+    if found.runs:
+        blocks.append(_runs(groups))
+    return Section(key="overview", title="Overview", blocks=tuple(blocks))
+
+
+def _best(group: Group) -> Iterator[tuple[Cell, ...]]:
+    """A row for the best of a task: of what was evaluated, else of leaderboards, else of tuned runs."""
+    evaluated = [(row, one.content, one.key) for one in group.evaluations for row in one.content.rows]
+    if evaluated:
+        yield _evaluated(group, *min(evaluated, key=lambda three: best_first(three[0])))
+        return
+    fitted = [(row, run) for run in group.runs for row in run.leaderboard if row["held_out"] is not None]
+    if fitted:
+        row, run = max(fitted, key=lambda pair: (pair[0]["held_out"], -pair[0]["parameters"]))
+        model = words(Path(row["folder"]).name, model=row["head"], record=run.key)
+        held_out = number(row["held_out"], group.unit, record=run.key)
+        yield _logged(group, run, row["metrics"].get(group.main), model, row["parameters"], held_out)
+        return
+    for run in group.runs:
+        if not run.is_fit:
+            model = words(OWN_OUTPUT, model=OWN_OUTPUT, record=run.key)
+            main = run.result["metrics"].get(group.main)
+            held_out = number(run.result["metrics"].get(HELD_OUT + group.main), group.unit, record=run.key)
+            yield _logged(group, run, main, model, run.result.get("trainable"), held_out)
+            return
+
+
+def _evaluated(group: Group, row: EvaluatedRow, record: EvaluationRecord, key: str) -> tuple[Cell, ...]:
+    at, found = headline(row)
+    main = found.values[group.main]
+    compared = found.against.get(group.main)
+    threshold = f", threshold {threshold_words(at, record.split)}" if found.threshold is not None else ""
+    return (
+        words(group.title),
+        number(main.value, group.unit, record=key, strong=True),
+        interval(main.low, main.high, group.unit, record=key),
+        words(f"{group.main} on {record.split}{threshold}"),
+        words(row.name, model=colour_of(row), record=key),
+        number(row.parameters, "count", record=key),
+        number(None)
+        if compared is None
+        else difference(compared.value, group.unit, record=key, strong=compared.claimed),
+        number(row.held_out, group.unit, record=key),
+        words(record.run, record=key),
+    )
+
+
+def _logged(  # noqa: PLR0913, PLR0917 - the cells of a row
+    group: Group, run: RunFacts, score: float | None, model: Cell, parameters: float | None, held_out: Cell
+) -> tuple[Cell, ...]:
+    return (
+        words(group.title),
+        number(score, group.unit, record=run.key, strong=True),
+        interval(None, None, group.unit),
+        words(f"{group.main}, not evaluated yet"),
+        model,
+        number(parameters, "count", record=run.key),
+        number(None),
+        held_out,
+        words(run.name, record=run.key),
+    )
+
+
+def _runs(groups: Sequence[Group]) -> Table:
+    rows = [
+        (
+            words(run.name, record=run.key),
+            words("fit" if run.is_fit else "tuned"),
+            words(group.title),
+            words(run.request.get("encoder", "")),
+            words(f"{len(run.leaderboard)} heads" if run.is_fit else run.request.get("learn", "")),
+            number(len([one for one in group.evaluations if is_of(one, run)]), "count", record=run.key),
+            words(str(run.provenance.get("time", ""))[:10]),
+            Cell(text="card", order=run.name, file=f"cards/{run.place}/README.md"),
+        )
+        for group in groups
+        for run in group.runs
+    ]
+    columns = ("run", "kind", "task", "encoder", "what learnt", "evaluations", "made on", "model card")
+    return Table(key="runs", title="All runs", columns=columns, rows=tuple(rows), note="")
+
+
+def is_of(evaluation: Sourced[EvaluationRecord], run: RunFacts) -> bool:
+    """Whether an evaluation is of a run, which may have been moved since."""
+    return Path(run.name) in evaluation.path.parents

@@ -1,0 +1,166 @@
+"""Tables and figures of evaluations and ensembles: scores with intervals, differences that a test speaks for."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from bertvision.report.document import Cell, Figure, Table, difference, interval, number, without_empty, words
+from bertvision.report.groups import ENSEMBLE, Group, colour_of, headline, threshold_words
+from bertvision.report.numbers import Unit, metric_words, show_number
+from bertvision.report.plots import Axis, Point, Ranges, Scatter
+from bertvision.runs.ensemble_record import EnsembleRecord
+from bertvision.runs.evaluate import best_first
+from bertvision.runs.evaluation_record import EvaluatedRow
+from bertvision.runs.judge import BEST, Compared, ScoresAt
+
+MOST_ROWS = 16
+"""Of more models a figure shows the best by held-out examples; the table has all of them."""
+
+SHOWN = ("f1", "exact", "exact_match", "HasAns_f1", "NoAns_f1")
+"""Of the metrics of questions, those that a table has room for."""
+
+
+def score_blocks(group: Group) -> Iterator[Table | Figure]:
+    """What evaluations say of a task."""
+    if group.evaluations:
+        yield _scores(group)
+        yield from _figures(group)
+    if group.ensembles:
+        yield _ensembles(group)
+
+
+def shown_metrics(group: Group) -> list[str]:
+    """The metrics that a table has room for, the main one first."""
+    return [name for name in SHOWN if name in group.metrics] if group.unit == "percent" else group.metrics
+
+
+def _scores(group: Group) -> Table:
+    metrics = shown_metrics(group)
+    columns = ["model", "run", "split", "parameters", "depth", "held out", "threshold", "at"]
+    columns += [metrics[0], "95 % interval", *metrics[1:], "against own output", "p"]
+    rows = []
+    for one in group.evaluations:
+        for row in one.content.rows:
+            for at, found in row.scores.items():
+                start = [
+                    words(row.name, model=colour_of(row)),
+                    words(one.run, record=one.key),
+                    words(one.content.split),
+                    number(row.parameters, "count", record=one.key),
+                    number(row.depth, "count", record=one.key),
+                    number(row.held_out, group.unit, record=one.key),
+                ]
+                rows.append(start + _score_cells(group, at, found, split=one.content.split, key=one.key))
+    kept_columns, kept_rows = without_empty(columns, rows, alike=("run", "split"))
+    note = (
+        "Models stand in the order of their score on held-out training examples: the first is the one you would have "
+        "chosen without looking. Intervals are over resampled examples; a difference from the encoder's own output is "
+        "bold where a paired test gives p < 0.05. Many models are many tests."
+    )
+    return Table(
+        key=f"scores-{group.key}",
+        title=f"Scores on {group.title}",
+        columns=kept_columns,
+        rows=kept_rows,
+        note=note,
+    )
+
+
+def _score_cells(group: Group, at: str, found: ScoresAt, *, split: str, key: str) -> list[Cell]:
+    unit, metrics = group.unit, shown_metrics(group)
+    main = found.values[metrics[0]]
+    named = threshold_words(at, split) if found.threshold is not None else ""
+    others = [found.values.get(name) for name in metrics[1:]]
+    return [
+        words(named),
+        number(found.threshold, record=key),
+        number(main.value, unit, record=key, strong=at != BEST),
+        interval(main.low, main.high, unit, record=key),
+        *(number(None if one is None else one.value, unit, record=key) for one in others),
+        *_compared(found.against.get(metrics[0]), unit, key),
+    ]
+
+
+def _compared(compared: Compared | None, unit: Unit, key: str) -> list[Cell]:
+    if compared is None or compared.value is None:
+        return [number(None), number(None)]
+    return [
+        difference(compared.value, unit, record=key, strong=compared.claimed),
+        number(compared.p, "p", record=key),
+    ]
+
+
+def _figures(group: Group) -> Iterator[Figure]:
+    several = len(group.evaluations) > 1
+    listed: list[tuple[str, EvaluatedRow, str]] = []
+    for one in group.evaluations:
+        prefix = f"{one.run}: " if several else ""
+        listed += [(prefix + row.name, row, one.key) for row in one.content.rows]
+    listed.sort(key=lambda one: best_first(one[1]))
+    shortened = listed[:MOST_ROWS] + [one for one in listed[MOST_ROWS:] if one[1].own]
+    defined = [
+        (Point(label=label, model=colour_of(row), x=main, y=0.0, low=value.low, high=value.high, record=key), row)
+        for label, row, key in shortened
+        for value in [headline(row)[1].values[group.main]]
+        if (main := value.value) is not None
+    ]
+    if not defined:
+        return
+    at = threshold_words(headline(listed[0][1])[0], group.evaluations[0].content.split)
+    axis = Axis(title=metric_words(group.main, group.unit, "" if at == "none" else f"threshold {at}"), unit=group.unit)
+    record = None if several else group.evaluations[0].key
+    owns = [point.x for point, row in defined if row.own]
+    cut = f" The {MOST_ROWS} best of {len(listed)} models by held-out examples." if len(listed) > MOST_ROWS else ""
+    dashed = " The dashed line is the encoder's own output." if len(owns) == 1 else ""
+    points = tuple(point for point, _ in defined)
+    yield Figure(
+        key=f"figure-models-{group.key}",
+        title="How good every model is",
+        caption=f"Best first by held-out training examples; bars are 95 % intervals.{dashed}{cut}",
+        plot=Ranges(x=axis, points=points, against=owns[0] if len(owns) == 1 else None),
+        record=record,
+    )
+    priced = tuple(replace(point, x=float(row.parameters), y=point.x) for point, row in defined if row.parameters > 0)
+    if len(priced) > 1:
+        parameters = Axis(title="parameters of the head (log scale)", unit="count", log=True)
+        yield Figure(
+            key=f"figure-parameters-{group.key}",
+            title="What quality costs in parameters",
+            caption="Each mark is a model with its 95 % interval; the dashed line joins those that no smaller one "
+            "matches.",
+            plot=Scatter(x=parameters, y=axis, points=priced, front=True),
+            record=record,
+        )
+
+
+def _ensembles(group: Group) -> Table:
+    metrics = shown_metrics(group)
+    columns = ["ensemble", "members", "held out", "threshold", "at", metrics[0], "95 % interval", *metrics[1:]]
+    columns += ["against the best member", "p"]
+    rows = []
+    for one in group.ensembles:
+        record = one.content
+        for at, found in record.ensemble.scores.items():
+            start = [
+                words(f"{record.how}: {', '.join(record.runs)}", model=ENSEMBLE, record=one.key),
+                words(_members(record)),
+                number(record.ensemble.held_out, group.unit, record=one.key),
+            ]
+            rows.append(start + _score_cells(group, at, found, split=record.split, key=one.key))
+    kept_columns, kept_rows = without_empty(columns, rows)
+    return Table(
+        key=f"ensembles-{group.key}",
+        title=f"Ensembles on {group.title}",
+        columns=kept_columns,
+        rows=kept_rows,
+        note="Compared with the member that is best on held-out training examples; weights stand behind the names.",
+    )
+
+
+def _members(record: EnsembleRecord) -> str:
+    chosen = [one for one in record.members if one.weight > 0]
+    listed = [f"{one.row.name} {show_number(one.weight, 'share')}" for one in chosen[:MOST_MEMBERS]]
+    return ", ".join(listed) + (f" and {len(chosen) - MOST_MEMBERS} more" if len(chosen) > MOST_MEMBERS else "")
+
+
+MOST_MEMBERS = 6
+"""Of more members a table names the best by held-out examples."""

@@ -1,0 +1,79 @@
+"""write_report: runs in, a folder with a page, Markdown, LaTeX tables and model cards out."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertvision.atomic import write_text
+from bertvision.errors import BertVisionError
+from bertvision.report.build import build_report
+from bertvision.report.card import write_card
+from bertvision.report.document import Report
+from bertvision.report.groups import group_runs
+from bertvision.report.html import GENERATOR, write_html
+from bertvision.report.latex import write_latex
+from bertvision.report.markdown import write_markdown
+from bertvision.report.read_runs import read_runs
+
+PAGE, MARKDOWN, TABLES, CARDS = "index.html", "report.md", "tables", "cards"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportResult:
+    """What came out.
+
+    Attributes:
+        folder: of the report.
+        page: its page.
+        files: every file of it, relative to the folder.
+        report: what it says.
+    """
+
+    folder: Path
+    page: Path
+    files: tuple[str, ...]
+    report: Report
+
+
+def write_report(runs: Sequence[str | Path], out: str | Path, *, title: str = "") -> ReportResult:
+    """Write down what runs left on disk; an older report in the folder is replaced when the new one is whole.
+
+    Args:
+        runs: folders of fits and tuned runs, of several runs, or of ensembles.
+        out: folder of the report.
+        title: heading; empty names the tasks.
+
+    Raises:
+        BertVisionError: no run is named, one is not finished, a record is broken or stale, the folder holds something
+            else, or it cannot be written.
+    """
+    folder = Path(out)
+    _check_place(folder)
+    found = read_runs(runs)
+    report = build_report(found, title=title)
+    files = {PAGE: write_html(report), MARKDOWN: write_markdown(report)}
+    files |= {f"{TABLES}/{table.key}.tex": write_latex(table, report) for table in report.tables()}
+    for group in group_runs(found):
+        files |= {f"{CARDS}/{run.place}/README.md": write_card(run, group) for run in group.runs}
+    temporary = folder.with_name(f".{folder.name}.part")
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        for name, text in files.items():
+            write_text(temporary / name, text)
+        shutil.rmtree(folder, ignore_errors=True)
+        temporary.rename(folder)
+    except OSError as error:
+        raise BertVisionError(f"the report {folder} cannot be written: {error.strerror}.") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return ReportResult(folder=folder, page=folder / PAGE, files=tuple(files), report=report)
+
+
+def _check_place(folder: Path) -> None:
+    """Refuse to replace what is no report."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    page = folder / PAGE
+    if not page.is_file() or f'content="{GENERATOR}"' not in page.read_text(encoding="utf-8", errors="replace"):
+        raise BertVisionError(f"{folder} is there already and is no report. Use another --out.")
