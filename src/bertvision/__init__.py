@@ -26,9 +26,13 @@ if TYPE_CHECKING:
     from bertvision.runs.fit_request import FitRequest
     from bertvision.runs.fit_tasks import TasksResult, fit_tasks
     from bertvision.runs.freeze_points import FreezeResult, fit_snapshots
+    from bertvision.runs.glue import GlueRequest, GlueResult, run_glue
     from bertvision.runs.plan_fit import plan_fit
     from bertvision.runs.planner import FitPlan
     from bertvision.runs.request import TuneRequest
+    from bertvision.runs.search import SearchPlace, SearchResult, search
+    from bertvision.runs.search_request import SearchRequest
+    from bertvision.runs.search_space import SearchSpace, load_space
     from bertvision.runs.tune import TuneResult, tune
     from bertvision.tasks import TASKS, OwnColumns, Task, TaskData, load_task
     from bertvision.tasks.tokenizer import TextTokenizer
@@ -51,6 +55,8 @@ __all__ = [
     "FitRequest",
     "FitResult",
     "FreezeResult",
+    "GlueRequest",
+    "GlueResult",
     "Head",
     "HeadEntry",
     "HeadShape",
@@ -60,6 +66,10 @@ __all__ = [
     "OutputMap",
     "OwnColumns",
     "Scoring",
+    "SearchPlace",
+    "SearchRequest",
+    "SearchResult",
+    "SearchSpace",
     "Task",
     "TaskData",
     "TasksResult",
@@ -80,14 +90,17 @@ __all__ = [
     "fit_threshold",
     "load_encoder",
     "load_head",
+    "load_space",
     "load_task",
     "plan_fit",
     "read_ensemble",
     "read_evaluation",
+    "run_glue",
     "save_head",
     "score_squad1",
     "score_squad2",
     "score_targets",
+    "search",
     "tune",
     "tune_folds",
 ]
@@ -122,9 +135,13 @@ _MODULES = {
     "bertvision.runs.fit_request": ("FitRequest",),
     "bertvision.runs.fit_tasks": ("TasksResult", "fit_tasks"),
     "bertvision.runs.freeze_points": ("FreezeResult", "fit_snapshots"),
+    "bertvision.runs.glue": ("GlueRequest", "GlueResult", "run_glue"),
     "bertvision.runs.plan_fit": ("plan_fit",),
     "bertvision.runs.planner": ("FitPlan",),
     "bertvision.runs.request": ("TuneRequest",),
+    "bertvision.runs.search": ("SearchPlace", "SearchResult", "search"),
+    "bertvision.runs.search_request": ("SearchRequest",),
+    "bertvision.runs.search_space": ("SearchSpace", "load_space"),
     "bertvision.runs.tune": ("TuneResult", "tune"),
     "bertvision.tasks": ("TASKS", "OwnColumns", "Task", "TaskData", "load_task"),
     "bertvision.tasks.tokenizer": ("TextTokenizer",),

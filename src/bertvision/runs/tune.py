@@ -22,7 +22,7 @@ from bertvision.runs.outputs import PassOptions
 from bertvision.runs.parts import choose_device, split_train
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.validate import Part, Validation
-from bertvision.runs.watch import Card, RunWatcher, Show
+from bertvision.runs.watch import Card, JudgeSnapshot, RunWatcher, Show
 from bertvision.tasks.examples import Examples, FloatArray, IntArray
 from bertvision.tasks.folds import fold_numbers
 from bertvision.tasks.load import TaskData, load_task
@@ -63,10 +63,25 @@ class TuneResult:
     main: bool
 
 
-def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: Show | None = None) -> TuneResult:
+def tune(
+    request: TuneRequest,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    show: Show | None = None,
+    judge: JudgeSnapshot | None = None,
+) -> TuneResult:
     """Tune an encoder for a task; a killed run goes on with `resume`, and a finished one gives its result again.
 
     Launched in several processes, each of them calls it and gets the same result.
+
+    Args:
+        request: what to tune.
+        out: folder of the run.
+        resume: go on with a run that was interrupted.
+        show: is told how far it is.
+        judge: looks at every snapshot's held-out score, and may end the run by raising; the dev split is then left
+            alone.
 
     Raises:
         BertVisionError: something in the request does not fit, or the run cannot go on; snapshots are kept.
@@ -112,7 +127,7 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
     validation = Validation(
         task=loaded.task,
         held_out=_part(loaded, held_out, tokenizer, request.windows),
-        dev=_part(loaded, loaded.splits.get("dev"), tokenizer, request.windows),
+        dev=_part(loaded, loaded.splits.get("dev") if judge is None else None, tokenizer, request.windows),
         pool=pool,
         passes=passes,
     )
@@ -125,7 +140,7 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
             request.options,
             run=folder.path,
             fractions=sorted({*request.snapshots, request.options.epochs}),
-            watcher=RunWatcher(folder, model, validation, card, accelerator, show),
+            watcher=RunWatcher(folder, model, validation, card, accelerator, show, judge),
             accelerator=accelerator,
             rate=request.options.lr if request.options.lr is not None else default_rate(request.learn),
             save_every=request.save_every,

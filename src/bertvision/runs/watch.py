@@ -29,6 +29,13 @@ class Show(Protocol):
         """Called with steps made, steps in all, the newest values, and what takes long now."""
 
 
+class JudgeSnapshot(Protocol):
+    """Who looks at every snapshot of a run, and may end the run by raising."""
+
+    def __call__(self, fraction: float, score: float | None) -> None:
+        """Called with the epochs, and the main metric on held-out examples."""
+
+
 def telling(show: Show | None, what: str) -> Show | None:
     """Whoever is told how far one of several runs is, and of what."""
     if show is None:
@@ -80,6 +87,7 @@ class RunWatcher:
     card: Card
     accelerator: Processes
     show: Show | None
+    judge: JudgeSnapshot | None = None
     total: int = 0
     loss: float = math.nan
 
@@ -109,6 +117,8 @@ class RunWatcher:
         self.folder.log({"step": step, "snapshot": fraction, **finite})
         self.accelerator.log(values, step=step)
         self._show(step, {"snapshot": fraction, "loss": self.loss, **main_values(self.card.task, values)})
+        if self.judge is not None:
+            self.judge(fraction, score)
         return score
 
     def _show(self, step: int, values: Mapping[str, float], *, doing: str = "") -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bertvision.encoder.batch import TokenBatch, packed_batch, padded_batch
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, DivergedError
 from bertvision.objectives import Pool, example_losses
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.task import Task
@@ -193,7 +193,7 @@ class _Tuning:
     def check_weights(self, step: int) -> None:
         """Refuse to keep weights that are not finite."""
         if not all(bool(value.isfinite().all()) for value in learning_parameters(self.model).values()):
-            raise BertVisionError(
+            raise DivergedError(
                 f"weights are not finite after step {step}. Snapshots made before are kept; "
                 "use a smaller --lr or more --warmup, and another --out."
             )
