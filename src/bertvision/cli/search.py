@@ -146,9 +146,9 @@ def _print(out: Path, record: Mapping[str, Any]) -> None:
     ]
     title = f"{out}: {len(rows)} trials, best first by {record['objective']}"
     print_table(title, ["trial", "state", "value", "rungs", "seconds", *names, "options"], rows)
-    if record["importance"]:
-        listed = ", ".join(f"{name} {share:.0%}" for name, share in record["importance"].items())
-        print_lines([f"What counted: {listed}"])
+    for group, shares in record["importance"].items():
+        listed = ", ".join(f"{name.rpartition('.')[2]} {share:.0%}" for name, share in shares.items())
+        print_lines([f"What counted {'in all trials' if group == 'all' else f'for {group}'}: {listed}"])
     best = record["best"]
     if best is not None and best["dev"] is not None:
         scores = ", ".join(f"{name} {_short(value)}" for name, value in best["dev"].items())

@@ -22,7 +22,7 @@ from bertvision.runs.search_groups import GROUPS, SearchGroups
 from bertvision.runs.search_heads import HeadTrials
 from bertvision.runs.search_record import search_record, write_record
 from bertvision.runs.search_request import SearchRequest
-from bertvision.runs.search_study import FAILURE, FOLDER, all_trials, best_trial, open_study, running
+from bertvision.runs.search_study import FAILURE, FOLDER, all_trials, best_trial, notes_of, open_study, running
 from bertvision.runs.search_tune import TuneTrials
 from bertvision.runs.watch import Show
 from bertvision.tasks.files import read_json
@@ -196,7 +196,7 @@ def _finish(
                 f"{len(others)} trials still run in other processes; the last one to end keeps the best and scores it."
             )
         elif best is None:
-            reasons = {str(trial.user_attrs.get(FAILURE)) for trial in trials}
+            reasons = {str(notes_of(trial).get(FAILURE)) for trial in trials}
             notices.append(f"no trial was completed: {'; '.join(sorted(reasons))}.")
         else:
             dev = _keep(place.out, best, runner)
@@ -214,7 +214,7 @@ def _keep(out: Path, trial: FrozenTrial, runner: Callable[[], Runner]) -> dict[s
         return dev
     shutil.rmtree(part, ignore_errors=True)
     runs = runner()
-    runs.keep(trial.number, trial.user_attrs, out, part)
+    runs.keep(trial.number, notes_of(trial), out, part)
     shutil.rmtree(best, ignore_errors=True)
     part.rename(best)
     dev = runs.score(best)
@@ -226,8 +226,8 @@ def _tidy(out: Path, study: optuna.Study) -> None:
     """Give back the disk of heads and encoders that are not the best."""
     trials = all_trials(study)
     best = best_trial(trials)
-    kept = None if best is None else str(best.user_attrs[FOLDER])
+    kept = None if best is None else str(notes_of(best)[FOLDER])
     for trial in trials:
-        place = str(trial.user_attrs.get(FOLDER, ""))
+        place = str(notes_of(trial).get(FOLDER, ""))
         if place.startswith(f"{GROUPS}/") and place != kept and trial.state.is_finished():
             shutil.rmtree(out / place, ignore_errors=True)

@@ -10,7 +10,7 @@ from optuna.trial import FrozenTrial
 from bertvision.atomic import write_json
 from bertvision.provenance import provenance
 from bertvision.runs.search_request import SearchRequest
-from bertvision.runs.search_study import FAILURE, FOLDER, PROVENANCE, SECONDS, SOLVED, best_trial, importances
+from bertvision.runs.search_study import FAILURE, FOLDER, PROVENANCE, SECONDS, SOLVED, best_trial, importances, notes_of
 from bertvision.tasks.load import find_task
 
 FORMAT = 1
@@ -36,7 +36,7 @@ def search_record(request: SearchRequest, trials: list[FrozenTrial], *, dev: dic
         "objective": f"held_out_{'best_f1' if task.kind == 'spans' else task.metrics[0]}",
         "settings": json.loads(json.dumps(request.settings())),
         "best": None if best is None else {"trial": best.number, "value": best.value, "dev": dev},
-        "importance": importances(trials),
+        "importance": {} if dev is None else importances(trials),
         "history": _history(trials),
         "trials": [_row(trial) for trial in trials],
         "provenance": provenance(),
@@ -53,7 +53,7 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
 
 
 def _row(trial: FrozenTrial) -> dict[str, Any]:
-    notes = trial.user_attrs
+    notes = notes_of(trial)
     return {
         "trial": trial.number,
         "state": trial.state.name.lower(),

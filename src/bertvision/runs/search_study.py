@@ -1,14 +1,14 @@
 """The study of a search: Optuna, its database, its sampler and its pruners, behind one wall."""
 
 import json
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
 from bertvision.errors import BertVisionError, MissingExtraError
-from bertvision.runs.search_space import Kind, SearchSpace
+from bertvision.runs.search_space import HEAD, Kind, SearchSpace
 
 try:
     import optuna
@@ -17,10 +17,11 @@ except ImportError:
 from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
-SETTINGS = "settings"
+SETTINGS, NOTES = "settings", "notes"
 SECONDS, FAILURE, FOLDER, SOLVED, PROVENANCE = "seconds", "failure", "folder", "solved", "provenance"
 """What a study, and what its trials say beside their values."""
 
+ALL = "all"
 PATIENCE_SECONDS = 120
 """How long a process waits for its turn to write to an SQLite file."""
 
@@ -132,13 +133,17 @@ def tell(study: optuna.Study, number: int, value: float | None, *, notes: Mappin
     """End a trial: complete with a value, or pruned without one; one that has ended stays as it is."""
     if _trial(study, number).state.is_finished():
         return
-    trial = open_trial(study, number)
-    for name, note in notes.items():
-        trial.set_user_attr(name, note)
+    open_trial(study, number).set_user_attr(NOTES, dict(notes))
     if value is None:
         study.tell(number, state=TrialState.PRUNED)
     else:
         study.tell(number, value)
+
+
+def notes_of(trial: FrozenTrial) -> dict[str, Any]:
+    """What was noted of a trial; nothing while it runs."""
+    notes: dict[str, Any] = trial.user_attrs.get(NOTES, {})
+    return notes
 
 
 def give_up(study: optuna.Study, number: int) -> None:
@@ -162,24 +167,39 @@ def best_trial(trials: Sequence[FrozenTrial]) -> FrozenTrial | None:
     return max(complete, key=lambda trial: (float(trial.value or 0.0), -trial.number), default=None)
 
 
-def importances(trials: Sequence[FrozenTrial]) -> dict[str, float]:
-    """How much each name counts for a good trial, by Optuna's PED-ANOVA, in shares of 1; empty where nothing varies.
+def importances(trials: Sequence[FrozenTrial]) -> dict[str, dict[str, float]]:
+    """How much of the differences between trials each name explains, by fANOVA, in shares of 1.
 
-    Trials are compared by their score at the first rung, which all of them reached; heads that were solved by their
-    one score.
+    Of all trials, the names that all of them have; and of the trials of each head, its own options. Trials are compared
+    by their score at the first rung, which all of them reached; heads that were solved by their one score.
+
+    Returns:
+        Shares by name, under `all` and under the name of each head; nothing where nothing varies.
     """
     first = [(trial, next(iter(sorted(trial.intermediate_values.items())), (0, trial.value))[1]) for trial in trials]
-    scored = [(trial, score) for trial, score in first if score is not None and trial.state.is_finished()]
-    if len({score for _, score in scored}) < 2:
+    scored = [(trial, float(score)) for trial, score in first if score is not None and trial.state.is_finished()]
+    shared = set.intersection(*(set(trial.params) for trial, _ in scored)) if scored else set()
+    found = {ALL: _fanova(scored, shared)}
+    for head in sorted({str(trial.params[HEAD]) for trial, _ in scored if HEAD in trial.params}):
+        mine = [(trial, score) for trial, score in scored if trial.params[HEAD] == head]
+        found[head] = _fanova(mine, {name for trial, _ in mine for name in trial.params} - shared)
+    return {group: shares for group, shares in found.items() if shares}
+
+
+def _fanova(scored: Sequence[tuple[FrozenTrial, float]], names: Set[str]) -> dict[str, float]:
+    varied = sorted(name for name in names if len({trial.params[name] for trial, _ in scored}) > 1)
+    if not varied or len({score for _, score in scored}) < 2:
         return {}
     study = optuna.create_study(direction="maximize")
     for trial, score in scored:
-        distributions = trial.distributions
-        study.add_trial(optuna.create_trial(params=trial.params, distributions=distributions, value=score))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says what it leaves out, which is what the result shows
-        found = optuna.importance.get_param_importances(study)
-    return {name: round(share, 4) for name, share in sorted(found.items(), key=lambda item: (-item[1], item[0]))}
+        params = {name: trial.params[name] for name in varied}
+        distributions = {name: trial.distributions[name] for name in varied}
+        study.add_trial(optuna.create_trial(params=params, distributions=distributions, value=score))
+    evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
+    shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    return {
+        name: round(float(share), 4) for name, share in sorted(shares.items(), key=lambda item: (-item[1], item[0]))
+    }
 
 
 def _trial(study: optuna.Study, number: int) -> FrozenTrial:
