@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
 from bertvision.lock import lock_folder
-from bertvision.runs.folder import RunFolder
+from bertvision.runs.folder import CONFIG, RunFolder
 from bertvision.runs.search_groups import GROUPS, SearchGroups
 from bertvision.runs.search_heads import HeadTrials
 from bertvision.runs.search_record import search_record, write_record
@@ -98,11 +98,13 @@ def search(request: SearchRequest, place: SearchPlace, *, show: Show | None = No
     place.check()
     folder = RunFolder(place.out)
     folder.check(asdict(request), resume=True)
+    runner = cache(partial(_runner, request, show))  # loads data and encoder when they are needed
+    if not (place.out / CONFIG).is_file():
+        runner()  # what does not fit is said before anything is written
     with lock_folder(place.out, wait=True):  # of several processes one makes the database
         study = _open(request, place)
         folder.begin(asdict(request), "")
     with _helpers(request, place) as problems:
-        runner = cache(partial(_runner, request, study, show))  # loads data and encoder when they are needed
         _work(request, place, study, runner)
     if problems:
         raise BertVisionError(problems[0])
@@ -133,7 +135,7 @@ def _help(request: SearchRequest, place: SearchPlace, threads: int) -> str | Non
     torch.set_num_threads(threads)
     try:
         study = _open(request, place)
-        _work(request, place, study, partial(_runner, request, study, None))
+        _work(request, place, study, partial(_runner, request, None))
     except BertVisionError as error:
         return str(error)
     return None
@@ -142,8 +144,8 @@ def _help(request: SearchRequest, place: SearchPlace, threads: int) -> str | Non
 Runner = HeadTrials | TuneTrials
 
 
-def _runner(request: SearchRequest, study: optuna.Study, show: Show | None) -> Runner:
-    return (TuneTrials if request.space.kind == "tune" else HeadTrials)(request, study, show)
+def _runner(request: SearchRequest, show: Show | None) -> Runner:
+    return (TuneTrials if request.space.kind == "tune" else HeadTrials)(request, show)
 
 
 def _open(request: SearchRequest, place: SearchPlace) -> optuna.Study:
@@ -176,7 +178,7 @@ def _work(request: SearchRequest, place: SearchPlace, study: optuna.Study, runne
         with groups.next() as group:
             more = group is not None
             if group is not None:
-                runs.run(group)
+                runs.run(group, study)
         if more:
             with lock_folder(place.out, wait=True):
                 _tidy(place.out, study)
@@ -214,7 +216,7 @@ def _keep(out: Path, trial: FrozenTrial, runner: Callable[[], Runner]) -> dict[s
         return dev
     shutil.rmtree(part, ignore_errors=True)
     runs = runner()
-    runs.keep(trial.number, notes_of(trial), out, part)
+    runs.keep(trial, out, part)
     shutil.rmtree(best, ignore_errors=True)
     part.rename(best)
     dev = runs.score(best)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, final
 
 import optuna
+from optuna.trial import FrozenTrial
 
 from bertvision.atomic import write_json
 from bertvision.encoder.snapshot import find_snapshot
@@ -22,7 +23,17 @@ from bertvision.runs.frozen import FrozenTask, freeze_task
 from bertvision.runs.head_specs import fits_kind
 from bertvision.runs.search_groups import Group
 from bertvision.runs.search_request import SearchRequest
-from bertvision.runs.search_study import FAILURE, FOLDER, PROVENANCE, SECONDS, SOLVED, open_trial, report, tell
+from bertvision.runs.search_study import (
+    FAILURE,
+    FOLDER,
+    PROVENANCE,
+    SECONDS,
+    SOLVED,
+    notes_of,
+    open_trial,
+    report,
+    tell,
+)
 from bertvision.runs.shared_rows import SharedRows
 from bertvision.runs.tuned_split import check_unseen
 from bertvision.runs.watch import Show
@@ -37,14 +48,13 @@ PRUNED = "pruned"
 class HeadTrials:
     """Runs trials whose heads read the same frozen encoder; texts are encoded once for all of them."""
 
-    def __init__(self, request: SearchRequest, study: optuna.Study, show: Show | None) -> None:
+    def __init__(self, request: SearchRequest, show: Show | None) -> None:
         """Load data and encoder.
 
         Raises:
             BertVisionError: something does not fit.
         """
         self._request = request
-        self._study = study
         self._show = show
         asked = request.fit(tuple(HeadSpec(head=head, fraction=request.fraction) for head in request.space.heads))
         asked.check()
@@ -57,17 +67,17 @@ class HeadTrials:
                 )
         check_fit(self._frozen)
 
-    def run(self, group: Group) -> None:
+    def run(self, group: Group, study: optuna.Study) -> None:
         """Let the heads of a group learn, and tell what came out.
 
         Raises:
             BertVisionError: something cannot be written; the same command goes on.
         """
-        study, numbers = self._study, self._sound(group.numbers)
+        numbers = self._sound(study, group.numbers)
         if not numbers:
             return
         rungs = self._request.rung_epochs(self._frozen.plan())
-        specs = tuple(self._spec(number) for number in numbers)
+        specs = tuple(self._spec(open_trial(study, number).params) for number in numbers)
         request = self._request.fit(specs, tuple(rungs)[:-1])
         frozen = replace(self._frozen, request=request)
         trainees = [build_trainee(spec, frozen, request) for spec in specs]
@@ -93,19 +103,18 @@ class HeadTrials:
             tell(study, number, value if trainee.failure is None and FAILURE not in notes else None, notes=notes)
         remove_checkpoints(group.path)  # now that nobody needs them
 
-    def keep(self, number: int, notes: Mapping[str, Any], folder: Path, best: Path) -> None:
+    def keep(self, trial: FrozenTrial, folder: Path, best: Path) -> None:
         """Make a fit of a trial's head alone, with its scores on dev.
 
         Args:
-            number: of the trial.
-            notes: what was noted of it.
+            trial: which.
             folder: of the search.
             best: where the fit goes.
 
         Raises:
             BertVisionError: it cannot be written.
         """
-        spec = self._spec(number)
+        spec, notes = self._spec(trial.params), notes_of(trial)
         request = self._request.fit((spec,))
         frozen = replace(self._frozen, request=request)
         head = folder / str(notes[FOLDER])
@@ -130,18 +139,18 @@ class HeadTrials:
         metrics: dict[str, Any] = read_json(best / LEADERBOARD)[0]["metrics"]
         return {name: value for name, value in metrics.items() if not name.startswith("held_out_")}
 
-    def _spec(self, number: int) -> HeadSpec:
-        return self._request.spec(self._request.space.point(open_trial(self._study, number).params))
+    def _spec(self, params: Mapping[str, Any]) -> HeadSpec:
+        return self._request.spec(self._request.space.point(params))
 
-    def _sound(self, numbers: Sequence[int]) -> list[int]:
+    def _sound(self, study: optuna.Study, numbers: Sequence[int]) -> list[int]:
         """Those whose head can be built; options that do not go together end a trial."""
         sound = []
         for number in numbers:
-            spec = self._spec(number)
+            spec = self._spec(open_trial(study, number).params)
             try:
                 blank_head(spec.head, self._frozen.shape, spec.options)
             except BertVisionError as error:
-                tell(self._study, number, None, notes={FAILURE: str(error), SECONDS: 0.0, PROVENANCE: provenance()})
+                tell(study, number, None, notes={FAILURE: str(error), SECONDS: 0.0, PROVENANCE: provenance()})
             else:
                 sound.append(number)
         return sound

@@ -1,7 +1,8 @@
 """The study of a search: Optuna, its database, its sampler and its pruners, behind one wall."""
 
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -186,7 +187,7 @@ def importances(trials: Sequence[FrozenTrial]) -> dict[str, dict[str, float]]:
     return {group: shares for group, shares in found.items() if shares}
 
 
-def _fanova(scored: Sequence[tuple[FrozenTrial, float]], names: Set[str]) -> dict[str, float]:
+def _fanova(scored: Sequence[tuple[FrozenTrial, float]], names: AbstractSet[str]) -> dict[str, float]:
     varied = sorted(name for name in names if len({trial.params[name] for trial, _ in scored}) > 1)
     if not varied or len({score for _, score in scored}) < 2:
         return {}

@@ -3,12 +3,12 @@
 import math
 import shutil
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 import optuna
+from optuna.trial import FrozenTrial
 
 from bertvision.errors import BertVisionError, DivergedError
 from bertvision.provenance import provenance
@@ -25,6 +25,7 @@ from bertvision.runs.search_study import (
     SECONDS,
     SOLVED,
     last_score,
+    notes_of,
     open_trial,
     report,
     tell,
@@ -42,14 +43,13 @@ RUN = "run"
 class TuneTrials:
     """Runs trials that tune an encoder."""
 
-    def __init__(self, request: SearchRequest, study: optuna.Study, show: Show | None) -> None:
+    def __init__(self, request: SearchRequest, show: Show | None) -> None:
         """Look at the data.
 
         Raises:
             BertVisionError: something does not fit.
         """
         self._request = request
-        self._study = study
         self._show = show
         loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
         if "train" not in loaded.splits:
@@ -60,17 +60,17 @@ class TuneTrials:
         self._examples = len(learnt)
         self._has_dev = "dev" in loaded.splits
 
-    def run(self, group: Group) -> None:
+    def run(self, group: Group, study: optuna.Study) -> None:
         """Tune the encoder of each trial of a group, and tell what came out.
 
         Raises:
             BertVisionError: something cannot be written; the same command goes on.
         """
         for number in group.numbers:
-            self._tune(group.path, number)
+            self._tune(study, group.path, number)
 
-    def _tune(self, path: Path, number: int) -> None:
-        trial = open_trial(self._study, number)
+    def _tune(self, study: optuna.Study, path: Path, number: int) -> None:
+        trial = open_trial(study, number)
         point = self._request.space.point(trial.params)
         options = TuneOptions(epochs=self._request.epochs, batch=int(point.learning.get("batch", self._request.batch)))
         # an example has one window at least: rungs that are apart by examples are apart by windows
@@ -89,7 +89,7 @@ class TuneTrials:
         value, begin = None, time.perf_counter()
         try:
             tune(request, run, resume=(run / CONFIG).is_file(), show=self._show, judge=judge)
-            value = last_score(self._study, number)
+            value = last_score(study, number)
         except optuna.TrialPruned:
             shutil.rmtree(run, ignore_errors=True)
         except DivergedError as error:
@@ -98,24 +98,24 @@ class TuneTrials:
         except BertVisionError as error:
             raise BertVisionError(f"trial {number} with {trial.params}: {error}") from None
         notes |= {SECONDS: round(time.perf_counter() - begin, 3), PROVENANCE: provenance()}
-        tell(self._study, number, value, notes=notes)
+        tell(study, number, value, notes=notes)
 
-    def keep(self, number: int, notes: Mapping[str, Any], folder: Path, best: Path) -> None:
+    def keep(self, trial: FrozenTrial, folder: Path, best: Path) -> None:
         """Copy a trial's run.
 
         Args:
-            number: of the trial.
-            notes: what was noted of it.
+            trial: which.
             folder: of the search.
             best: where the run goes.
 
         Raises:
             BertVisionError: it cannot be written, or another machine has it.
         """
-        run = folder / str(notes[FOLDER])
+        place = notes_of(trial)[FOLDER]
+        run = folder / str(place)
         if not run.is_dir():
             raise BertVisionError(
-                f"trial {number}, the best, was tuned on another machine, in {notes[FOLDER]} of its --out. "
+                f"trial {trial.number}, the best, was tuned on another machine, in {place} of its --out. "
                 "Give this command there once more: it ends the search."
             )
         shutil.copytree(run, best)

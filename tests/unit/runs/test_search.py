@@ -16,7 +16,7 @@ from bertvision.runs.search_heads import HeadTrials
 from bertvision.runs.search_request import SearchRequest
 from bertvision.runs.search_space import parse_space
 from bertvision.training.checkpoint import save_checkpoint
-from tiny_run import WINDOWS, head_tensors, same_heads, save_tiny_encoder, write_labels, write_questions
+from tiny_run import WINDOWS, same_heads, save_tiny_encoder, write_labels, write_questions
 
 SPACE = {
     "lr": {"low": 1e-3, "high": 1e-1, "log": True},
@@ -131,7 +131,7 @@ def test_dev_has_no_say(whole: Path, encoder: str, data: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("at", [1, 3])
-def test_a_killed_search_ends_as_if_it_had_not_been_killed(
+def test_a_killed_search_ends_as_if_it_had_not_been_killed(  # noqa: PLR0917 - fixtures are arguments
     whole: Path, encoder: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     request, place = asking(encoder, data), SearchPlace(out=tmp_path / "run", trials=8)
@@ -174,7 +174,7 @@ def test_more_trials_go_on_with_a_finished_search(encoder: str, data: str, tmp_p
     more = search(request, SearchPlace(out=tmp_path, trials=6)).record
     assert results(more)[:4] == results(first)
     assert len(more["trials"]) == 6
-    with pytest.raises(BertVisionError, match="epochs was 2.0, is 3.0"):
+    with pytest.raises(BertVisionError, match=r"epochs was 2\.0, is 3\.0"):
         search(asking(encoder, data, epochs=3.0), SearchPlace(out=tmp_path, trials=6))
 
 
@@ -220,7 +220,7 @@ def test_a_search_without_a_complete_trial_says_why(encoder: str, data: str, tmp
 def test_heads_for_other_kinds_are_refused_before_a_trial_begins(encoder: str, data: str, tmp_path: Path) -> None:
     with pytest.raises(BertVisionError, match="head 'context_conv' is not for labels"):
         search(asking(encoder, data, {"head": {"context_conv": {}}}), SearchPlace(out=tmp_path / "run", trials=2))
-    assert list(tmp_path.glob("run/groups/*")) == []
+    assert not (tmp_path / "run").exists()
 
 
 def test_heads_for_questions_are_searched_too(encoder: str, tmp_path: Path) -> None:
@@ -286,4 +286,4 @@ def test_a_tuned_encoder_that_saw_what_judges_is_refused(encoder: str, data: str
     tune(tiny_request("sst2", data, encoder, learn="layernorm"), tmp_path / "tuned")  # holds out a tenth
     with pytest.raises(BertVisionError, match=r"held out other examples .* Use --held-out 0.1"):
         search(asking(str(tmp_path / "tuned"), data), SearchPlace(out=tmp_path / "run", trials=2))
-    assert head_tensors(tmp_path / "run") == {}
+    assert not (tmp_path / "run").exists()
