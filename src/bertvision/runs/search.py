@@ -102,8 +102,8 @@ def search(request: SearchRequest, place: SearchPlace, *, show: Show | None = No
     if not (place.out / CONFIG).is_file():
         runner()  # what does not fit is said before anything is written
     with lock_folder(place.out, wait=True):  # of several processes one makes the database
+        folder.begin(asdict(request), "")  # first, so that whoever looks meanwhile sees a search and no strange files
         study = _open(request, place)
-        folder.begin(asdict(request), "")
     with _helpers(request, place) as problems:
         _work(request, place, study, runner)
     if problems:
