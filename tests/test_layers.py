@@ -23,6 +23,8 @@ WALLS = {
     "pyarrow": {"tasks/tables.py"},
     "sklearn": {"evaluation/metrics.py", "estimators"},
     "scipy": {"evaluation/metrics.py", "analysis/seeds.py"},
+    "optuna": {f"runs/search{part}.py" for part in ("", "_groups", "_heads", "_record", "_study", "_tune")},
+    "sqlalchemy": {"runs/search_study.py"},
     "argparse": {"cli/options.py"},
     "rich": {"cli/output.py"},
     "safetensors": {

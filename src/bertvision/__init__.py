@@ -38,11 +38,15 @@ if TYPE_CHECKING:
     from bertvision.runs.fit_request import FitRequest
     from bertvision.runs.fit_tasks import TasksResult, fit_tasks
     from bertvision.runs.freeze_points import FreezeResult, fit_snapshots
+    from bertvision.runs.glue import GlueRequest, GlueResult, run_glue
     from bertvision.runs.multitask import metrics_by_task, multitask, multitask_inputs
     from bertvision.runs.multitask_request import MultitaskRequest
     from bertvision.runs.plan_fit import plan_fit
     from bertvision.runs.planner import FitPlan
     from bertvision.runs.request import TuneRequest
+    from bertvision.runs.search import SearchPlace, SearchResult, search
+    from bertvision.runs.search_request import SearchRequest
+    from bertvision.runs.search_space import SearchSpace, load_space
     from bertvision.runs.triplet_request import TripletRequest
     from bertvision.runs.triplets import tune_triplets
     from bertvision.runs.tune import tune
@@ -74,6 +78,8 @@ __all__ = [
     "FitRequest",
     "FitResult",
     "FreezeResult",
+    "GlueRequest",
+    "GlueResult",
     "Head",
     "HeadEntry",
     "HeadShape",
@@ -92,6 +98,10 @@ __all__ = [
     "QuestionAnswerer",
     "ReportResult",
     "Scoring",
+    "SearchPlace",
+    "SearchRequest",
+    "SearchResult",
+    "SearchSpace",
     "Task",
     "TaskData",
     "TasksResult",
@@ -117,6 +127,7 @@ __all__ = [
     "fit_threshold",
     "load_encoder",
     "load_head",
+    "load_space",
     "load_task",
     "make_pack",
     "metrics_by_task",
@@ -127,10 +138,12 @@ __all__ = [
     "read_analysis",
     "read_ensemble",
     "read_evaluation",
+    "run_glue",
     "save_head",
     "score_squad1",
     "score_squad2",
     "score_targets",
+    "search",
     "tune",
     "tune_folds",
     "tune_triplets",
@@ -188,6 +201,10 @@ _MODULES = {
     "bertvision.runs.triplets": ("tune_triplets",),
     "bertvision.runs.tune": ("tune",),
     "bertvision.runs.tuning": ("TuneResult",),
+    "bertvision.runs.glue": ("GlueRequest", "GlueResult", "run_glue"),
+    "bertvision.runs.search": ("SearchPlace", "SearchResult", "search"),
+    "bertvision.runs.search_request": ("SearchRequest",),
+    "bertvision.runs.search_space": ("SearchSpace", "load_space"),
     "bertvision.tasks": ("TASKS", "OwnColumns", "Task", "TaskData", "load_task"),
     "bertvision.tasks.tokenizer": ("TextTokenizer",),
     "bertvision.tasks.windows": ("WindowOptions", "Windows", "build_windows"),

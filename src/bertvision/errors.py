@@ -14,6 +14,11 @@ class DataError(BertVisionError):
 
 
 @final
+class DivergedError(BertVisionError):
+    """A run whose loss or weights are not finite any more: others with smaller steps may do better."""
+
+
+@final
 class UnknownNameError(BertVisionError):
     """A name that is not in its table, answered with the nearest one that is."""
 

@@ -13,11 +13,15 @@ LOCK = ".lock"
 
 
 @contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
     """Keep a folder for this process; it is made if need be, and gone again if nothing was put into it.
 
     The system lets go of the lock when its process ends, however it ends: a file that a killed process left behind
     says nothing.
+
+    Args:
+        folder: which.
+        wait: wait until no other process has it, instead of raising.
 
     Raises:
         BertVisionError: another process works in it, or it cannot be written.
@@ -26,7 +30,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     made = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = _lock(path)
+        handle = _lock(path, wait=wait)
     except BlockingIOError:
         raise BertVisionError(
             f"{folder} is in use by another process{_holder(path)}. Wait for its end, or use another folder."
@@ -43,11 +47,11 @@ def lock_folder(folder: Path) -> Iterator[None]:
                 folder.rmdir()
 
 
-def _lock(path: Path) -> int:
+def _lock(path: Path, *, wait: bool) -> int:
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(handle).st_nlink:  # else its last holder removed it after we had opened it
                 os.ftruncate(handle, 0)
                 os.write(handle, f" ({os.getpid()} on {socket.gethostname()})".encode())

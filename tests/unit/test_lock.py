@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,15 @@ def test_a_process_that_was_killed_holds_nobody_up(tmp_path: Path) -> None:
     assert (tmp_path / LOCK).exists()
     with lock_folder(tmp_path):
         assert str(os.getpid()) in (tmp_path / LOCK).read_text(encoding="utf-8")
+
+
+def test_whoever_waits_gets_the_folder_when_its_holder_is_gone(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        threading.Timer(0.3, process.kill).start()
+        with lock_folder(tmp_path, wait=True):
+            assert process.wait() == -signal.SIGKILL
 
 
 def test_a_lock_that_was_removed_between_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

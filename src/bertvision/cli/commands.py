@@ -144,6 +144,22 @@ COMMANDS = {
             "bertvision report runs/tuned runs/heads runs/freeze --title 'Moods' --out report",
         ),
     ),
+    "search": Command(
+        "Search for the best head, or the best way of tuning, by held-out training examples; heads learn in one pass.",
+        "bertvision.cli.search",
+        (
+            "bertvision search sst5 --space space.toml --trials 20 --out runs/search",
+            "bertvision search squad2 --space space.toml --trials 60 --storage postgresql://me@host/searches",
+        ),
+    ),
+    "run glue": Command(
+        "Tune a little, fit heads and evaluate, for every GLUE task whose data are there; one table, one average.",
+        "bertvision.cli.run_glue",
+        (
+            "bertvision run glue --data DIR --learn none",
+            "bertvision run glue --data DIR --encoder E --learn lora:16 --epochs 0.3 --out runs/glue",
+        ),
+    ),
     "plan": Command(
         "Time a few batches on this machine, and tell whether a fit should stream its states or store them, and why.",
         "bertvision.cli.plan",

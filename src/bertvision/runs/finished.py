@@ -71,6 +71,8 @@ def open_run(name: str | Path) -> FinishedRun:
             raise BertVisionError(f"{run} holds several runs. Name one of them: {', '.join(several)}.")
         raise BertVisionError(f"{run} holds no run: {CONFIG} is not there. Make one: bertvision fit, bertvision tune.")
     asked = folder.request()
+    if "space" in asked:
+        raise BertVisionError(f"{run} is a search. Name the run of its best trial: {run / 'best'}.")
     if folder.result() is None and not snapshot:  # a snapshot is whole, whatever becomes of its run
         raise BertVisionError(f"{run} is not finished. Go on with it: its command with --resume.")
     if "heads" in asked:

@@ -25,7 +25,7 @@ from bertvision.runs.watch import Show
 from bertvision.tasks.batches import subset_rows
 from bertvision.tasks.files import read_json
 from bertvision.training.checkpoint import remove_checkpoints
-from bertvision.training.fit import States, fit_trainees
+from bertvision.training.fit import FitWatcher, States, fit_trainees
 from bertvision.training.trainee import HeadSpec, Trainee
 
 LEADERBOARD = "leaderboard.json"
@@ -83,7 +83,7 @@ def fit_heads(
         if choice is not None:
             frozen = follow_plan(choice, frozen, folder.path, show)
         run = FitRun(folder, frozen, trainees, layers, show)
-        _learn(run, frozen, trainees, layers)
+        learn_heads(run, frozen, trainees, layers)
         leaderboard = run.leaderboard()
         write_json(folder.path / LEADERBOARD, leaderboard)
         folder.finish({"heads": len(leaderboard)})
@@ -93,8 +93,21 @@ def fit_heads(
     return _result(folder, (*frozen.parts.notices, *(() if choice is None else choice.reasons[:1]), *run.notices))
 
 
-def _learn(run: FitRun, frozen: FrozenTask, trainees: Sequence[Trainee], layers: range) -> None:
-    """Solve the heads that can be solved, and train the others."""
+def learn_heads(
+    run: FitRun, frozen: FrozenTask, trainees: Sequence[Trainee], layers: range, *, watcher: FitWatcher | None = None
+) -> None:
+    """Solve the heads that can be solved, and train the others.
+
+    Args:
+        run: keeps them.
+        frozen: the task.
+        trainees: what learns.
+        layers: from the lowest to the highest that they read.
+        watcher: follows those that are trained; None lets the run follow them.
+
+    Raises:
+        BertVisionError: something cannot be written.
+    """
     request = frozen.request
     states = frozen.states(frozen.train, layers)
     solver = _solver(frozen, states, run.held_out) if request.solve else None
@@ -111,7 +124,9 @@ def _learn(run: FitRun, frozen: FrozenTask, trainees: Sequence[Trainee], layers:
             trainee.head.compile_steps()
     plan = frozen.plan()
     standardise_heads(trained, states, [rows for _, rows in islice(plan.steps_from(0), BATCHES)])
-    fit_trainees(trained, frozen.fit_data(states), plan, run=run.path, fractions=request.fractions, watcher=run)
+    fit_trainees(
+        trained, frozen.fit_data(states), plan, run=run.path, fractions=request.fractions, watcher=watcher or run
+    )
 
 
 def check_fit(frozen: FrozenTask) -> None:

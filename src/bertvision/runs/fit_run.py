@@ -88,21 +88,28 @@ class FitRun:
         """Judge those that still learn on the held-out examples, and keep each that is better than before."""
         self._tell(step, {}, doing=f"judging heads at {fraction:g} epochs …")
         alive = [number for number in self.following if self._trainees[number].failure is None]
-        heads = [self._trainees[number].head for number in alive]
-        for number, outputs in zip(alive, self._read(heads, self._frozen.held_out, self.held_out), strict=True):
-            _, score = self._validation.score_outputs(outputs, None)
-            best = self._best(number)
+        for number, score in self.judge(alive).items():
+            best = self.best(number)
             better = score is not None and (best is None or score > best)
             if better:
                 self._keep(number)
             shown = score if score is not None and math.isfinite(score) else None
             self._folder.log({"step": step, "validated": fraction, "head": number, "score": shown, "kept": better})
 
+    def judge(self, numbers: Sequence[int]) -> dict[int, float | None]:
+        """The main metric of heads as they are now on the held-out examples, by number."""
+        heads = [self._trainees[number].head for number in numbers]
+        read = self._read(heads, self._frozen.held_out, self.held_out)
+        return {
+            number: self._validation.score_outputs(outputs, None)[1]
+            for number, outputs in zip(numbers, read, strict=True)
+        }
+
     def leaderboard(self) -> list[dict[str, Any]]:
         """Every head that was kept, with its metrics, best first."""
         frozen = self._frozen
-        kept = [number for number in range(len(self._trainees)) if self._place(number).is_dir()]
-        heads = [load_head(self._place(number)).to(frozen.encoder.device) for number in kept]
+        kept = [number for number in range(len(self._trainees)) if self.place(number).is_dir()]
+        heads = [load_head(self.place(number)).to(frozen.encoder.device) for number in kept]
         self._tell(self._total, {}, doing=f"scoring {len(heads)} heads …")
         held_out = self._read(heads, frozen.held_out, self.held_out)
         dev: Sequence[Outputs | None] = [None] * len(heads)
@@ -132,7 +139,7 @@ class FitRun:
             "parameters": count_parameters(head),
             "depth": head.depth,
             "seconds": round(trainee.watch.seconds, 3),
-            "folder": str(self._place(number).relative_to(self._folder.path)),
+            "folder": str(self.place(number).relative_to(self._folder.path)),
             "held_out": held_out if held_out is not None and math.isfinite(held_out) else None,
             "metrics": dict(metrics),
         }
@@ -153,14 +160,14 @@ class FitRun:
         self._trainees[number].drop(reason)
         self.notices.append(f"head {number} ({self._trainees[number].spec.head}) was dropped: {reason}.")
 
-    def _best(self, number: int) -> float | None:
+    def best(self, number: int) -> float | None:
         """The score of the head that is kept; None if none is, and less than any where it is not defined."""
         kept = [line["score"] for line in self._folder.lines() if line.get("kept") and line["head"] == number]
         return None if not kept else -math.inf if kept[-1] is None else float(str(kept[-1]))
 
     def _keep(self, number: int) -> None:
         """Write a head; the one before stays until the new one is whole."""
-        place = self._place(number)
+        place = self.place(number)
         temporary = place.with_name(f".{place.name}.part")
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
@@ -168,7 +175,8 @@ class FitRun:
         shutil.rmtree(place, ignore_errors=True)
         temporary.rename(place)
 
-    def _place(self, number: int) -> Path:
+    def place(self, number: int) -> Path:
+        """Folder of a head."""
         return self._folder.path / HEADS_FOLDER / f"{number:03}-{self._trainees[number].spec.head}"
 
     def _tell(self, step: int, values: Mapping[str, float], *, doing: str = "") -> None:

@@ -19,7 +19,7 @@ from bertvision.runs.parts import split_train, training_split
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.tuning import TuneResult, begin_run, learn_lessons, prepare_encoder
 from bertvision.runs.validate import Part, Validation
-from bertvision.runs.watch import Card, Show, main_values
+from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values
 from bertvision.tasks.examples import Examples, FloatArray, IntArray
 from bertvision.tasks.folds import fold_numbers
 from bertvision.tasks.load import TaskData, load_task
@@ -30,10 +30,25 @@ from bertvision.training.lessons import TuneData
 from bertvision.training.model import TunedModel
 
 
-def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: Show | None = None) -> TuneResult:
+def tune(
+    request: TuneRequest,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    show: Show | None = None,
+    judge: JudgeSnapshot | None = None,
+) -> TuneResult:
     """Tune an encoder for a task; a killed run goes on with `resume`, and a finished one gives its result again.
 
     Launched in several processes, each of them calls it and gets the same result.
+
+    Args:
+        request: what to tune.
+        out: folder of the run.
+        resume: go on with a run that was interrupted.
+        show: is told how far it is.
+        judge: looks at every snapshot's held-out score, and may end the run by raising; the dev split is then left
+            alone.
 
     Raises:
         BertVisionError: something in the request does not fit, or the run cannot go on; snapshots are kept.
@@ -61,7 +76,7 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
     validation = Validation(
         task=loaded.task,
         held_out=_part(loaded, held_out, tokenizer, request.windows),
-        dev=_part(loaded, loaded.splits.get("dev"), tokenizer, request.windows),
+        dev=_part(loaded, loaded.splits.get("dev") if judge is None else None, tokenizer, request.windows),
         pool=pool,
         passes=passes,
     )
@@ -77,7 +92,8 @@ def tune(request: TuneRequest, out: str | Path, *, resume: bool = False, show: S
     lessons = TuneData(
         task=loaded.task, windows=windows, pool=pool, packed=passes.packed, pad=passes.pad, bf16=passes.bf16
     )
-    return learn_lessons(begun, model, lessons, _TaskKeeper(card, model, validation), notices=loaded.notices, show=show)
+    keeper = _TaskKeeper(card, model, validation)
+    return learn_lessons(begun, model, lessons, keeper, notices=loaded.notices, show=show, judge=judge)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from bertvision.runs.folder import RunFolder
 from bertvision.runs.outputs import PassOptions
 from bertvision.runs.parts import choose_device
 from bertvision.runs.request import LearnRequest
-from bertvision.runs.watch import Keeper, RunWatcher, Show
+from bertvision.runs.watch import JudgeSnapshot, Keeper, RunWatcher, Show
 from bertvision.training.checkpoint import Progress, remove_checkpoints
 from bertvision.training.lessons import Lessons
 from bertvision.training.options import default_rate
@@ -135,6 +135,7 @@ def learn_lessons(  # noqa: PLR0913 - what a run is made of
     *,
     notices: tuple[str, ...] = (),
     show: Show | None = None,
+    judge: JudgeSnapshot | None = None,
 ) -> TuneResult:
     """Tune a model to the end of its run.
 
@@ -151,7 +152,7 @@ def learn_lessons(  # noqa: PLR0913 - what a run is made of
             request.options,
             run=folder.path,
             fractions=sorted({*request.snapshots, request.options.epochs}),
-            watcher=RunWatcher(folder, keeper, accelerator, show),
+            watcher=RunWatcher(folder, keeper, accelerator, show, judge),
             accelerator=accelerator,
             rate=rate if rate is not None else default_rate(request.learn),
             save_every=request.save_every,

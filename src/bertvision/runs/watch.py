@@ -25,6 +25,13 @@ class Show(Protocol):
         """Called with steps made, steps in all, the newest values, and what takes long now."""
 
 
+class JudgeSnapshot(Protocol):
+    """Who looks at every snapshot of a run, and may end the run by raising."""
+
+    def __call__(self, fraction: float, score: float | None) -> None:
+        """Called with the epochs, and the main metric on held-out examples."""
+
+
 def telling(show: Show | None, what: str) -> Show | None:
     """Whoever is told how far one of several runs is, and of what."""
     if show is None:
@@ -103,6 +110,7 @@ class RunWatcher:
     keeper: Keeper
     accelerator: Processes
     show: Show | None
+    judge: JudgeSnapshot | None = None
     total: int = 0
     loss: float = math.nan
     seconds: float = 0.0
@@ -140,6 +148,8 @@ class RunWatcher:
         self.folder.log({"step": step, "snapshot": fraction, **finite})
         self.accelerator.log(values, step=step)
         self._show(step, {"snapshot": fraction, "loss": self.loss, **self.keeper.main_values(values)})
+        if self.judge is not None:
+            self.judge(fraction, score)
         self.since = time.perf_counter()  # a snapshot is no step
         return score
 

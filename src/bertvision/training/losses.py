@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from bertvision.errors import BertVisionError
+from bertvision.errors import DivergedError
 from bertvision.training.checkpoint import Loss
 from bertvision.training.processes import Processes
 
@@ -27,7 +27,7 @@ class Losses:
         """Sum and count of this process.
 
         Raises:
-            BertVisionError: the loss of some process is not finite.
+            DivergedError: the loss of some process is not finite.
         """
         self._over_all(step)
         return float(self._sum), self._count
@@ -36,7 +36,7 @@ class Losses:
         """Over the windows of all processes since the last call.
 
         Raises:
-            BertVisionError: the loss of some process is not finite.
+            DivergedError: the loss of some process is not finite.
         """
         total, count = self._over_all(step)
         self._sum.zero_()
@@ -48,7 +48,7 @@ class Losses:
         pair = torch.stack([self._sum, torch.tensor(float(self._count), device=self._sum.device)])
         total, count = (float(value) for value in self._accelerator.reduce(pair, reduction="sum"))
         if not math.isfinite(total):
-            raise BertVisionError(
+            raise DivergedError(
                 f"the loss is {total} at step {step}. Snapshots made before are kept; "
                 "use a smaller --lr or more --warmup, and another --out."
             )

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, DivergedError
 from bertvision.heads import Head
 from bertvision.tasks.examples import IntArray
 from bertvision.training.checkpoint import (
@@ -162,7 +162,7 @@ class _Tuning:
     def check_weights(self, step: int) -> None:
         """Refuse to keep weights that are not finite."""
         if not all(bool(value.isfinite().all()) for value in learning_parameters(self.model).values()):
-            raise BertVisionError(
+            raise DivergedError(
                 f"weights are not finite after step {step}. Snapshots made before are kept; "
                 "use a smaller --lr or more --warmup, and another --out."
             )

@@ -1,0 +1,212 @@
+"""The study of a search: Optuna, its database, its sampler and its pruners, behind one wall."""
+
+import json
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from bertvision.errors import BertVisionError, MissingExtraError
+from bertvision.runs.search_space import HEAD, Kind, SearchSpace
+
+try:
+    import optuna
+except ImportError:
+    raise MissingExtraError("a search", "optuna", "search") from None
+from optuna.trial import FrozenTrial, Trial, TrialState
+from sqlalchemy.exc import SQLAlchemyError
+
+SETTINGS, NOTES = "settings", "notes"
+SECONDS, FAILURE, FOLDER, SOLVED, PROVENANCE = "seconds", "failure", "folder", "solved", "provenance"
+"""What a study, and what its trials say beside their values."""
+
+ALL = "all"
+PATIENCE_SECONDS = 120
+"""How long a process waits for its turn to write to an SQLite file."""
+
+
+class WholeRungPruner(optuna.pruners.BasePruner):
+    """Keeps the best share of all trials that reached a rung; for trials that reach it at the same time.
+
+    Optuna's own pruner of this kind decides about each trial by those that reached the rung before, so that the first
+    ones of a pass would always stay.
+    """
+
+    def __init__(self, reduction: int) -> None:
+        self._reduction = reduction
+
+    @override
+    def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
+        """Whether a trial, whose rung all others of its pass have reported, is not among the best."""
+        rung = trial.last_step
+        if rung is None:
+            return False
+        there = study.get_trials(deepcopy=False)
+        values = sorted(
+            (one.intermediate_values[rung] for one in there if rung in one.intermediate_values), reverse=True
+        )
+        kept = -(-len(values) // self._reduction)
+        return trial.intermediate_values[rung] < values[kept - 1]
+
+
+def open_study(url: str, name: str, *, kind: Kind, reduction: int, settings: Mapping[str, object]) -> optuna.Study:
+    """A study in a database, new or as it is.
+
+    Args:
+        url: of the database, such as sqlite:///FILE or postgresql://USER@HOST/NAME.
+        name: of the study.
+        kind: of trials: heads of a pass are pruned by whole rungs, tuned encoders one by one as Optuna does.
+        reduction: one of so many trials goes on from rung to rung.
+        settings: what all processes must have alike.
+
+    Raises:
+        BertVisionError: the database cannot be used, or the study in it is about something else.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    pruner: optuna.pruners.BasePruner = WholeRungPruner(reduction)
+    if kind == "tune":
+        pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=reduction)
+    kwargs = {"connect_args": {"timeout": PATIENCE_SECONDS}} if url.startswith("sqlite") else {"pool_pre_ping": True}
+    try:
+        study = optuna.create_study(
+            storage=optuna.storages.RDBStorage(url, engine_kwargs=kwargs),
+            study_name=name,
+            direction="maximize",
+            pruner=pruner,
+            load_if_exists=True,
+        )
+    except (ImportError, SQLAlchemyError, optuna.exceptions.OptunaError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise BertVisionError(
+            f"--storage {_without_password(url)} cannot be used: {reason} Expected is sqlite:///FILE, or "
+            "postgresql://USER@HOST/NAME with its driver installed (pip install psycopg2-binary)."
+        ) from None
+    wanted = json.loads(json.dumps(settings))
+    found = study.user_attrs.get(SETTINGS)
+    if found is None:
+        study.set_user_attr(SETTINGS, wanted)
+    elif found != wanted:
+        differing = sorted(key for key in found | wanted if found.get(key) != wanted.get(key))
+        raise BertVisionError(
+            f"the study '{name}' was begun with another {', '.join(differing)}. "
+            "Ask for the same, or use another --study."
+        )
+    return study
+
+
+def ask_trials(study: optuna.Study, space: SearchSpace, count: int, seed: int) -> list[int]:
+    """Begin so many trials; their numbers.
+
+    What is chosen depends on the seed and on the trials before, and not on whether a search was interrupted.
+    """
+    begun = len(study.get_trials(deepcopy=False))
+    state = int(np.random.SeedSequence([seed, begun]).generate_state(1)[0])
+    # each value by itself: options of a head exist for that head alone
+    study.sampler = optuna.samplers.TPESampler(seed=state, multivariate=False)
+    numbers = []
+    for _ in range(count):
+        trial = study.ask()
+        space.suggest(trial)  # type: ignore[arg-type]  # its choices may also be None
+        numbers.append(trial.number)
+    return numbers
+
+
+def open_trial(study: optuna.Study, number: int) -> Trial:
+    """A trial that runs, whoever began it."""
+    return Trial(study, _trial(study, number)._trial_id)  # noqa: SLF001 - the one way back to a trial that was begun
+
+
+def report(trial: Trial, rung: int, score: float) -> None:
+    """Note a score at a rung, if it was not noted before a kill."""
+    if rung not in _trial(trial.study, trial.number).intermediate_values:
+        trial.report(score, rung)
+
+
+def last_score(study: optuna.Study, number: int) -> float | None:
+    """The score of a trial at its last rung; None if there is none."""
+    values = _trial(study, number).intermediate_values
+    return values[max(values)] if values else None
+
+
+def tell(study: optuna.Study, number: int, value: float | None, *, notes: Mapping[str, object]) -> None:
+    """End a trial: complete with a value, or pruned without one; one that has ended stays as it is."""
+    if _trial(study, number).state.is_finished():
+        return
+    open_trial(study, number).set_user_attr(NOTES, dict(notes))
+    if value is None:
+        study.tell(number, state=TrialState.PRUNED)
+    else:
+        study.tell(number, value)
+
+
+def notes_of(trial: FrozenTrial) -> dict[str, Any]:
+    """What was noted of a trial; nothing while it runs."""
+    notes: dict[str, Any] = trial.user_attrs.get(NOTES, {})
+    return notes
+
+
+def give_up(study: optuna.Study, number: int) -> None:
+    """End a trial that was begun and never will be finished; it does not count."""
+    study.tell(number, state=TrialState.FAIL)
+
+
+def all_trials(study: optuna.Study) -> list[FrozenTrial]:
+    """Every trial that counts, by number."""
+    return [trial for trial in study.get_trials(deepcopy=False) if trial.state != TrialState.FAIL]
+
+
+def running(trials: Sequence[FrozenTrial]) -> list[int]:
+    """Numbers of those that are not finished."""
+    return [trial.number for trial in trials if not trial.state.is_finished()]
+
+
+def best_trial(trials: Sequence[FrozenTrial]) -> FrozenTrial | None:
+    """The complete one with the largest value; of equal ones the first."""
+    complete = [trial for trial in trials if trial.state == TrialState.COMPLETE]
+    return max(complete, key=lambda trial: (float(trial.value or 0.0), -trial.number), default=None)
+
+
+def importances(trials: Sequence[FrozenTrial]) -> dict[str, dict[str, float]]:
+    """How much of the differences between trials each name explains, by fANOVA, in shares of 1.
+
+    Of all trials, the names that all of them have; and of the trials of each head, its own options. Trials are compared
+    by their score at the first rung, which all of them reached; heads that were solved by their one score.
+
+    Returns:
+        Shares by name, under `all` and under the name of each head; nothing where nothing varies.
+    """
+    first = [(trial, next(iter(sorted(trial.intermediate_values.items())), (0, trial.value))[1]) for trial in trials]
+    scored = [(trial, float(score)) for trial, score in first if score is not None and trial.state.is_finished()]
+    shared = set.intersection(*(set(trial.params) for trial, _ in scored)) if scored else set()
+    found = {ALL: _fanova(scored, shared)}
+    for head in sorted({str(trial.params[HEAD]) for trial, _ in scored if HEAD in trial.params}):
+        mine = [(trial, score) for trial, score in scored if trial.params[HEAD] == head]
+        found[head] = _fanova(mine, {name for trial, _ in mine for name in trial.params} - shared)
+    return {group: shares for group, shares in found.items() if shares}
+
+
+def _fanova(scored: Sequence[tuple[FrozenTrial, float]], names: AbstractSet[str]) -> dict[str, float]:
+    varied = sorted(name for name in names if len({trial.params[name] for trial, _ in scored}) > 1)
+    if not varied or len({score for _, score in scored}) < 2:
+        return {}
+    study = optuna.create_study(direction="maximize")
+    for trial, score in scored:
+        params = {name: trial.params[name] for name in varied}
+        distributions = {name: trial.distributions[name] for name in varied}
+        study.add_trial(optuna.create_trial(params=params, distributions=distributions, value=score))
+    evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
+    shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    return {
+        name: round(float(share), 4) for name, share in sorted(shares.items(), key=lambda item: (-item[1], item[0]))
+    }
+
+
+def _trial(study: optuna.Study, number: int) -> FrozenTrial:
+    return study.get_trials(deepcopy=False)[number]
+
+
+def _without_password(url: str) -> str:
+    scheme, mark, rest = url.partition("://")
+    return f"{scheme}{mark}…@{rest.rpartition('@')[2]}" if "@" in rest else url
