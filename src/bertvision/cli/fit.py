@@ -96,6 +96,9 @@ class FitOptions(TaskOptions):
     train_all: bool = False
     """Train convex heads like the others instead of solving them."""
 
+    class_weights: bool = False
+    """Let every class count the same, however many examples it has; for tasks with one label per text."""
+
     seed: int = 0
     """Of data order and held-out examples, and the first of the heads' own seeds."""
 
@@ -270,6 +273,7 @@ def build_request(options: FitOptions, *, source: str) -> "FitRequest":
         max_memory=parse_size("--max-memory", options.max_memory),
         cross_fit=options.cross_fit,
         solve=not options.train_all,
+        class_weights=options.class_weights,
         device=options.device,
         dtype=options.dtype,
         compile=options.compile,

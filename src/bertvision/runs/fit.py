@@ -148,6 +148,7 @@ def check_fit(frozen: FrozenTask) -> None:
                 f"Leave it out, or tune it: bertvision tune {request.task} --learn none --head {spec.head}"
             )
     frozen.plan().snapshot_steps(request.fractions, option="--validate")
+    _ = frozen.class_weights  # so that a task without classes is refused at once
 
 
 def read_layers(trainees: Sequence[Trainee]) -> range:
@@ -176,7 +177,8 @@ def _solver(frozen: FrozenTask, states: States, held_out: States) -> Solver | No
     if not isinstance(states, RowStates) or not isinstance(held_out, RowStates):
         return None
     train = states, frozen.train.windows.targets
-    return Solver(frozen.task, train=train, held_out=(held_out, frozen.held_out.windows.targets))
+    held_out_part = held_out, frozen.held_out.windows.targets
+    return Solver(frozen.task, train=train, held_out=held_out_part, weights=frozen.class_weights)
 
 
 def _result(folder: RunFolder, notices: Sequence[str]) -> FitResult:

@@ -42,6 +42,7 @@ class FitRequest(DataRequest):
         cross_fit: how many folds; the encoder is a folder of as many runs, each tuned without the fold whose states it
             gives. None takes all states from one encoder.
         solve: solve convex heads instead of training them, for labels, tags and scores.
+        class_weights: let every class count the same, however many examples it has.
         device: `auto`, `cpu` or `cuda`.
         dtype: `auto` computes in bfloat16 on a GPU.
         compile: compile the encoder's layers, and what heads do layer by layer, before anything else.
@@ -60,6 +61,7 @@ class FitRequest(DataRequest):
     max_memory: int | None = None
     cross_fit: int | None = None
     solve: bool = True
+    class_weights: bool = False
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     compile: bool = False

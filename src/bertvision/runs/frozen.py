@@ -29,6 +29,7 @@ from bertvision.tasks.load import load_task
 from bertvision.tasks.task import Task
 from bertvision.tasks.token_rows import TokenRows
 from bertvision.training.fit import FitData, States
+from bertvision.training.lessons import class_weights
 from bertvision.training.plan import Plan
 
 
@@ -109,6 +110,15 @@ class FrozenTask:
         }
         return replace(self, request=replace(self.request, source=f"{STORE}{store}"), stores=stores)
 
+    @property
+    def class_weights(self) -> Tensor | None:
+        """How much an example of each class counts; None for all the same.
+
+        Raises:
+            BertVisionError: they were asked for, and the task has no classes.
+        """
+        return class_weights(self.task, self.train.windows.targets) if self.request.class_weights else None
+
     def plan(self) -> Plan:
         """Which windows heads learn from at which step: where an encoder runs for every batch, of one fold each."""
         groups = self.folds.numbers if self.folds is not None and not self.in_memory else None
@@ -124,6 +134,7 @@ class FrozenTask:
             device=self.encoder.device,
             batch=self.request.batch,
             bf16=self.passes.bf16,
+            class_weights=None if self.class_weights is None else self.class_weights.to(self.encoder.device),
             ahead=isinstance(states, StoreStates),
         )
 

@@ -57,7 +57,7 @@ class GlueRequest:
     data: str
     encoder: str = BUILTIN_ENCODER
     windows: WindowOptions = field(default_factory=WindowOptions)
-    learn: str = NOTHING
+    learn: str = "lora:16"
     tuning: TuneOptions = field(default_factory=lambda: TuneOptions(epochs=0.3))
     heads: str = "last_layer,layer_concat,layer_mix,adapter_pool"
     head_epochs: float = 3.0

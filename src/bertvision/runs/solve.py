@@ -23,6 +23,7 @@ def solve_trainee(
     *,
     train: tuple[RowStates, IntArray | FloatArray],
     held_out: tuple[RowStates, IntArray | FloatArray],
+    weights: Tensor | None = None,
 ) -> Solution:
     """Put the best weights into a convex head; the held-out examples choose the strength of the penalty.
 
@@ -31,6 +32,7 @@ def solve_trainee(
         task: with labels, tags or scores.
         train: rows and targets to learn from.
         held_out: rows and targets that judge the strength; they are not learnt from.
+        weights: (classes,) how much an example of each class counts.
     """
     with trainee.watch:
         chosen = torch.arange(len(train[1])) if trainee.rows is None else torch.from_numpy(trainee.rows).nonzero()[:, 0]
@@ -40,6 +42,7 @@ def solve_trainee(
             held_out=(_inputs(trainee, held_out[0]), torch.from_numpy(held_out[1])),
             kind=task.kind,
             outputs=task.outputs,
+            weights=weights,
         )
         _put(solution, trainee)
     return solution
@@ -55,11 +58,13 @@ class Solver:
         *,
         train: tuple[RowStates, IntArray | FloatArray],
         held_out: tuple[RowStates, IntArray | FloatArray],
+        weights: Tensor | None = None,
     ) -> None:
         """Take what all of them are solved from; see `solve_trainee`."""
         self._task = task
         self._train = train
         self._held_out = held_out
+        self._weights = weights
         self._solved: dict[tuple[tuple[int, ...], float], tuple[Solution, float]] = {}
 
     def solve(self, trainee: Trainee) -> Solution:
@@ -70,7 +75,7 @@ class Solver:
             solution, trainee.watch.seconds = self._solved[key]
             _put(solution, trainee)
             return solution
-        solution = solve_trainee(trainee, self._task, train=self._train, held_out=self._held_out)
+        solution = solve_trainee(trainee, self._task, train=self._train, held_out=self._held_out, weights=self._weights)
         self._solved[key] = solution, trainee.watch.seconds
         return solution
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from bertvision.encoder.batch import token_batch
 from bertvision.errors import BertVisionError
 from bertvision.objectives import Pool, example_losses
-from bertvision.tasks.examples import IntArray
+from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import Task
 from bertvision.tasks.windows import Windows
 from bertvision.training.options import TuneOptions
@@ -70,7 +70,9 @@ class TuneData:
         Raises:
             BertVisionError: the task has no classes.
         """
-        return replace(self, weights=class_weights(self, device)) if options.class_weights else self
+        if not options.class_weights:
+            return self
+        return replace(self, weights=class_weights(self.task, self.windows.targets).to(device))
 
     def losses(self, model: Forward, rows: IntArray, device: torch.device) -> Tensor:
         """The loss of every window, (rows,); the model gives outputs and mask."""
@@ -81,16 +83,16 @@ class TuneData:
         return example_losses(self.task, outputs, mask, targets, pool=self.pool, class_weights=self.weights)
 
 
-def class_weights(data: TuneData, device: torch.device) -> Tensor:
+def class_weights(task: Task, targets: IntArray | FloatArray) -> Tensor:
     """How much an example of each class counts, (classes,): all classes together the same, the mean over examples 1.
 
     Raises:
         BertVisionError: the task has no classes.
     """
-    if data.task.kind != "labels":
+    if task.kind != "labels":
         raise BertVisionError(
-            f"--class-weights is for tasks with one label per text; {data.task.name} asks for {data.task.kind}."
+            f"--class-weights is for tasks with one label per text; {task.name} asks for {task.kind}."
         )
-    counts = np.bincount(data.windows.targets.astype(np.int64), minlength=len(data.task.labels))
+    counts = np.bincount(targets.astype(np.int64), minlength=len(task.labels))
     weights = counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1))
-    return torch.tensor(weights, dtype=torch.float32, device=device)
+    return torch.tensor(weights, dtype=torch.float32)

@@ -468,3 +468,22 @@ def test_the_leaderboard_says_who_was_solved_and_how_deep_the_kept_head_reads(as
         "layer_mix": (False, 2),
         "last_layer": (True, 1),
     }
+
+
+@pytest.mark.parametrize("solve", [True, False])
+def test_class_weights_let_every_class_count_the_same(*, solve: bool, tmp_path: Path) -> None:
+    encoder, data = save_tiny_encoder(tmp_path / "encoder"), write_labels(tmp_path / "data", train=200, rare=0.1)
+    found = []
+    for weighted in (False, True):
+        request = tiny_fit("sst2", data, encoder, PLAIN, pool="mean", solve=solve, class_weights=weighted)
+        result = fit_heads(request, tmp_path / str(weighted))
+        bias = load_head(result.run / result.leaderboard[0]["folder"]).project.bias.detach()
+        found.append(float(bias[1] - bias[0]))
+    assert found[1] > found[0] + 0.1  # the rare class is said more readily
+
+
+def test_class_weights_are_refused_where_there_are_no_classes(tmp_path: Path) -> None:
+    encoder, data = save_tiny_encoder(tmp_path / "encoder"), write_questions(tmp_path / "data")
+    with pytest.raises(BertVisionError, match="--class-weights is for tasks with one label per text; squad2 asks for"):
+        fit_heads(tiny_fit("squad2", data, encoder, PLAIN, class_weights=True), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

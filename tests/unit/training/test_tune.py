@@ -313,14 +313,19 @@ def test_it_learns_with_dropout_after_a_snapshot_as_before(tmp_path: Path) -> No
     assert curves[0] == curves[1]
 
 
+def weights_of(labels: list[int]) -> torch.Tensor:
+    data = label_data(labels)
+    return class_weights(data.task, data.windows.targets)
+
+
 def test_class_weights_let_every_class_count_the_same() -> None:
-    weights = class_weights(label_data([0] * 6 + [1] * 2), CPU)
+    weights = weights_of([0] * 6 + [1] * 2)
     # 8 examples, 2 classes: 4 for each class, over 6 and over 2 examples
     assert weights.tolist() == pytest.approx([4 / 6, 4 / 2])
 
 
 def test_a_class_without_examples_does_not_count() -> None:
-    assert class_weights(label_data([0] * 6), CPU)[0] == 1.0
+    assert weights_of([0] * 6)[0] == 1.0
 
 
 def test_class_weights_change_what_is_learnt(tmp_path: Path) -> None:
