@@ -102,7 +102,8 @@ def _settings(hint: Any) -> dict[str, Any]:  # noqa: ANN401 - type hints have no
     if hint is bool:
         return {"action": "store_true"}
     if get_origin(hint) is tuple:
-        return {"action": "append", "type": str, "metavar": "NAME=VALUE"}
+        paths = get_args(hint)[0] is Path
+        return {"action": "append", "type": Path if paths else str, "metavar": "PATH" if paths else "NAME=VALUE"}
     if get_origin(hint) is Literal:
         choices = get_args(hint)
         return {"type": _choice(choices), "metavar": "|".join(choices)}
