@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 from bertvision.cli.output import print_lines, print_note
@@ -17,7 +16,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 class Options:
     """Options of `bertvision serve`."""
 
-    pack: tuple[Path, ...] = ()
+    pack: tuple[str, ...] = field(default=(), metadata={"metavar": "PACK"})
     """A pack: its folder, or its name on the hub; may be given again (default: the one that is shipped)."""
 
     host: str = "127.0.0.1"

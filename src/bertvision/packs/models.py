@@ -34,6 +34,9 @@ from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows
 from bertvision.training.states import StateBatch
 
+MOST_PADDING = 256
+"""Tokens of padding in a batch: about what another batch costs, where few windows have lengths of all kinds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -92,7 +95,8 @@ class PackModels:
         heads = [head for ask in asks for head in self._heads[ask.pack]]
         layers = range(min(head.reads[0] for head in heads), max(head.depth for head in heads) + 1)
         stream = StreamStates(self._encoder, reading.rows, self._passes, layers)
-        for rows in frozen_batches(reading.rows, self._encoder.device):
+        padding = None if self._passes.packed else MOST_PADDING
+        for rows in frozen_batches(reading.rows, self._encoder.device, padding=padding):
             states = stream.batch(rows)
             with torch.autocast(self._encoder.device.type, torch.bfloat16, enabled=self._passes.bf16):
                 reading.take(states, rows)
