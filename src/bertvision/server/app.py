@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from bertvision import __version__
 from bertvision.errors import BertVisionError
@@ -90,10 +91,11 @@ def build_app(service: PackService, limits: Limits, *, token: str | None = None)
         docs_url=None,  # these pages fetch their scripts from elsewhere
         redoc_url=None,
     )
-    app.add_middleware(Border, limits=limits, token=token, count=metrics.request)
     _add_problems(app)
     _add_requests(app, Desk(service, batcher, limits))
     _add_views(app, service, batcher, metrics, limits)
+    paths = frozenset(route.path for route in app.routes if isinstance(route, Route))
+    app.add_middleware(Border, limits=limits, token=token, paths=paths, count=metrics.request)
     return app
 
 

@@ -50,7 +50,13 @@ class Border:
     """ASGI around the application."""
 
     def __init__(
-        self, app: ASGIApp, *, limits: Limits, token: str | None, count: Callable[[str, int, float], None]
+        self,
+        app: ASGIApp,
+        *,
+        limits: Limits,
+        token: str | None,
+        paths: frozenset[str],
+        count: Callable[[str, int, float], None],
     ) -> None:
         """Wrap an application.
 
@@ -58,11 +64,13 @@ class Border:
             app: what serves.
             limits: of bodies and of time.
             token: that requests must bear; None lets all in.
+            paths: that are served; others are called "other", since what clients make up must not fill the metrics.
             count: is told path, status and seconds of every request.
         """
         self._app = app
         self._limits = limits
         self._token = token
+        self._paths = paths
         self._count = count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,8 +105,7 @@ class Border:
                 await _send_problem(RefusedError(500, "internal", message), request_id, send_on)
         finally:
             seconds = time.perf_counter() - begin
-            route = scope.get("route")
-            path = getattr(route, "path", "other")  # what a client makes up must not fill the metrics
+            path = scope["path"] if scope["path"] in self._paths else "other"
             self._count(path, status, seconds)
             fields = {"request_id": request_id, "method": scope["method"], "path": path, "status": status}
             _log.info("request", extra={"fields": fields | {"seconds": round(seconds, 6)}})
@@ -116,7 +123,7 @@ class Border:
         most = self._limits.body_bytes
         too_long = RefusedError(413, "body_too_large", f"the body may have {most:,} bytes at most. Send less text.")
         length = headers.get("content-length", "0")
-        if length.isdigit() and int(length) > most:
+        if length.isdecimal() and int(length) > most:
             raise too_long
         parts, size, more = [], 0, True
         try:

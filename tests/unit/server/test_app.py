@@ -143,7 +143,7 @@ def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     async def app(*_: Any) -> None:  # noqa: ANN401
         raise AssertionError("nothing is served")
 
-    border = Border(app, limits=Limits(seconds=1.0), token=None, count=lambda *_: None)
+    border = Border(app, limits=Limits(seconds=1.0), token=None, paths=frozenset(), count=lambda *_: None)
     scope = {"type": "http", "path": "/v1/answer", "method": "POST", "headers": []}
     asyncio.run(border(scope, never, send))
     assert sent[0]["status"] == 408
@@ -186,7 +186,10 @@ def test_what_is_no_json_is_told(client: TestClient, body: bytes) -> None:
 def test_other_paths_and_methods_are_told_in_json(client: TestClient) -> None:
     assert problem_of(client.get("/nothing"))[:2] == (404, "not_found")
     assert problem_of(client.get("/v1/answer"))[:2] == (405, "wrong_method")
-    assert "/nothing" not in client.get("/metrics").text
+    metrics = client.get("/metrics").text
+    assert "/nothing" not in metrics
+    assert 'path="other",status="404"' in metrics
+    assert 'path="/v1/answer",status="405"' in metrics
 
 
 def test_no_pack_of_a_kind_is_told(packs: dict[str, Pack]) -> None:
