@@ -11,7 +11,7 @@ class Job:
         pack: number of the pack.
         text: a text, or a question.
         pair: the second text of a pair, or the context of a question; None where a pack reads single texts.
-        top: most answers or labels that are wanted; None for all.
+        top: most answers that are wanted; None where there is nothing to choose from.
         layers: whether the contributions of layers are asked for, and not the answer alone.
     """
 

@@ -21,6 +21,7 @@ from bertvision.packs.text_models import give_scores, rank_labels
 from bertvision.runs.outputs import Outputs, SpanScores, merge_rows
 from bertvision.runs.parts import Device
 from bertvision.server.jobs import Job
+from bertvision.tasks.task import SquadLayout
 from bertvision.tasks.windows import Windows
 
 Reply = dict[str, Any]
@@ -74,10 +75,10 @@ class PackService:
             BertVisionError: a text is missing, empty, one too many, or no text.
         """
         card = self.cards[job.pack]
-        if card.task.kind == "spans":
-            make_questions([job.text], [job.pair or ""])
-        else:
+        if card.task.kind != "spans":
             make_texts(card, [_input(job)])
+        if isinstance(card.task.layout, SquadLayout):
+            make_questions([job.text], [job.pair or ""])
 
     def run(self, jobs: Sequence[Job]) -> list[Reply]:
         """The reply to every job: one pass over each encoder for all of them, but one for each that asks for layers."""
@@ -105,8 +106,7 @@ class PackService:
             heads = [self._say(pack, mine, windows, one) for one in outputs]
             whole = heads[0] if len(outputs) == 1 else self._say(pack, mine, windows, models.join(ask, outputs))
             for row, job, said, *each in zip(rows, mine, whole, *heads, strict=True):
-                short = [_shortened(one, 1) for one in each]
-                named = [{"head": name} | one for name, one in zip(self.heads(pack), short, strict=True)]
+                named = [{"head": name} | one for name, one in zip(self.heads(pack), each, strict=True)]
                 replies[row] = {"pack": self.names[pack], **_shortened(said, job.top), "heads": named}
         return replies
 
@@ -200,9 +200,5 @@ def _answer(said: SpanAnswers, row: int, context: str) -> Reply:
 
 
 def _shortened(said: Reply, top: int | None) -> Reply:
-    """Only as many answers or labels as are wanted."""
-    if top is None:
-        return said
-    if "alternatives" in said:
-        return said | {"alternatives": said["alternatives"][: top - 1]}
-    return said | {"labels": said["labels"][:top]} if "labels" in said else said
+    """Only as many answers as are wanted."""
+    return said if top is None else said | {"alternatives": said["alternatives"][: top - 1]}

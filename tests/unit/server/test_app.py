@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from bertvision.packs.pack import Pack
 from bertvision.server.app import PAGE_FILES
@@ -217,6 +219,23 @@ def test_a_reply_that_takes_too_long_is_told(service: PackService) -> None:
         assert problem_of(reply)[:2] == (503, "too_slow")
         gate.opened.set()
     assert gate.passes == [1]  # nobody waited for the second any more
+
+
+FIELDS = ("question", "context", "text", "text_pair", "top", "pack")
+VALUES = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=120) | st.lists(st.text(), max_size=2)
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    path=st.sampled_from(["answer", "classify", "score", "layers"]),
+    body=st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=3), VALUES, max_size=6) | VALUES,
+)
+def test_whatever_is_sent_is_answered_or_refused(client: TestClient, path: str, body: Any) -> None:  # noqa: ANN401
+    reply = client.post(f"/v1/{path}", content=json.dumps(body), headers={"content-type": "application/json"})
+    assert reply.status_code in (200, 400, 413, 422)
+    assert reply.status_code == 200 or problem_of(reply)
 
 
 def test_a_mistake_of_ours_is_told_without_its_inside_and_logged(
