@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -76,6 +77,19 @@ def test_a_port_that_is_taken_is_told(capsys: Capture, packs: dict[str, Pack]) -
 def test_options_that_cannot_be_are_told(capsys: Capture, words: list[str], message: str) -> None:
     assert main(["serve", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("package", ["fastapi", "uvicorn", "prometheus_client"])
+def test_without_the_extra_it_is_said_what_to_install(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    for name in ("app", "border", "desk", "metrics", "schema", "serve", "service"):
+        monkeypatch.delitem(sys.modules, f"bertvision.server.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    assert main(["serve"]) == 2
+    assert (
+        f"serving needs the package '{package}'. Install it: pip install 'bertvision[serve]'" in capsys.readouterr().err
+    )
 
 
 def test_who_can_reach_it_is_said_where_nobody_is_kept_out(
