@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "bertvision"
 ORDER = [
     *("errors", "atomic", "lock", "provenance", "pretrained"),
     *("tasks", "encoder", "store", "heads", "objectives", "training", "evaluation", "analysis", "runs", "report"),
-    *("packs", "estimators", "bench", "cli"),
+    *("packs", "estimators", "server", "bench", "cli"),
 ]
 """The parts in the order in which they may build on each other, which is also the order to read them in."""
 
@@ -33,6 +33,11 @@ WALLS = {
         "estimators/files.py",
     },
     "huggingface_hub": {"packs/hub.py"},
+    "fastapi": {"server"},
+    "starlette": {"server/app.py", "server/border.py"},
+    "pydantic": {"server/schema.py"},
+    "uvicorn": {"server/serve.py"},
+    "prometheus_client": {"server/metrics.py"},
 }
 """Libraries that may be imported in these files and parts only."""
 

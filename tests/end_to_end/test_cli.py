@@ -314,12 +314,15 @@ def test_silence_on_the_real_dev_set_scores_what_its_readme_says(
 
 
 @pytest.mark.slow
-def test_the_wheel_carries_the_built_in_sets_and_types(tmp_path: Path) -> None:
+def test_the_wheel_carries_the_built_in_sets_the_page_and_types(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     [wheel] = tmp_path.glob("*.whl")
     listing = subprocess.run(
         [sys.executable, "-m", "zipfile", "-l", str(wheel)], capture_output=True, text=True, check=True
     )
-    for name in ("py.typed", "tasks/builtin/qa/train.json", "tasks/builtin/similarity/dev.tsv", "cli/main.py"):
+    for name in (
+        *("py.typed", "tasks/builtin/qa/train.json", "tasks/builtin/similarity/dev.tsv", "cli/main.py"),
+        *("server/page/index.html", "server/page/page.js", "server/page/page.css", "server/page/examples.json"),
+    ):
         assert f"bertvision/{name}" in listing.stdout

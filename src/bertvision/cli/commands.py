@@ -128,6 +128,15 @@ COMMANDS = {
             'bertvision answer "Who wrote it?" --context docs/ --pack packs/qa --top 5 --json',
         ),
     ),
+    "serve": Command(
+        "Answer, label and score over HTTP: many clients in one pass, limits, logs, metrics, and a page to try it.",
+        "bertvision.cli.serve",
+        (
+            "bertvision serve --pack packs/qa",
+            "bertvision serve --pack packs/qa --pack packs/mood --port 9000 --queue 1000",
+            "BERTVISION_TOKEN=secret bertvision serve --host 0.0.0.0 --pack packs/qa",
+        ),
+    ),
     "predict": Command(
         "Predict every example of a file of any size, in the official form; a killed run goes on when run again.",
         "bertvision.cli.predict",

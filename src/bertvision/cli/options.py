@@ -38,7 +38,7 @@ def parse_options(cls: type[T], argv: Sequence[str], *, prog: str, summary: str,
     """Parse a command line into a dataclass; `--help` prints what the dataclass documents, and leaves.
 
     A field without a default is an argument; one with a default is an option called after it. A field that is a
-    dataclass itself is a group of options.
+    dataclass itself is a group of options. The metadata of a field, such as a metavar, go to argparse.
 
     Raises:
         BertVisionError: the words do not fit; the nearest option is named.
@@ -80,7 +80,7 @@ def _add_fields(parser: _Parser, arguments: _Group, group: _Group, cls: type) ->
             _add_fields(parser, arguments, parser.add_argument_group(title[0].lower() + title[1:]), hint)
             continue
         text = help_texts[field.name].replace("%", "%%")
-        settings = _settings(hint)
+        settings = _settings(hint) | dict(field.metadata)
         if field.default is dataclasses.MISSING:
             if get_origin(hint) is tuple:  # one word or more
                 settings = {"nargs": "+", "type": str}

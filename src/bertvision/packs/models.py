@@ -14,6 +14,7 @@ from bertvision.evaluation.ensemble import weighted_mean
 from bertvision.heads import Head
 from bertvision.objectives import Pool, pool_rows
 from bertvision.packs.card import PackCard
+from bertvision.packs.layer_reader import LayerReader, Target
 from bertvision.packs.pack import Pack
 from bertvision.runs.frozen import frozen_passes
 from bertvision.runs.outputs import (
@@ -32,6 +33,9 @@ from bertvision.tasks.token_rows import join_rows
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows
 from bertvision.training.states import StateBatch
+
+MOST_PADDING = 256
+"""Tokens of padding in a batch: about what another batch costs, where few windows have lengths of all kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,29 +81,43 @@ class PackModels:
         self._heads = [[head.to(self._encoder.device) for head in pack.load_heads()] for pack in packs]
         self.tokenizer = TextTokenizer.load(encoder or first.card.encoder)
 
-    @torch.inference_mode()
     def read(self, asks: Sequence[Ask]) -> list[Outputs]:
         """The outputs of every ask's pack, all from one pass: scores of every token, or one row per example.
 
         Of several heads the mean is given, as in an ensemble.
         """
+        return [self.join(ask, outputs) for ask, outputs in zip(asks, self.read_heads(asks), strict=True)]
+
+    @torch.inference_mode()
+    def read_heads(self, asks: Sequence[Ask]) -> list[list[Outputs]]:
+        """The outputs of every head of every ask's pack, all from one pass."""
         reading = _Reading(self.cards, self._heads, asks)
         heads = [head for ask in asks for head in self._heads[ask.pack]]
         layers = range(min(head.reads[0] for head in heads), max(head.depth for head in heads) + 1)
         stream = StreamStates(self._encoder, reading.rows, self._passes, layers)
-        for rows in frozen_batches(reading.rows, self._encoder.device):
+        padding = None if self._passes.packed else MOST_PADDING
+        for rows in frozen_batches(reading.rows, self._encoder.device, padding=padding):
             states = stream.batch(rows)
             with torch.autocast(self._encoder.device.type, torch.bfloat16, enabled=self._passes.bf16):
                 reading.take(states, rows)
-        return [self._join(ask, reading.outputs(ask, layers[0])) for ask in asks]
+        found = [(self.cards[ask.pack].task, ask.windows[0], reading.outputs(ask, layers[0])) for ask in asks]
+        return [
+            [one if isinstance(one, SpanScores) else merge_rows(task, windows, one) for one in outputs]
+            for task, windows, outputs in found
+        ]
 
-    def _join(self, ask: Ask, outputs: Sequence[Outputs]) -> Outputs:
-        task, windows = self.cards[ask.pack].task, ask.windows[0]
-        whole = [one if isinstance(one, SpanScores) else merge_rows(task, windows, one) for one in outputs]
-        if len(whole) == 1:
-            return whole[0]
-        columns = zip(*(log_columns(task, windows, one) for one in whole), strict=True)
-        return from_columns([weighted_mean(column, np.full(len(whole), 1.0 / len(whole))) for column in columns])
+    def join(self, ask: Ask, outputs: Sequence[Outputs]) -> Outputs:
+        """The mean of what a pack's heads gave, as in an ensemble."""
+        if len(outputs) == 1:
+            return outputs[0]
+        columns = zip(*(log_columns(self.cards[ask.pack].task, ask.windows[0], one) for one in outputs), strict=True)
+        return from_columns([weighted_mean(column, np.full(len(outputs), 1.0 / len(outputs))) for column in columns])
+
+    def contributions(self, ask: Ask, targets: Sequence[Target]) -> list[NDArray[np.float64]]:
+        """What each head took from each layer for an output of it, (layers of the encoder and its embeddings,)."""
+        card, reader = self.cards[ask.pack], LayerReader(self._encoder, self._passes)
+        heads = self._heads[ask.pack]
+        return [reader.read(card, head, ask.windows, target) for head, target in zip(heads, targets, strict=True)]
 
 
 @final

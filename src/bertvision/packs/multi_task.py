@@ -38,7 +38,7 @@ class MultiTask:
             BertVisionError: packs lie over different encoders, or something cannot be loaded.
         """
         self._models = PackModels(packs, encoder=encoder, device=device)
-        self.names = _names(self._models.cards)
+        self.names = pack_names(self._models.cards)
 
     @classmethod
     def from_pretrained(
@@ -130,7 +130,8 @@ def _piece(text: str, span: tuple[int, int, float]) -> str:
     return text[span[0] : span[1]]
 
 
-def _names(cards: Sequence[PackCard]) -> tuple[str, ...]:
+def pack_names(cards: Sequence[PackCard]) -> tuple[str, ...]:
+    """What packs are called: as their tasks, with a number behind those that come again."""
     names: list[str] = []
     for card in cards:
         again = sum(name.partition("-")[0] == card.task.name for name in names)

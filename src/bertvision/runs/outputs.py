@@ -86,10 +86,10 @@ def from_columns(columns: list[Values]) -> Outputs:
     return SpanScores(columns[0], columns[1]) if len(columns) == 2 else columns[0]
 
 
-def frozen_batches(windows: TokenRows, device: torch.device) -> list[IntArray]:
-    """Batches for a pass that learns nothing, longest windows first."""
+def frozen_batches(windows: TokenRows, device: torch.device, *, padding: int | None = None) -> list[IntArray]:
+    """Batches for a pass that learns nothing, longest windows first, with so many tokens of padding at most."""
     tokens = BATCH_TOKENS["cpu" if device.type == "cpu" else "cuda"]
-    return length_batches(windows.sizes, size=tokens, tokens=tokens)
+    return length_batches(windows.sizes, size=tokens, tokens=tokens, padding=padding)
 
 
 def merge_rows(task: Task, windows: Windows, rows: NDArray[np.float32]) -> NDArray[np.float32]:

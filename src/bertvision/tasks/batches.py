@@ -14,7 +14,7 @@ FEWEST_ARTICLES = 20
 
 
 def length_batches(
-    lengths: IntArray, size: int, *, seed: int | None = None, tokens: int | None = None
+    lengths: IntArray, size: int, *, seed: int | None = None, tokens: int | None = None, padding: int | None = None
 ) -> list[IntArray]:
     """Batches of rows with like lengths, so that padding a batch to its longest row wastes little.
 
@@ -23,6 +23,8 @@ def length_batches(
         size: rows per batch; the last one may be smaller.
         seed: shuffles rows and batches, for training; None puts the longest first, for inference.
         tokens: most tokens in a batch, padding included; long rows then come in smaller batches.
+        padding: most tokens of padding in a batch; few rows of mixed lengths then come in smaller batches. Counts only
+            where `tokens` does.
 
     Returns:
         Row numbers; every row stands in exactly one batch.
@@ -30,13 +32,13 @@ def length_batches(
     if size < 1 or (tokens is not None and tokens < 1):
         raise BertVisionError(f"a batch of {size} rows and {tokens} tokens was asked for; both must be at least 1.")
     if seed is None:
-        return _cut(np.argsort(-lengths, kind="stable"), lengths, size, tokens)
+        return _cut(np.argsort(-lengths, kind="stable"), lengths, size, tokens, padding)
     random = np.random.default_rng(seed)
     order = random.permutation(len(lengths))
     batches = []
     for begin in range(0, len(order), size * POOL_BATCHES):
         pool = order[begin : begin + size * POOL_BATCHES]
-        batches += _cut(pool[np.argsort(-lengths[pool], kind="stable")], lengths, size, tokens)
+        batches += _cut(pool[np.argsort(-lengths[pool], kind="stable")], lengths, size, tokens, padding)
     return [batches[number] for number in random.permutation(len(batches))]
 
 
@@ -92,7 +94,7 @@ def question_groups(examples: Questions) -> tuple[IntArray, list[str]]:
     return examples.context_index, examples.contexts
 
 
-def _cut(order: IntArray, lengths: IntArray, size: int, tokens: int | None) -> list[IntArray]:
+def _cut(order: IntArray, lengths: IntArray, size: int, tokens: int | None, padding: int | None) -> list[IntArray]:
     """Cut rows, longest first, into batches; the first row of a batch is the one it is padded to."""
     if tokens is None:
         return [order[begin : begin + size] for begin in range(0, len(order), size)]
@@ -101,6 +103,9 @@ def _cut(order: IntArray, lengths: IntArray, size: int, tokens: int | None) -> l
     while begin < len(order):
         longest = max(1, int(lengths[order[begin]]))
         end = begin + max(1, min(size, tokens // longest))
+        if padding is not None:
+            added = np.cumsum(longest - lengths[order[begin:end]])  # padding with each further row
+            end = begin + max(1, int(np.searchsorted(added, padding, side="right")))
         batches.append(order[begin:end])
         begin = end
     return batches

@@ -27,6 +27,14 @@ def test_without_a_seed_the_longest_come_first() -> None:
     assert [batch.tolist() for batch in batches] == [[1, 3], [2, 0]]
 
 
+def test_rows_of_mixed_lengths_are_cut_where_padding_would_cost_too_much() -> None:
+    lengths = np.array([100, 20, 90, 95, 10])
+    batches = length_batches(lengths, 9, tokens=1000, padding=15)
+    assert [batch.tolist() for batch in batches] == [[0, 3, 2], [1, 4]]  # 5 + 10 tokens of padding, and 10
+    assert [len(batch) for batch in length_batches(lengths, 9, tokens=1000, padding=14)] == [2, 1, 2]
+    assert [len(batch) for batch in length_batches(lengths, 9, tokens=1000)] == [5]
+
+
 def test_shuffled_batches_hold_rows_of_like_length() -> None:
     lengths = np.random.default_rng(0).integers(10, 384, size=4096)
     batches = length_batches(lengths, 32, seed=1)

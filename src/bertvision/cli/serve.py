@@ -1,0 +1,67 @@
+"""`bertvision serve`: packs behind HTTP, with a page to try them."""
+
+import os
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bertvision.cli.output import print_lines, print_note
+from bertvision.errors import BertVisionError, MissingExtraError
+from bertvision.server.limits import Limits
+
+TOKEN = "BERTVISION_TOKEN"  # noqa: S105 - the name of a variable
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of `bertvision serve`."""
+
+    pack: tuple[str, ...] = field(default=(), metadata={"metavar": "PACK"})
+    """A pack: its folder, or its name on the hub; may be given again (default: the one that is shipped)."""
+
+    host: str = "127.0.0.1"
+    """Address to listen at; the default is reached from this machine alone."""
+
+    port: int = 8000
+    """Port to listen at; 0 takes a free one."""
+
+    token: str | None = None
+    """That requests must bear (default: what the variable BERTVISION_TOKEN holds, which other users cannot see)."""
+
+    encoder: str | None = None
+    """Where the packs' encoder is (default: where the packs say)."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute."""
+
+    limits: Limits = field(default_factory=Limits)
+
+
+def run(options: Options) -> int:
+    """Serve."""
+    if not 0 <= options.port <= 65535:
+        raise BertVisionError(f"--port is {options.port}, 0 to 65535 is expected.")
+    token = options.token if options.token is not None else os.environ.get(TOKEN)
+    if token is not None and not (token.isascii() and token.strip() == token and token):
+        raise BertVisionError("the token is empty or has spaces or letters beyond ASCII, which no header can carry.")
+    try:
+        from bertvision.server.app import build_app  # noqa: PLC0415 - imports torch, and help should open at once
+        from bertvision.server.serve import serve  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name not in ("fastapi", "uvicorn", "prometheus_client"):
+            raise
+        raise MissingExtraError("serving", error.name, "serve") from None
+    from bertvision.packs.pack import Pack  # noqa: PLC0415
+    from bertvision.server.service import PackService  # noqa: PLC0415
+
+    packs = [Pack.from_pretrained(name) for name in options.pack or (None,)]
+    service = PackService(packs, encoder=options.encoder, device=options.device)
+    if token is None and options.host not in LOOPBACK:
+        print_note(f"whoever reaches {options.host} can use this server; --token lets in those alone who know it.")
+
+    def ready(address: str) -> None:
+        print_lines([f"serving {', '.join(service.names)} at {address}"])
+
+    app = build_app(service, options.limits, token=token)
+    serve(app, host=options.host, port=options.port, limits=options.limits, ready=ready)
+    return 0

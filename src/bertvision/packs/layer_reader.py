@@ -1,0 +1,107 @@
+"""LayerReader: how much each layer gave to one output of a head."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.states import HiddenStates
+from bertvision.heads import Head
+from bertvision.objectives import pool_rows
+from bertvision.packs.card import PackCard
+from bertvision.runs.outputs import PassOptions, SpanScores
+from bertvision.runs.states import RowStates, StreamStates, encode_rows, join_texts
+from bertvision.tasks.windows import Windows
+from bertvision.training.states import StateBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The outputs of a window that are explained, in sum.
+
+    Attributes:
+        window: its number.
+        places: token and output of each; the token is 0 where a window has one row.
+    """
+
+    window: int
+    places: tuple[tuple[int, int], ...]
+
+
+@final
+class LayerReader:
+    """Tells what a head takes from each layer of an encoder.
+
+    A layer's contribution is its states times the gradient of the output with respect to them, in sum. For heads that
+    are linear in the states the contributions and the bias add up to the output; for others they are the first-order
+    share.
+    """
+
+    def __init__(self, encoder: Encoder, passes: PassOptions) -> None:
+        self._encoder = encoder
+        self._passes = passes
+
+    def read(self, card: PackCard, head: Head, windows: tuple[Windows, ...], target: Target) -> NDArray[np.float64]:
+        """The contribution of every layer, (encoder's layers + 1,), 0 for those that the head does not read.
+
+        Args:
+            card: of the head's pack.
+            head: one of its heads.
+            windows: that it reads; two for pairs apart.
+            target: what is explained.
+        """
+        layers = range(head.reads[0], head.depth + 1)
+        batch = (
+            self._rows(card, windows, target, layers) if card.reads == "rows" else self._tokens(windows, target, layers)
+        )
+        hidden = batch.padded
+        # a copy, since a pass that learns nothing may leave tensors that cannot have gradients
+        states = hidden.states.detach().float().clone().requires_grad_()
+        fresh = StateBatch(HiddenStates(states, hidden.mask, context=hidden.context), lowest=layers[0])
+        by_token = card.reads == "rows" or card.task.kind == "spans"
+        outputs, mask = fresh.read(head, None if by_token else card.pool)
+        rows = outputs if by_token else pool_rows(outputs, mask, card.pool)[:, None]  # (1, tokens, outputs)
+        explained = torch.stack([rows[0, token, output] for token, output in target.places]).sum()
+        (gradient,) = torch.autograd.grad(explained, states)
+        found = np.zeros(self._encoder.depth + 1)
+        found[layers.start : layers.stop] = (gradient * states).detach().double().sum(dim=(0, 2, 3)).cpu().numpy()
+        return found
+
+    def _tokens(self, windows: tuple[Windows, ...], target: Target, layers: range) -> StateBatch:
+        return StreamStates(self._encoder, windows[0], self._passes, layers).batch(np.array([target.window]))
+
+    def _rows(self, card: PackCard, windows: tuple[Windows, ...], target: Target, layers: range) -> StateBatch:
+        row = np.array([target.window])
+        sides = [encode_rows(self._encoder, one.select(row), self._passes, card.pool, layers) for one in windows]
+        return RowStates(join_texts(sides), self._encoder.device, lowest=layers[0]).batch(np.zeros(1, dtype=np.int64))
+
+
+def span_target(windows: Windows, scores: SpanScores, span: tuple[int, int] | None) -> Target:
+    """The first and the last token of an answer, in the window that scores it highest.
+
+    Args:
+        windows: of one question.
+        scores: a head's.
+        span: characters of the answer, as they were decoded; None for "no answer", which the first token stands for,
+            in the window that believes in it least.
+    """
+    first_tokens = windows.bounds[:-1]
+    if span is None:
+        silence = scores.start[first_tokens] + scores.end[first_tokens]
+        return Target(int(silence.argmin()), ((0, 0), (0, 1)))
+    best, found = -np.inf, None
+    for window, ((begin, end), row) in enumerate(zip(windows.context.tolist(), windows.context_token, strict=True)):
+        offsets = windows.offsets[row : row + end - begin]
+        if not len(offsets) or span[0] < offsets[0, 0] or span[1] > offsets[-1, 1]:
+            continue
+        first = begin + int(np.flatnonzero(offsets[:, 1] > span[0])[0])
+        last = begin + int(np.flatnonzero(offsets[:, 0] < span[1])[-1])
+        score = scores.start[first_tokens[window] + first] + scores.end[first_tokens[window] + last]
+        if score > best:
+            best, found = score, Target(window, ((first, 0), (last, 1)))
+    if found is None:
+        raise ValueError(f"no window holds the characters {span[0]} to {span[1]}")
+    return found

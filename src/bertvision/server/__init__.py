@@ -1,0 +1,1 @@
+"""Packs behind HTTP: requests of many clients in one pass, limits, logs, metrics and a page to try them."""

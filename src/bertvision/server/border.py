@@ -1,0 +1,167 @@
+"""Border: what every request passes first and last: id, token, size of the body, headers, log line, metrics."""
+
+import asyncio
+import hmac
+import json
+import logging
+import re
+import time
+import uuid
+from collections.abc import Callable
+from typing import final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bertvision.server.limits import Limits, RefusedError
+from bertvision.server.logs import LOGGER
+
+OPEN = frozenset({"/", "/page.css", "/page.js", "/icon.svg", "/examples.json", "/healthz"})
+"""Paths that need no token: the page itself, which asks for it, and whether the server lives."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+
+_GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_log = logging.getLogger(LOGGER)
+
+
+def problem(refused: RefusedError, request_id: str) -> tuple[bytes, dict[str, str]]:
+    """The body and the headers of a reply that says why a request is not served."""
+    error = {"code": refused.code, "message": refused.message, "request_id": request_id}
+    headers = {"content-type": "application/json"}
+    if refused.retry_after is not None:
+        headers["retry-after"] = str(refused.retry_after)
+    if refused.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    return json.dumps({"error": error}).encode(), headers  # ASCII, since a message may name what is no Unicode
+
+
+@final
+class Border:
+    """ASGI around the application."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limits: Limits,
+        token: str | None,
+        paths: frozenset[str],
+        count: Callable[[str, int, float], None],
+    ) -> None:
+        """Wrap an application.
+
+        Args:
+            app: what serves.
+            limits: of bodies and of time.
+            token: that requests must bear; None lets all in.
+            paths: that are served; others are called "other", since what clients make up must not fill the metrics.
+            count: is told path, status and seconds of every request.
+        """
+        self._app = app
+        self._limits = limits
+        self._token = token
+        self._paths = paths
+        self._count = count
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begin = time.perf_counter()
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        given = headers.get("x-request-id", "")
+        request_id = given if _GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
+        scope.setdefault("state", {})["request_id"] = request_id
+        status = 0
+
+        async def send_on(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                more = HEADERS | {"x-request-id": request_id}
+                message["headers"] = [*message.get("headers", []), *_raw(more)]
+            await send(message)
+
+        try:
+            self._check_token(scope["path"], headers.get("authorization", ""))
+            await self._app(scope, _replay(await self._body(headers, receive), receive), send_on)
+        except RefusedError as refused:
+            await _send_problem(refused, request_id, send_on)
+        except Exception:  # noqa: BLE001 - whatever it is, the client gets a reply, and the log the traceback
+            _log.exception("error", extra={"fields": {"request_id": request_id}})
+            if not status:
+                message = "this is a mistake of the server; its log tells more under the request's id."
+                await _send_problem(RefusedError(500, "internal", message), request_id, send_on)
+        finally:
+            seconds = time.perf_counter() - begin
+            path = scope["path"] if scope["path"] in self._paths else "other"
+            self._count(path, status, seconds)
+            fields = {"request_id": request_id, "method": scope["method"], "path": path, "status": status}
+            _log.info("request", extra={"fields": fields | {"seconds": round(seconds, 6)}})
+
+    def _check_token(self, path: str, authorization: str) -> None:
+        if self._token is None or path in OPEN:
+            return
+        scheme, _, given = authorization.partition(" ")
+        same = hmac.compare_digest(given.strip().encode(), self._token.encode())
+        if scheme.lower() != "bearer" or not same:
+            raise RefusedError(401, "token", "the token is missing or wrong. Send it: Authorization: Bearer TOKEN")
+
+    async def _body(self, headers: dict[str, str], receive: Receive) -> bytes:
+        """The whole body, which is never longer than allowed."""
+        most = self._limits.body_bytes
+        too_long = RefusedError(413, "body_too_large", f"the body may have {most:,} bytes at most. Send less text.")
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > most:
+            raise too_long
+        parts, size, more = [], 0, True
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                while more:
+                    message = await receive()
+                    part = message.get("body", b"")
+                    size += len(part)
+                    if size > most:
+                        raise too_long
+                    parts.append(part)
+                    more = message["type"] == "http.request" and message.get("more_body", False)
+        except TimeoutError:
+            message_text = f"the body did not arrive within {self._limits.seconds:g} seconds."
+            raise RefusedError(408, "slow_body", message_text) from None
+        return b"".join(parts)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Hand out a body that was read already, then what follows."""
+    handed = False
+
+    async def again() -> Message:
+        nonlocal handed
+        if handed:
+            return await receive()
+        handed = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+def _raw(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+
+
+async def _send_problem(refused: RefusedError, request_id: str, send: Send) -> None:
+    body, headers = problem(refused, request_id)
+    headers["content-length"] = str(len(body))
+    await send({"type": "http.response.start", "status": refused.status, "headers": _raw(headers)})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,27 @@
+"""What the model is asked for."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One request, checked.
+
+    Attributes:
+        pack: number of the pack.
+        text: a text, or a question.
+        pair: the second text of a pair, or the context of a question; None where a pack reads single texts.
+        top: most answers that are wanted; None where there is nothing to choose from.
+        layers: whether the contributions of layers are asked for, and not the answer alone.
+    """
+
+    pack: int
+    text: str
+    pair: str | None = None
+    top: int | None = None
+    layers: bool = False
+
+    @property
+    def characters(self) -> int:
+        """Of both texts."""
+        return len(self.text) + len(self.pair or "")

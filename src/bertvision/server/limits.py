@@ -1,0 +1,65 @@
+"""Limits: what the server takes, and what it refuses with."""
+
+from dataclasses import dataclass, fields
+from typing import final
+
+from typing_extensions import override
+
+from bertvision.errors import BertVisionError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of the server."""
+
+    body_bytes: int = 1_000_000
+    """Most bytes in the body of a request; more is answered with 413."""
+
+    text_characters: int = 50_000
+    """Most characters in a text; more is answered with 422."""
+
+    queue: int = 256
+    """Most requests that wait for the model; more are answered with 429."""
+
+    seconds: float = 30.0
+    """Most seconds from a request to its answer; later it is answered with 503."""
+
+    batch: int = 32
+    """Most requests that are computed together; 1 computes each alone."""
+
+    batch_characters: int = 200_000
+    """Most characters that are computed together, so that short texts do not wait for many long ones."""
+
+    wait_ms: float = 2.0
+    """Milliseconds to wait for more requests when the model has nothing to do."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            least = 0 if field.name == "wait_ms" else 1
+            if not value >= least:
+                option = field.name.replace("_", "-")
+                raise BertVisionError(f"--{option} is {value}, at least {least} is expected.")
+
+
+@final
+class RefusedError(Exception):
+    """A request that is not served.
+
+    Attributes:
+        status: of HTTP.
+        code: the reason as a word, for programs.
+        message: the reason as a sentence, with what to do.
+        retry_after: seconds after which it may be tried again; None where that does not help.
+    """
+
+    def __init__(self, status: int, code: str, message: str, *, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.retry_after = retry_after
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.status} {self.code}: {self.message}"

@@ -1,0 +1,225 @@
+// The page: asks /v1/answer and /v1/layers, and shows what they say. Text goes into the page as text, never as markup.
+"use strict";
+
+const at = (id) => document.getElementById(id);
+const NOTHING = "No answer in this text";
+let packs = [];
+let newest = 0; // replies to earlier questions are dropped
+
+function make(name, className, text) {
+  const element = document.createElement(name);
+  if (className) element.className = className;
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+function percent(share) {
+  const value = 100 * share;
+  if (value > 0 && value < 0.1) return "< 0.1 %";
+  return `${value.toFixed(value > 99.9 || value < 10 ? 1 : 0)} %`;
+}
+
+function show(id, visible) {
+  at(id).hidden = !visible;
+}
+
+async function call(path, body) {
+  const headers = {};
+  if (at("token").value) headers.Authorization = `Bearer ${at("token").value}`;
+  if (body) headers["Content-Type"] = "application/json";
+  const reply = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body) });
+  const said = await reply.json();
+  if (reply.status === 401) show("access", true);
+  if (!reply.ok) throw new Error(said.error.message);
+  return said;
+}
+
+function complain(error) {
+  at("problem").textContent = error instanceof TypeError ? "The server cannot be reached." : error.message;
+  show("problem", true);
+}
+
+// Places count code points, and JavaScript counts halves of them: the text is taken apart once.
+function highlight(letters, main, others) {
+  const marks = main.start === null ? [] : [{ ...main, main: true }];
+  for (const one of others) {
+    const free = marks.every((mark) => one.end <= mark.start || one.start >= mark.end);
+    if (one.start !== null && free) marks.push(one);
+  }
+  marks.sort((one, other) => one.start - other.start);
+  const place = at("place");
+  place.replaceChildren();
+  let end = 0;
+  for (const mark of marks) {
+    place.append(letters.slice(end, mark.start).join(""));
+    const piece = make("mark", mark.main ? "" : "soft", letters.slice(mark.start, mark.end).join(""));
+    if (mark.main) piece.id = "found";
+    place.append(piece);
+    end = mark.end;
+  }
+  place.append(letters.slice(end).join(""));
+  const found = at("found");
+  if (found) place.scrollTop = Math.max(0, found.offsetTop - place.offsetTop - place.clientHeight / 3);
+}
+
+function meter(bar, label, share) {
+  at(bar).style.width = `${100 * share}%`;
+  at(label).textContent = percent(share);
+}
+
+function showAnswer(said, text) {
+  const letters = Array.from(text);
+  const silent = said.answer === null;
+  const answers = [said, ...said.alternatives].filter((one) => one.answer !== null);
+  document.querySelector(".answer").classList.toggle("silent", silent);
+  at("answer").textContent = silent ? NOTHING : said.answer;
+  meter("score-bar", "score", silent ? (answers.length ? answers[0].score : 0) : said.score);
+  at("score-bar").closest("div").querySelector("dt").textContent = silent ? "Best answer" : "This answer";
+  meter("none-bar", "none", said.no_answer);
+  highlight(letters, said, said.alternatives);
+  const runners = at("runners");
+  runners.replaceChildren();
+  for (const one of said.alternatives) {
+    const button = make("button");
+    button.type = "button";
+    button.setAttribute("aria-pressed", "false");
+    const bar = make("span", "meter");
+    const inner = make("i");
+    inner.style.width = `${100 * one.score}%`;
+    bar.append(inner);
+    button.append(make("span", "what", one.answer), bar, make("b", "", percent(one.score)));
+    button.addEventListener("click", () => {
+      const pressed = button.getAttribute("aria-pressed") === "true";
+      for (const other of runners.querySelectorAll("button")) other.setAttribute("aria-pressed", "false");
+      button.setAttribute("aria-pressed", String(!pressed));
+      const main = pressed ? said : one;
+      highlight(letters, main, answers.filter((other) => other !== main));
+    });
+    const item = make("li");
+    item.append(button);
+    runners.append(item);
+  }
+  show("others", said.alternatives.length > 0);
+}
+
+function showHeads(replies) {
+  const several = replies.length > 1;
+  const heads = replies.flatMap((reply) => reply.heads.map((head) => ({ ...head, pack: reply.pack })));
+  at("heads").replaceChildren(
+    ...heads.map((head) => {
+      const card = make("div", head.answer === null ? "head silent" : "head");
+      card.append(
+        make("h3", "", several ? `${head.pack} · ${head.head}` : head.head),
+        make("p", "", head.answer === null ? "No answer" : head.answer),
+        make("span", "quiet", `${percent(head.score)} · no answer ${percent(head.no_answer)}`),
+      );
+      return card;
+    }),
+  );
+  show("side", heads.length > 1);
+}
+
+function showLayers(said) {
+  at("layers").replaceChildren(
+    ...said.heads.map((head) => {
+      const chart = make("div", "chart");
+      const title = make("h3", "", head.head);
+      title.append(make("span", "", ` for “${head.explains === null ? "no answer" : head.explains}”`));
+      const bars = make("div", "bars");
+      const most = Math.max(...head.layers.map((layer) => layer.share));
+      bars.setAttribute("role", "img");
+      bars.setAttribute("aria-label", head.layers.map((one) => `layer ${one.layer}: ${percent(one.share)}`).join(", "));
+      for (const layer of head.layers) {
+        const top = layer.share === most;
+        const bar = make("div", `bar${top ? " top" : ""}${layer.contribution < 0 ? " minus" : ""}`);
+        const block = make("span");
+        block.style.height = `${most ? (84 * layer.share) / most : 0}%`; // room for the number above
+        if (top) block.append(make("em", "", percent(layer.share)));
+        bar.title = `layer ${layer.layer}: ${percent(layer.share)}${layer.contribution < 0 ? ", against it" : ""}`;
+        bar.append(block, make("small", "", String(layer.layer)));
+        bars.append(bar);
+      }
+      chart.append(title, bars);
+      return chart;
+    }),
+  );
+}
+
+async function ask(event) {
+  event?.preventDefault();
+  const question = at("question").value;
+  const context = at("text").value;
+  if (!question.trim() || !context.trim()) return;
+  const mine = ++newest;
+  show("problem", false);
+  at("ask").setAttribute("aria-busy", "true");
+  try {
+    if (!packs.length) await open();
+    const chosen = at("pack").value;
+    const all = packs.map((pack) => call("/v1/answer", { question, context, top: 5, pack: pack.name }));
+    const layers = call("/v1/layers", { question, context, pack: chosen });
+    const [depth, ...replies] = await Promise.all([layers, ...all]);
+    if (mine !== newest) return;
+    showAnswer(replies.find((reply) => reply.pack === chosen), context);
+    showHeads(replies);
+    showLayers(depth);
+    show("empty", false);
+    show("said", true);
+    if (matchMedia("(max-width: 57.9rem)").matches) at("said").scrollIntoView({ behavior: "smooth", block: "start" });
+  } catch (error) {
+    if (mine === newest) complain(error);
+  } finally {
+    if (mine === newest) at("ask").removeAttribute("aria-busy");
+  }
+}
+
+async function open() {
+  const said = await call("/v1/packs");
+  packs = said.packs.filter((pack) => pack.kind === "spans");
+  if (!packs.length) throw new Error("No pack here answers questions; see /v1/packs for those that are served.");
+  at("pack").replaceChildren(...packs.map((pack) => new Option(`${pack.name} (${pack.heads.join(", ")})`, pack.name)));
+  show("packs", packs.length > 1);
+  at("served").textContent = `${packs.map((pack) => pack.name).join(", ")} over ${packs[0].encoder}`;
+  const most = said.text_characters;
+  const count = () => {
+    const length = Array.from(at("text").value).length;
+    at("count").textContent = `${length.toLocaleString("en")} of ${most.toLocaleString("en")} characters`;
+  };
+  at("text").addEventListener("input", count);
+  count();
+}
+
+async function showExamples() {
+  const examples = await (await fetch("/examples.json")).json();
+  const choose = (example, button) => {
+    for (const other of at("examples").children) other.setAttribute("aria-pressed", String(other === button));
+    at("text").value = example.text;
+    at("text").dispatchEvent(new Event("input"));
+    at("questions").replaceChildren(
+      ...example.questions.map((question) => {
+        const one = make("button", "", question);
+        one.type = "button";
+        one.addEventListener("click", () => {
+          at("question").value = question;
+          at("text").value = example.text;
+          ask();
+        });
+        return one;
+      }),
+    );
+  };
+  for (const example of examples) {
+    const button = make("button", "", example.title);
+    button.type = "button";
+    button.setAttribute("aria-pressed", "false");
+    button.addEventListener("click", () => choose(example, button));
+    at("examples").append(button);
+  }
+}
+
+at("form").addEventListener("submit", ask);
+at("text").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(event);
+});
+showExamples().catch(complain);
+open().catch(complain);

@@ -1,0 +1,106 @@
+"""`bertvision serve` as a user runs it: on a free port, with a token, stopped by a signal."""
+
+import os
+import signal
+import socket
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from bertvision.cli.main import main
+from bertvision.packs import builtin_pack
+from bertvision.packs.pack import Pack
+from served import SECONDS, served
+from tiny_server import CONTEXT, QUESTION, make_packs
+
+ASKED = {"question": QUESTION, "context": CONTEXT}
+Capture = pytest.CaptureFixture[str]
+pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
+
+
+@pytest.fixture(scope="module")
+def packs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pack]:
+    return make_packs(tmp_path_factory.mktemp("packs"))
+
+
+def test_two_packs_behind_a_token_stopped_while_requests_wait(packs: dict[str, Pack], tmp_path: Path) -> None:
+    words = ["--pack", str(packs["squad2"].folder), "--pack", str(packs["sst2"].folder), "--wait-ms", "1000"]
+    environment = {**os.environ, "BERTVISION_TOKEN": "a-secret"}
+    bearer = {"authorization": "Bearer a-secret"}
+    with served(tmp_path, *words, environment=environment) as server, ThreadPoolExecutor(8) as threads:
+        assert server.address.startswith("http://127.0.0.1:")
+        assert server.post("/v1/answer", ASKED)[0] == 401
+        waiting = [threads.submit(server.post, "/v1/answer", ASKED, bearer) for _ in range(6)]
+        waiting += [threads.submit(server.post, "/v1/classify", {"text": "good"}, bearer) for _ in range(2)]
+        time.sleep(0.4)  # they wait for more now
+        assert not any(one.done() for one in waiting)
+        server.process.send_signal(signal.SIGTERM)
+        replies = [one.result(SECONDS) for one in waiting]
+        assert [status for status, _ in replies] == [200] * 8
+        assert replies[0][1]["answer"] in CONTEXT
+        assert server.process.wait(SECONDS) == 0
+    lines = server.lines()
+    requests = [line for line in lines if line["event"] == "request"]
+    assert sorted(line["status"] for line in requests) == [200] * 8 + [401]
+    assert len({line["request_id"] for line in requests}) == 9
+    assert "a-secret" not in server.log.read_text(encoding="utf-8")
+
+
+def test_without_any_pack_it_is_said_what_to_do(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builtin_pack, "BUILTIN_PACKS", tmp_path)
+    assert main(["serve"]) == 2
+    assert "Name one with --pack: a folder that `bertvision pack RUN --out DIR` made" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_told(capsys: Capture, packs: dict[str, Pack]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", "--pack", str(packs["sst2"].folder), "--port", str(port), "--device", "cpu"]) == 2
+    assert f"cannot listen at 127.0.0.1, port {port}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--port", "70000"], "--port is 70000, 0 to 65535 is expected"),
+        (["--token", "a b "], "the token is empty or has spaces"),
+        (["--token", ""], "the token is empty or has spaces"),
+        (["--queue", "0"], "--queue is 0, at least 1 is expected"),
+        (["--pack", "./nowhere"], "nowhere holds no pack"),
+    ],
+)
+def test_options_that_cannot_be_are_told(capsys: Capture, words: list[str], message: str) -> None:
+    assert main(["serve", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("package", ["fastapi", "uvicorn", "prometheus_client"])
+def test_without_the_extra_it_is_said_what_to_install(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    for name in ("app", "border", "desk", "metrics", "schema", "serve", "service"):
+        monkeypatch.delitem(sys.modules, f"bertvision.server.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    assert main(["serve"]) == 2
+    assert (
+        f"serving needs the package '{package}'. Install it: pip install 'bertvision[serve]'" in capsys.readouterr().err
+    )
+
+
+def test_who_can_reach_it_is_said_where_nobody_is_kept_out(
+    capsys: Capture, packs: dict[str, Pack], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bertvision.server.serve.serve", lambda *_a, ready, **_k: ready("http://somewhere/"))
+    monkeypatch.delenv("BERTVISION_TOKEN", raising=False)
+    pack = str(packs["sst2"].folder)
+    assert main(["serve", "--host", "0.0.0.0", "--pack", pack, "--device", "cpu"]) == 0  # noqa: S104 - nobody listens
+    output = capsys.readouterr()
+    assert output.out == "serving sst2 at http://somewhere/\n"
+    assert "whoever reaches 0.0.0.0 can use this server; --token" in output.err
+    assert main(["serve", "--host", "0.0.0.0", "--pack", pack, "--device", "cpu", "--token", "x"]) == 0  # noqa: S104
+    assert "whoever" not in capsys.readouterr().err
