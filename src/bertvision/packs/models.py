@@ -1,30 +1,23 @@
 """PackModels: packs over one frozen encoder, read in a single pass."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import override
 
 from bertvision.errors import BertVisionError
-from bertvision.evaluation.ensemble import weighted_mean
+from bertvision.evaluation.outputs import Outputs, split_scores
 from bertvision.heads import Head
 from bertvision.objectives import Pool, pool_rows
 from bertvision.packs.card import PackCard
 from bertvision.packs.pack import Pack
+from bertvision.packs.reader import Ask, Reader
 from bertvision.runs.frozen import frozen_passes
-from bertvision.runs.outputs import (
-    Outputs,
-    SpanScores,
-    from_columns,
-    frozen_batches,
-    log_columns,
-    merge_rows,
-    split_scores,
-)
+from bertvision.runs.outputs import frozen_batches
 from bertvision.runs.parts import Device
 from bertvision.runs.states import RowStates, StreamStates, join_texts
 from bertvision.tasks.examples import IntArray
@@ -34,26 +27,14 @@ from bertvision.tasks.windows import Windows
 from bertvision.training.states import StateBatch
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """What one pack is asked.
-
-    Attributes:
-        pack: number of the pack.
-        windows: that its heads read; two for pairs apart. Packs that are given the same object share its states.
-    """
-
-    pack: int
-    windows: tuple[Windows, ...]
-
-
 @final
-class PackModels:
-    """Packs over one frozen encoder, with their heads.
+class PackModels(Reader):
+    """Packs over one frozen encoder, with their heads, in PyTorch.
 
     Attributes:
-        cards: of every pack.
-        tokenizer: the encoder's.
+        encoder: frozen, with the changes of the packs in it.
+        passes: how it is run.
+        heads: of every pack.
     """
 
     def __init__(self, packs: Sequence[Pack], *, encoder: str | None = None, device: Device = "auto") -> None:
@@ -71,35 +52,23 @@ class PackModels:
             raise BertVisionError("no pack was given; at least one is expected.")
         _check_shared(packs)
         first = packs[0]
-        self.cards: tuple[PackCard, ...] = tuple(pack.card for pack in packs)
-        self._encoder = first.load_encoder(encoder=encoder, device=device)
-        self._passes = frozen_passes(self._encoder, dtype="auto")
-        self._heads = [[head.to(self._encoder.device) for head in pack.load_heads()] for pack in packs]
-        self.tokenizer = TextTokenizer.load(encoder or first.card.encoder)
+        super().__init__([pack.card for pack in packs], TextTokenizer.load(encoder or first.card.encoder))
+        self.encoder = first.load_encoder(encoder=encoder, device=device)
+        self.passes = frozen_passes(self.encoder, dtype="auto")
+        self.heads = [[head.to(self.encoder.device) for head in pack.load_heads()] for pack in packs]
 
+    @override
     @torch.inference_mode()
-    def read(self, asks: Sequence[Ask]) -> list[Outputs]:
-        """The outputs of every ask's pack, all from one pass: scores of every token, or one row per example.
-
-        Of several heads the mean is given, as in an ensemble.
-        """
-        reading = _Reading(self.cards, self._heads, asks)
-        heads = [head for ask in asks for head in self._heads[ask.pack]]
+    def read_heads(self, asks: Sequence[Ask]) -> list[list[Outputs]]:
+        reading = _Reading(self.cards, self.heads, asks)
+        heads = [head for ask in asks for head in self.heads[ask.pack]]
         layers = range(min(head.reads[0] for head in heads), max(head.depth for head in heads) + 1)
-        stream = StreamStates(self._encoder, reading.rows, self._passes, layers)
-        for rows in frozen_batches(reading.rows, self._encoder.device):
+        stream = StreamStates(self.encoder, reading.rows, self.passes, layers)
+        for rows in frozen_batches(reading.rows, self.encoder.device):
             states = stream.batch(rows)
-            with torch.autocast(self._encoder.device.type, torch.bfloat16, enabled=self._passes.bf16):
+            with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=self.passes.bf16):
                 reading.take(states, rows)
-        return [self._join(ask, reading.outputs(ask, layers[0])) for ask in asks]
-
-    def _join(self, ask: Ask, outputs: Sequence[Outputs]) -> Outputs:
-        task, windows = self.cards[ask.pack].task, ask.windows[0]
-        whole = [one if isinstance(one, SpanScores) else merge_rows(task, windows, one) for one in outputs]
-        if len(whole) == 1:
-            return whole[0]
-        columns = zip(*(log_columns(task, windows, one) for one in whole), strict=True)
-        return from_columns([weighted_mean(column, np.full(len(whole), 1.0 / len(whole))) for column in columns])
+        return [reading.outputs(ask, layers[0]) for ask in asks]
 
 
 @final
