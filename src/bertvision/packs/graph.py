@@ -77,8 +77,10 @@ class PackGraph(nn.Module):
         return tuple(pool_rows(*batch.read(head, card.pool), card.pool) for head in self._readers)
 
     def _encode(self, ids: Tensor, types: Tensor, mask: Tensor) -> HiddenStates:
-        hidden: HiddenStates = self.encoder(TokenBatch(ids, types, mask, None, ids.shape[1]), layers=self._layers)
-        return hidden
+        collected: dict[int, Tensor] = {}
+        # to the top, since torch cannot trace a pass that is left early; what no head needs, it drops from the graph
+        self.encoder.visit(TokenBatch(ids, types, mask, None, ids.shape[1]), collected.__setitem__)
+        return HiddenStates(torch.stack([collected[layer] for layer in self._layers], dim=1), mask, None, types > 0)
 
 
 @torch.no_grad()
@@ -117,7 +119,8 @@ def write_graph(graph: PackGraph, card: PackCard, path: Path, *, limit: int | No
                 verbose=False,
             )
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        cause = error.__cause__ or error
+        reason = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
         raise BertVisionError(
             f"{graph.encoder.name} ({graph.encoder.config.model_type}) with {', '.join(card.heads)} cannot be exported "
             f"({reason}). Use it with PyTorch, or take other heads."
