@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from bertvision.atomic import write_json, write_text
 from bertvision.errors import BertVisionError, DataError
-from bertvision.evaluation.outputs import Outputs, SpanScores
+from bertvision.evaluation.decode import decode_spans
+from bertvision.evaluation.outputs import Outputs, SpanScores, join_heads, predicted_targets
 from bertvision.packs.card import PACK_FILE, PackCard
 from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE, ExportCard, ExportedPack, Numbers
 from bertvision.packs.graph import OPSET, PackGraph, quiet, write_graph
@@ -21,7 +22,8 @@ from bertvision.packs.models import PackModels
 from bertvision.packs.onnx_reader import OnnxReader
 from bertvision.packs.pack import README, Pack
 from bertvision.packs.pack_folder import EXPORT_FILE, with_folder
-from bertvision.packs.predict import ask_rows, predict_rows
+from bertvision.packs.predict import ask_rows
+from bertvision.packs.reader import Reader
 from bertvision.packs.stream import Row, stream_rows
 from bertvision.provenance import package_version
 from bertvision.tasks.sources import find_builtin
@@ -30,6 +32,9 @@ from bertvision.tasks.task import SquadLayout
 TOLERANCE = 1e-4
 """Most that outputs may differ from PyTorch's, as a share of the largest of them, or of 1 if that is smaller: a dozen
 layers in single precision, with sums in another order, stay a hundred times below."""
+
+NEAR = 0.01
+"""Two scores count as the same if they differ by less than this share, or by this."""
 
 EXAMPLES = 200
 """How many examples are compared, unless another number is asked for."""
@@ -45,7 +50,8 @@ class Compared:
     Attributes:
         difference: the largest of any output.
         largest: of PyTorch's outputs.
-        agreement: share of the examples with the same prediction.
+        agreement: share of the examples with the same prediction; of questions, with the same best answer that is
+            given or not given alike.
     """
 
     difference: float
@@ -138,19 +144,28 @@ def compared_rows(card: PackCard, data: str | Path | None, count: int) -> list[R
     return rows
 
 
-def compare_readers(ours: PackModels, theirs: OnnxReader, rows: Sequence[Row]) -> Compared:
+def compare_readers(ours: Reader, theirs: Reader, rows: Sequence[Row]) -> Compared:
     """The same examples through PyTorch and through a graph."""
-    asked, _ = ask_rows(ours, rows)
-    both = [reader.read_heads([asked])[0] for reader in (ours, theirs)]
-    pairs = [
-        (first, second)
-        for mine, other in zip(*both, strict=True)
-        for first, second in zip(_columns(mine), _columns(other), strict=True)
-    ]
+    (mine, said), (other, told) = (_read(reader, rows) for reader in (ours, theirs))
+    pairs = list(zip(mine, other, strict=True))
     difference = max(float(np.abs(first - second).max()) for first, second in pairs)
-    said = [[row["prediction"] for row in predict_rows(reader, rows)] for reader in (ours, theirs)]
-    same = [_same(*predictions) for predictions in zip(*said, strict=True)]
-    return Compared(difference, max(float(np.abs(first).max()) for first, _ in pairs), float(np.mean(same)))
+    same = [_same(first, second) for first, second in zip(said, told, strict=True)]
+    return Compared(difference, max(float(np.abs(first).max()) for first in mine), float(np.mean(same)))
+
+
+def _read(reader: Reader, rows: Sequence[Row]) -> tuple[list[NDArray[np.float32]], list[object]]:
+    """Outputs of all heads, and what is predicted of each example."""
+    (card,) = reader.cards
+    ask, questions = ask_rows(reader, rows)
+    (outputs,) = reader.read_heads([ask])
+    columns = [column for one in outputs for column in _columns(one)]
+    found = join_heads(card.task, ask.windows[0], outputs)
+    if questions is None or not isinstance(found, SpanScores):
+        return columns, predicted_targets(card.task, np.asarray(found)).tolist()
+    said = decode_spans(ask.windows[0], found.start, found.end)
+    # the answer, and whether it is given: where most questions get none, that alone would tell little
+    texts = [said.texts(questions, threshold).values() for threshold in (None, card.threshold)]
+    return columns, list(zip(*texts, strict=True))
 
 
 def _columns(outputs: Outputs) -> list[NDArray[np.float32]]:
@@ -158,9 +173,9 @@ def _columns(outputs: Outputs) -> list[NDArray[np.float32]]:
 
 
 def _same(first: object, second: object) -> bool:
-    """Whether two predictions are the same; scores are if they are as near as single precision is."""
+    """Whether two predictions are the same; scores are if they are near."""
     if isinstance(first, float) and isinstance(second, float):
-        return abs(first - second) <= TOLERANCE * max(1.0, abs(first))
+        return abs(first - second) <= NEAR * max(1.0, abs(first))
     return first == second
 
 

@@ -27,7 +27,8 @@ class ExportCard:
         limit: most tokens in a window; None where there is no end.
         difference: largest difference from PyTorch of any output of the graph in float32.
         largest: the largest of those outputs.
-        agreement: share of examples that got the same prediction as from PyTorch.
+        agreement: share of examples that got the same prediction as from PyTorch; of questions, the same best answer,
+            and the same decision whether it is given.
         examples: how many were compared.
         source: where they came from.
         made_with: versions of the libraries.
