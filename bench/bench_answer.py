@@ -72,7 +72,7 @@ def reader_scorer(reader: Reader) -> Scorer:
 
 def said(score: Scorer, asked: list[tuple[Windows, Questions]]) -> list[str]:
     """The best answer to every question, whether the threshold lets it pass or not."""
-    answers = []
+    answers: list[str] = []
     for windows, questions in asked:
         scores = score(windows)
         answers += decode_spans(windows, scores.start, scores.end).texts(questions, None).values()
