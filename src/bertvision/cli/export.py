@@ -20,7 +20,7 @@ class Options:
     """Form of the graph."""
 
     out: str = "exported"
-    """Folder of the graph, its tokenizer and its card; an older pack there is replaced."""
+    """Folder of the graph, its tokenizer and its card; an older export there is replaced."""
 
     int8: bool = False
     """Compute products in 8 bits: faster and a quarter of the size, but some answers change; their share is stated."""

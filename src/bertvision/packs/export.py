@@ -21,7 +21,7 @@ from bertvision.packs.model_card import model_card
 from bertvision.packs.models import PackModels
 from bertvision.packs.onnx_reader import OnnxReader
 from bertvision.packs.pack import README, Pack
-from bertvision.packs.pack_folder import EXPORT_FILE, with_folder
+from bertvision.packs.pack_folder import EXPORT_FILE, is_exported, with_folder
 from bertvision.packs.predict import ask_rows
 from bertvision.packs.reader import Reader
 from bertvision.packs.stream import Row, stream_rows
@@ -72,7 +72,7 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
 
     Args:
         pack: what to export; changes of its encoder are merged in.
-        out: folder that appears, or replaces an older pack, only when the graph was found right.
+        out: folder that appears, or replaces an older export, only when the graph was found right.
         numbers: `int8` rounds the weights of all products to 8 bits, and what they are multiplied with while it runs.
         data: a file of the pack's task whose examples are compared; None takes the built-in set of the same form.
         examples: how many of them.
@@ -86,6 +86,9 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
         raise BertVisionError(f"{', '.join(missing)} is not installed. Install it: pip install 'bertvision[onnx]'")
     if examples < 1:
         raise BertVisionError(f"--examples is {examples}, at least 1 is expected.")
+    target = Path(out)
+    if (target / PACK_FILE).is_file() and not is_exported(target):
+        raise BertVisionError(f"{target} holds a pack that was not exported, and would be lost. Use another --out.")
     rows = compared_rows(pack.card, data, examples)
     models = PackModels([pack], encoder=encoder, device="cpu")
     pad, limit = models.passes.pad, models.tokenizer.limit
@@ -121,8 +124,8 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
         write_json(place / PACK_FILE, pack.card.as_json())
         write_text(place / README, model_card(pack.card))
 
-    with_folder(Path(out), write)
-    return ExportedPack.load(out)
+    with_folder(target, write)
+    return ExportedPack.load(target)
 
 
 def compared_rows(card: PackCard, data: str | Path | None, count: int) -> list[Row]:
