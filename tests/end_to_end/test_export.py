@@ -40,6 +40,7 @@ def without_torch(*words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_export_tells_what_it_made(capsys: Capture, place: Path) -> None:
     data = f"{place}/data/dev.json"
     words = ["export", f"{place}/qa", "--out", f"{place}/again", "--int8", "--data", data, "--examples", "9"]
