@@ -30,7 +30,7 @@ WALLS = {
     "safetensors": {
         *("encoder/snapshot.py", "encoder/own_output.py", "store/writer.py", "store/reader.py", "heads/files.py"),
         *("training/checkpoint.py", "runs/kept_outputs.py", "runs/evaluation_files.py", "packs/pack.py"),
-        "estimators/files.py",
+        *("packs/pack_folder.py", "estimators/files.py"),
     },
     "huggingface_hub": {"packs/hub.py"},
     "fastapi": {"server"},

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     )
     from bertvision.packs.answer import Document, QuestionAnswer, answer_question
     from bertvision.packs.card import PackCard
+    from bertvision.packs.export import export_pack
+    from bertvision.packs.exported import ExportedPack
     from bertvision.packs.make import PackResult, make_pack
     from bertvision.packs.multi_task import MultiTask
+    from bertvision.packs.open_pack import open_pack
     from bertvision.packs.pack import Pack
     from bertvision.packs.predict import Predicted, predict_file
     from bertvision.packs.question_answerer import QuestionAnswerer
@@ -74,6 +77,7 @@ __all__ = [
     "EnsembleResult",
     "EvaluationRecord",
     "EvaluationResult",
+    "ExportedPack",
     "FitPlan",
     "FitRequest",
     "FitResult",
@@ -121,6 +125,7 @@ __all__ = [
     "decode_spans",
     "ensemble",
     "evaluate",
+    "export_pack",
     "fit_heads",
     "fit_snapshots",
     "fit_tasks",
@@ -133,6 +138,7 @@ __all__ = [
     "metrics_by_task",
     "multitask",
     "multitask_inputs",
+    "open_pack",
     "plan_fit",
     "predict_file",
     "read_analysis",
@@ -176,8 +182,11 @@ _MODULES = {
     "bertvision.runs.analysis_record": ("AnalysisRecord", "read_analysis"),
     "bertvision.packs.answer": ("Document", "QuestionAnswer", "answer_question"),
     "bertvision.packs.card": ("PackCard",),
+    "bertvision.packs.export": ("export_pack",),
+    "bertvision.packs.exported": ("ExportedPack",),
     "bertvision.packs.make": ("PackResult", "make_pack"),
     "bertvision.packs.multi_task": ("MultiTask",),
+    "bertvision.packs.open_pack": ("open_pack",),
     "bertvision.packs.pack": ("Pack",),
     "bertvision.packs.predict": ("Predicted", "predict_file"),
     "bertvision.packs.question_answerer": ("QuestionAnswerer",),

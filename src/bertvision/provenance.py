@@ -1,5 +1,6 @@
 """Where a result comes from: commit, versions, hardware; attached to every artefact."""
 
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -72,3 +73,9 @@ def _gpu() -> str | None:
     """The GPU's name, if torch is loaded and has one; torch is not imported just to ask."""
     torch = sys.modules.get("torch")
     return str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_available() else None
+
+
+def file_digest(path: Path) -> str:
+    """The sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

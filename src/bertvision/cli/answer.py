@@ -39,6 +39,9 @@ class Options:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute."""
 
+    runtime: Literal["auto", "torch", "onnx"] = "auto"
+    """What computes: onnx for packs that `bertvision export` wrote, torch for the others; auto looks which it is."""
+
     json: bool = False
     """Print {"answer", "score", "start", "end", "file", "alternatives"} as JSON; answer is null if there is none."""
 
@@ -47,11 +50,13 @@ def run(options: Options) -> int:
     """Answer."""
     if not options.context:
         raise BertVisionError("--context is missing: a text file, a folder, or - for standard input.")
-    from bertvision.packs.answer import answer_question  # noqa: PLC0415 - imports torch, and help should open at once
+    from bertvision.packs.answer import answer_question  # noqa: PLC0415 - help should open at once
     from bertvision.packs.question_answerer import QuestionAnswerer  # noqa: PLC0415
 
     documents = _documents(options.context)
-    answerer = QuestionAnswerer.from_pretrained(options.pack, encoder=options.encoder, device=options.device)
+    answerer = QuestionAnswerer.from_pretrained(
+        options.pack, encoder=options.encoder, device=options.device, runtime=options.runtime
+    )
     found = answer_question(answerer, options.question, documents, top=options.top, read=options.passages)
     if found.read < found.passages:
         print_note(f"{found.read:,} of {found.passages:,} passages were read; --passages N reads more.")
@@ -63,7 +68,7 @@ def run(options: Options) -> int:
 
 
 def _documents(context: str) -> "list[Document]":
-    from bertvision.packs.answer import Document, read_documents  # noqa: PLC0415 - imports torch
+    from bertvision.packs.answer import Document, read_documents  # noqa: PLC0415 - help should open at once
 
     if context == STANDARD_INPUT:
         try:

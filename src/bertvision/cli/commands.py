@@ -169,6 +169,14 @@ COMMANDS = {
             "bertvision run glue --data DIR --encoder E --learn lora:16 --epochs 0.3 --out runs/glue",
         ),
     ),
+    "export": Command(
+        "Write a pack as one ONNX graph with tokenizer and card, checked against PyTorch, to run it without torch.",
+        "bertvision.cli.export",
+        (
+            "bertvision export packs/qa --to onnx --out packs/qa-onnx",
+            "bertvision export packs/qa --to onnx --int8 --data dev-v2.0.json --out packs/qa-int8",
+        ),
+    ),
     "plan": Command(
         "Time a few batches on this machine, and tell whether a fit should stream its states or store them, and why.",
         "bertvision.cli.plan",

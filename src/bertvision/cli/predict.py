@@ -42,19 +42,22 @@ class Options:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute."""
 
+    runtime: Literal["auto", "torch", "onnx"] = "auto"
+    """What computes: onnx for packs that `bertvision export` wrote, torch for the others; auto looks which it is."""
+
     json: bool = False
     """Print what was written as JSON."""
 
 
 def run(options: Options) -> int:
     """Predict."""
-    from bertvision.packs.pack import Pack  # noqa: PLC0415 - imports torch, and help should open at once
+    from bertvision.packs.open_pack import open_pack  # noqa: PLC0415 - help should open at once
     from bertvision.packs.predict import predict_file  # noqa: PLC0415
     from bertvision.packs.stream import Columns  # noqa: PLC0415
     from bertvision.tasks.load import check_task_name  # noqa: PLC0415
 
     check_task_name(options.task)
-    pack = Pack.from_pretrained(options.pack)
+    pack = open_pack(options.pack, runtime=options.runtime)
     if pack.card.task.name != options.task:
         raise BertVisionError(
             f"the pack {pack.folder} is for {pack.card.task.name}, not for {options.task}. Use --pack."

@@ -70,15 +70,9 @@ def padded_batch(windows: TokenRows, rows: IntArray, *, pad: int = 0) -> TokenBa
         rows: which of them.
         pad: number of the padding token.
     """
-    lengths = windows.lengths[rows]
-    longest = int(lengths.max())
-    columns = np.arange(longest)
-    real = columns < lengths[:, None]  # (batch, tokens)
-    source = windows.bounds[rows, None] + np.minimum(columns, lengths[:, None] - 1)
-    ids = np.where(real, windows.ids[source], pad).astype(np.int64)
-    types = np.where(real, windows.types[source], 0).astype(np.int64)
+    ids, types, real = windows.padded(rows, pad)
     return TokenBatch(
-        torch.from_numpy(ids), torch.from_numpy(types), torch.from_numpy(real), None, longest, bool(real.all())
+        torch.from_numpy(ids), torch.from_numpy(types), torch.from_numpy(real), None, real.shape[1], bool(real.all())
     )
 
 

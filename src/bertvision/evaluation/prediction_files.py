@@ -11,6 +11,9 @@ from bertvision.tasks.tables import read_table
 from bertvision.tasks.task import Task
 from bertvision.tasks.texts import parse_target
 
+SURE = 1e6
+"""No-answer value of a question whose context has no legal answer: more than any score, and finite, as files ask."""
+
 _VALUE_COLUMNS = ("prediction", "label", "score")
 _ID_COLUMNS = ("index", "id")
 

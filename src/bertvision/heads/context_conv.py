@@ -68,13 +68,13 @@ class ContextConv(Head):
         if self.spread is not None:
             vector = maps.amax(dim=2, keepdim=True)  # (batch, width, 1): 0 in padding is never larger
             spread: Tensor = self.spread(vector.transpose(1, 2))
-            return spread.reshape(len(tokens), self.filters, self.kernel, -1)
+            return spread.reshape(tokens.shape[0], self.filters, self.kernel, -1)
         place = torch.where(mask, mask.cumsum(dim=1) - 1, 0)
         stretch = place * self.kernel // mask.sum(dim=1, keepdim=True)  # (batch, tokens) which place of the filter
         member = nn.functional.one_hot(stretch, self.kernel) * mask[..., None]
         share = (member / member.sum(dim=1, keepdim=True).clamp(min=1)).to(maps.dtype)  # (batch, tokens, kernel)
         means = torch.einsum("bmt,btk->bkm", maps, share)
-        return means.reshape(len(tokens), self.kernel, self.filters, -1).transpose(1, 2)
+        return means.reshape(tokens.shape[0], self.kernel, self.filters, -1).transpose(1, 2)
 
 
 def _visible(context: Tensor, mask: Tensor) -> Tensor:

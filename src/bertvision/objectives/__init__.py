@@ -1,14 +1,13 @@
 """Outputs → loss: which rows count, and how far they are from right."""
 
-from typing import Literal, assert_never
+from typing import assert_never
 
 import torch
 from torch import Tensor, nn
 
-from bertvision.tasks.task import Task
+from bertvision.tasks.task import Pool, Task
 
-Pool = Literal["cls", "mean"]
-"""Which row stands for a text: the first token's, or the mean over its tokens."""
+__all__ = ["Pool", "example_losses", "pool_rows", "span_losses"]
 
 
 def pool_rows(rows: Tensor, mask: Tensor, pool: Pool) -> Tensor:

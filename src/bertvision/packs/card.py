@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertvision.errors import BertVisionError
-from bertvision.objectives import Pool
 from bertvision.provenance import package_version
-from bertvision.tasks.task import SquadLayout, TableLayout, Task
+from bertvision.tasks.task import Pool, SquadLayout, TableLayout, Task
 from bertvision.tasks.windows import WindowOptions
 
 FORMAT = 1

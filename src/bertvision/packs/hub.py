@@ -5,7 +5,7 @@ from typing import Any
 
 from bertvision.errors import BertVisionError
 
-_FILES = ["*.json", "*.safetensors", "README.md", "heads/*/*.json", "heads/*/*.safetensors"]
+_FILES = ["*.json", "*.safetensors", "*.onnx", "README.md", "heads/*/*.json", "heads/*/*.safetensors"]
 """What a pack is made of; nothing else is fetched, and nothing that could run."""
 
 

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.states import HiddenStates
+from bertvision.evaluation.outputs import SpanScores
 from bertvision.heads import Head
 from bertvision.objectives import pool_rows
 from bertvision.packs.card import PackCard
-from bertvision.runs.outputs import PassOptions, SpanScores
+from bertvision.runs.outputs import PassOptions
 from bertvision.runs.states import RowStates, StreamStates, encode_rows, join_texts
 from bertvision.tasks.windows import Windows
 from bertvision.training.states import StateBatch

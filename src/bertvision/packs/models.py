@@ -1,31 +1,24 @@
 """PackModels: packs over one frozen encoder, read in a single pass."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import override
 
 from bertvision.errors import BertVisionError
-from bertvision.evaluation.ensemble import weighted_mean
+from bertvision.evaluation.outputs import Outputs, split_scores
 from bertvision.heads import Head
 from bertvision.objectives import Pool, pool_rows
 from bertvision.packs.card import PackCard
 from bertvision.packs.layer_reader import LayerReader, Target
 from bertvision.packs.pack import Pack
+from bertvision.packs.reader import Ask, Reader
 from bertvision.runs.frozen import frozen_passes
-from bertvision.runs.outputs import (
-    Outputs,
-    SpanScores,
-    from_columns,
-    frozen_batches,
-    log_columns,
-    merge_rows,
-    split_scores,
-)
+from bertvision.runs.outputs import frozen_batches
 from bertvision.runs.parts import Device
 from bertvision.runs.states import RowStates, StreamStates, join_texts
 from bertvision.tasks.examples import IntArray
@@ -38,26 +31,14 @@ MOST_PADDING = 256
 """Tokens of padding in a batch: about what another batch costs, where few windows have lengths of all kinds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """What one pack is asked.
-
-    Attributes:
-        pack: number of the pack.
-        windows: that its heads read; two for pairs apart. Packs that are given the same object share its states.
-    """
-
-    pack: int
-    windows: tuple[Windows, ...]
-
-
 @final
-class PackModels:
-    """Packs over one frozen encoder, with their heads.
+class PackModels(Reader):
+    """Packs over one frozen encoder, with their heads, in PyTorch.
 
     Attributes:
-        cards: of every pack.
-        tokenizer: the encoder's.
+        encoder: frozen, with the changes of the packs in it.
+        passes: how it is run.
+        heads: of every pack.
     """
 
     def __init__(self, packs: Sequence[Pack], *, encoder: str | None = None, device: Device = "auto") -> None:
@@ -75,48 +56,29 @@ class PackModels:
             raise BertVisionError("no pack was given; at least one is expected.")
         _check_shared(packs)
         first = packs[0]
-        self.cards: tuple[PackCard, ...] = tuple(pack.card for pack in packs)
-        self._encoder = first.load_encoder(encoder=encoder, device=device)
-        self._passes = frozen_passes(self._encoder, dtype="auto")
-        self._heads = [[head.to(self._encoder.device) for head in pack.load_heads()] for pack in packs]
-        self.tokenizer = TextTokenizer.load(encoder or first.card.encoder)
+        super().__init__([pack.card for pack in packs], TextTokenizer.load(encoder or first.card.encoder))
+        self.encoder = first.load_encoder(encoder=encoder, device=device)
+        self.passes = frozen_passes(self.encoder, dtype="auto")
+        self.heads = [[head.to(self.encoder.device) for head in pack.load_heads()] for pack in packs]
 
-    def read(self, asks: Sequence[Ask]) -> list[Outputs]:
-        """The outputs of every ask's pack, all from one pass: scores of every token, or one row per example.
-
-        Of several heads the mean is given, as in an ensemble.
-        """
-        return [self.join(ask, outputs) for ask, outputs in zip(asks, self.read_heads(asks), strict=True)]
-
+    @override
     @torch.inference_mode()
     def read_heads(self, asks: Sequence[Ask]) -> list[list[Outputs]]:
-        """The outputs of every head of every ask's pack, all from one pass."""
-        reading = _Reading(self.cards, self._heads, asks)
-        heads = [head for ask in asks for head in self._heads[ask.pack]]
+        reading = _Reading(self.cards, self.heads, asks)
+        heads = [head for ask in asks for head in self.heads[ask.pack]]
         layers = range(min(head.reads[0] for head in heads), max(head.depth for head in heads) + 1)
-        stream = StreamStates(self._encoder, reading.rows, self._passes, layers)
-        padding = None if self._passes.packed else MOST_PADDING
-        for rows in frozen_batches(reading.rows, self._encoder.device, padding=padding):
+        stream = StreamStates(self.encoder, reading.rows, self.passes, layers)
+        padding = None if self.passes.packed else MOST_PADDING
+        for rows in frozen_batches(reading.rows, self.encoder.device, padding=padding):
             states = stream.batch(rows)
-            with torch.autocast(self._encoder.device.type, torch.bfloat16, enabled=self._passes.bf16):
+            with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=self.passes.bf16):
                 reading.take(states, rows)
-        found = [(self.cards[ask.pack].task, ask.windows[0], reading.outputs(ask, layers[0])) for ask in asks]
-        return [
-            [one if isinstance(one, SpanScores) else merge_rows(task, windows, one) for one in outputs]
-            for task, windows, outputs in found
-        ]
-
-    def join(self, ask: Ask, outputs: Sequence[Outputs]) -> Outputs:
-        """The mean of what a pack's heads gave, as in an ensemble."""
-        if len(outputs) == 1:
-            return outputs[0]
-        columns = zip(*(log_columns(self.cards[ask.pack].task, ask.windows[0], one) for one in outputs), strict=True)
-        return from_columns([weighted_mean(column, np.full(len(outputs), 1.0 / len(outputs))) for column in columns])
+        return [reading.outputs(ask, layers[0]) for ask in asks]
 
     def contributions(self, ask: Ask, targets: Sequence[Target]) -> list[NDArray[np.float64]]:
         """What each head took from each layer for an output of it, (layers of the encoder and its embeddings,)."""
-        card, reader = self.cards[ask.pack], LayerReader(self._encoder, self._passes)
-        heads = self._heads[ask.pack]
+        card, reader = self.cards[ask.pack], LayerReader(self.encoder, self.passes)
+        heads = self.heads[ask.pack]
         return [reader.read(card, head, ask.windows, target) for head, target in zip(heads, targets, strict=True)]
 
 

@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any, Self, final
 
 from bertvision.errors import BertVisionError
+from bertvision.evaluation.outputs import Outputs, SpanScores
 from bertvision.packs.card import PackCard
 from bertvision.packs.inputs import TextInput, make_questions, make_texts, question_windows, takes_pairs, text_windows
-from bertvision.packs.models import Ask, PackModels
+from bertvision.packs.models import PackModels
 from bertvision.packs.pack import Pack
 from bertvision.packs.question_answerer import LONGEST_ANSWER
+from bertvision.packs.reader import Ask
 from bertvision.packs.spans import decode_answers
 from bertvision.packs.text_models import give_scores, rank_labels
-from bertvision.runs.outputs import Outputs, SpanScores
 from bertvision.runs.parts import Device
 from bertvision.tasks.task import SquadLayout
 from bertvision.tasks.windows import Windows

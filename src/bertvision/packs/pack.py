@@ -1,9 +1,7 @@
 """Pack: a folder of safetensors and JSON over a named frozen encoder, here or on the hub."""
 
 import hashlib
-import os
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,10 +19,9 @@ from bertvision.encoder.learn import parse_learn
 from bertvision.encoder.load import fingerprint
 from bertvision.errors import BertVisionError
 from bertvision.heads import Head, load_head, save_head
-from bertvision.packs.builtin_pack import builtin_pack
 from bertvision.packs.card import PACK_FILE, Keep, PackCard, read_card
-from bertvision.packs.hub import download_pack, upload_pack
 from bertvision.packs.model_card import model_card
+from bertvision.packs.pack_folder import PackFolder, is_exported, locate_pack, with_folder
 from bertvision.runs.frozen import load_frozen
 from bertvision.runs.parts import Device
 
@@ -33,16 +30,8 @@ HEADS_FOLDER, README = "heads", "README.md"
 
 @final
 @dataclass(frozen=True)
-class Pack:
-    """What makes a frozen encoder answer a task.
-
-    Attributes:
-        folder: where its files are.
-        card: what it says of itself.
-    """
-
-    folder: Path
-    card: PackCard
+class Pack(PackFolder):
+    """What makes a frozen encoder answer a task."""
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -53,6 +42,8 @@ class Pack:
         """
         place = Path(folder)
         pack = cls(place, read_card(place))
+        if is_exported(place):
+            raise BertVisionError(f"{place} was exported, and PyTorch does not read it. Name the pack it was made of.")
         missing = [path for path in pack._files if not path.is_file()]
         if missing:
             raise BertVisionError(f"{place} is not whole: {missing[0].relative_to(place)} is not there. Copy it again.")
@@ -65,44 +56,13 @@ class Pack:
         Raises:
             BertVisionError: there is none.
         """
-        if name is None:
-            return cls.load(builtin_pack())
-        place = Path(name)
-        here = place.exists() or str(name).startswith((".", "/", "~"))
-        return cls.load(place if here else download_pack(str(name)))
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write the pack into another folder, which appears only when it is whole.
-
-        Raises:
-            BertVisionError: the folder holds something else, or cannot be written.
-        """
-        target = Path(folder)
-        if target.resolve() == self.folder.resolve():
-            return
-        with_folder(target, lambda place: shutil.copytree(self.folder, place, dirs_exist_ok=True))
-
-    def push_to_hub(self, name: str, *, private: bool = False) -> str:
-        """Put the pack on the Hugging Face hub as `user/name`; who one is, `hf auth login` has settled.
-
-        Returns:
-            Its address.
-
-        Raises:
-            BertVisionError: the hub refuses.
-        """
-        return upload_pack(self.folder, name, private=private)
+        return cls.load(locate_pack(name))
 
     @cached_property
     def encoder_id(self) -> str:
         """Tells encoders apart, with what changed in them: packs with the same one can share a pass."""
         digests = [hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in self._changes]
         return "+".join([self.card.fingerprint, *digests])
-
-    @property
-    def bytes(self) -> int:
-        """What it takes on disk."""
-        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
 
     def load_encoder(self, *, encoder: str | None = None, device: Device = "auto") -> Encoder:
         """The frozen encoder with the pack's changes in it.
@@ -179,30 +139,6 @@ def write_pack(
 
     with_folder(folder, write)
     return Pack.load(folder)
-
-
-def with_folder(folder: Path, write: Callable[[Path], object]) -> None:
-    """Fill a folder that appears, or replaces an older pack, only when it is whole.
-
-    Raises:
-        BertVisionError: the folder holds something else, or cannot be written.
-    """
-    if folder.exists() and not (folder / PACK_FILE).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BertVisionError(f"{folder} is there already and is no pack. Use another --out.")
-    temporary = folder.with_name(f".{folder.name}.part")
-    try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        write(temporary)
-        for path in temporary.rglob("*.safetensors"):
-            path.chmod(0o644)  # safetensors writes files for their owner alone, and packs are handed on
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.rename(folder)
-    except (OSError, SafetensorError) as error:
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        raise BertVisionError(f"the pack {folder} cannot be written: {reason}. Make room, and try again.") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _changes_file(number: int) -> str:

@@ -3,9 +3,9 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -14,16 +14,17 @@ import numpy as np
 
 from bertvision.errors import BertVisionError, DataError
 from bertvision.evaluation.decode import decode_spans
+from bertvision.evaluation.outputs import SpanScores, predicted_targets
+from bertvision.evaluation.prediction_files import SURE
 from bertvision.lock import lock_folder
 from bertvision.packs.inputs import make_questions, make_texts, question_windows, text_windows
-from bertvision.packs.models import Ask, PackModels
-from bertvision.packs.pack import Pack
+from bertvision.packs.open_pack import load_reader
+from bertvision.packs.pack_folder import PackFolder
+from bertvision.packs.reader import Ask, Reader
 from bertvision.packs.stream import Columns, Row, stream_rows
-from bertvision.runs.evaluation_files import SURE
-from bertvision.runs.outputs import SpanScores
+from bertvision.provenance import file_digest
 from bertvision.runs.parts import Device
-from bertvision.runs.validate import predicted_targets
-from bertvision.store.manifest import file_digest
+from bertvision.tasks.examples import Questions
 
 BATCH = 512
 """Examples that are in memory at a time."""
@@ -50,7 +51,7 @@ class Predicted:
 
 
 def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
-    pack: Pack,
+    pack: PackFolder,
     path: str | Path,
     out: str | Path,
     *,
@@ -91,10 +92,10 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
     with lock_folder(folder):
         part = _Part(folder / "done.jsonl", _header(pack, source, columns))
         resumed = part.done
-        models = PackModels([pack], encoder=encoder, device=device)
+        reader = load_reader(pack, encoder=encoder, device=device)
         waiting = islice(stream_rows(source, pack.card, columns), resumed, None)
         while some := list(islice(waiting, batch)):
-            part.add(predict_rows(models, some))
+            part.add(predict_rows(reader, some))
             if tell is not None:
                 tell(part.done)
         no_answer = None if pack.card.threshold is None else target.with_name(f"{target.stem}.no_answer.json")
@@ -108,26 +109,30 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
     return Predicted(file=target, no_answer=no_answer, examples=part.done, resumed=resumed)
 
 
-def predict_rows(models: PackModels, rows: list[Row]) -> list[dict[str, Any]]:
-    """What is written of each example."""
-    (card,) = models.cards
+def ask_rows(reader: Reader, rows: Sequence[Row]) -> tuple[Ask, Questions | None]:
+    """What a pack is asked about examples; and for answers in a text, the questions, with numbers as their ids."""
+    (card,) = reader.cards
     inputs = [row.input for row in rows]
-    if card.task.kind == "spans":
-        both = [(one[0], one[1]) for one in inputs if isinstance(one, tuple)]
-        asked = make_questions([question for question, _ in both], [context for _, context in both])
-        questions = replace(asked, ids=[str(number) for number in range(len(rows))])
-        windows = question_windows(card, questions, models.tokenizer)
-        (scores,) = models.read([Ask(0, (windows,))])
-        if not isinstance(scores, SpanScores):
-            raise TypeError("spans come from questions")
-        said = decode_spans(windows, scores.start, scores.end)
+    if card.task.kind != "spans":
+        return Ask(0, text_windows(card, make_texts(card, inputs), reader.tokenizer)), None
+    both = [(one[0], one[1]) for one in inputs if isinstance(one, tuple)]
+    questions = make_questions([question for question, _ in both], [context for _, context in both])
+    return Ask(0, (question_windows(card, questions, reader.tokenizer),)), questions
+
+
+def predict_rows(reader: Reader, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """What is written of each example."""
+    (card,) = reader.cards
+    ask, questions = ask_rows(reader, rows)
+    (found,) = reader.read([ask])
+    if questions is not None and isinstance(found, SpanScores):
+        said = decode_spans(ask.windows[0], found.start, found.end)
         texts = said.texts(questions, card.threshold).values()
         margins = np.nan_to_num(said.margin, posinf=SURE).tolist()
         return [
             {"id": row.id, "prediction": text, "no_answer": margin}
             for row, text, margin in zip(rows, texts, margins, strict=True)
         ]
-    (found,) = models.read([Ask(0, text_windows(card, make_texts(card, inputs), models.tokenizer))])
     if isinstance(found, SpanScores):
         raise TypeError("labels and scores come from rows")
     targets = predicted_targets(card.task, found).tolist()
@@ -200,8 +205,8 @@ class _Part:
             ) from None
 
 
-def _header(pack: Pack, source: Path, columns: Columns | None) -> dict[str, Any]:
-    files = sorted(path for path in pack.folder.rglob("*") if path.suffix in (".json", ".safetensors"))
+def _header(pack: PackFolder, source: Path, columns: Columns | None) -> dict[str, Any]:
+    files = sorted(path for path in pack.folder.rglob("*") if path.suffix in (".json", ".safetensors", ".onnx"))
     digest = hashlib.sha256("".join(file_digest(path) for path in files).encode()).hexdigest()
     return {"file": file_digest(source), "pack": digest, "columns": repr(columns or Columns())}
 

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any, Self, final
 
 from bertvision.errors import BertVisionError
+from bertvision.evaluation.outputs import SpanScores
 from bertvision.packs.inputs import make_questions, question_windows
-from bertvision.packs.models import Ask, PackModels
-from bertvision.packs.pack import Pack
+from bertvision.packs.open_pack import Runtime, load_reader, open_pack
+from bertvision.packs.pack_folder import PackFolder
+from bertvision.packs.reader import Ask
 from bertvision.packs.spans import SpanAnswers, decode_answers
-from bertvision.runs.outputs import SpanScores
 from bertvision.runs.parts import Device
 from bertvision.tasks.windows import WindowOptions
 
@@ -31,7 +32,7 @@ class QuestionAnswerer:
         pack: the pack that it answers with.
     """
 
-    def __init__(self, pack: Pack, *, encoder: str | None = None, device: Device = "auto") -> None:
+    def __init__(self, pack: PackFolder, *, encoder: str | None = None, device: Device = "auto") -> None:
         """Load a pack's encoder and heads.
 
         Args:
@@ -48,18 +49,23 @@ class QuestionAnswerer:
                 "in a text. Use TextClassifier or TextScorer."
             )
         self.pack = pack
-        self._models = PackModels([pack], encoder=encoder, device=device)
+        self._models = load_reader(pack, encoder=encoder, device=device)
 
     @classmethod
     def from_pretrained(
-        cls, name: str | Path | None = None, *, encoder: str | None = None, device: Device = "auto"
+        cls,
+        name: str | Path | None = None,
+        *,
+        encoder: str | None = None,
+        device: Device = "auto",
+        runtime: Runtime = "auto",
     ) -> Self:
         """By the folder of a pack or its name on the hub; None takes the pack that is shipped.
 
         Raises:
-            BertVisionError: there is none, or it is for something else.
+            BertVisionError: there is none, it is for something else, or that runtime does not run it.
         """
-        return cls(Pack.from_pretrained(name), encoder=encoder, device=device)
+        return cls(open_pack(name, runtime=runtime), encoder=encoder, device=device)
 
     def __call__(  # noqa: PLR0913 - the arguments of the former pipeline
         self,

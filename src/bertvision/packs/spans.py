@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from bertvision.evaluation.decode import Scores, SpanDecoder, SpanPredictions
 from bertvision.evaluation.ensemble import token_log_probabilities
+from bertvision.evaluation.outputs import SpanScores
 from bertvision.packs.card import PackCard
-from bertvision.runs.outputs import SpanScores
 from bertvision.tasks.examples import Questions
 from bertvision.tasks.windows import Windows
 

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.ensemble import class_log_probabilities
+from bertvision.evaluation.outputs import SpanScores
 from bertvision.packs.card import PackCard
 from bertvision.packs.inputs import TextInput, make_texts, text_windows
-from bertvision.packs.models import Ask, PackModels
-from bertvision.packs.pack import Pack
-from bertvision.runs.outputs import SpanScores
+from bertvision.packs.open_pack import Runtime, load_reader, open_pack
+from bertvision.packs.pack_folder import PackFolder
+from bertvision.packs.reader import Ask
 from bertvision.runs.parts import Device
 from bertvision.tasks.task import TaskKind
 
@@ -39,7 +40,7 @@ class _TextModel:
     kinds: ClassVar[tuple[TaskKind, ...]]
     """Of tasks that it is for."""
 
-    def __init__(self, pack: Pack, *, encoder: str | None = None, device: Device = "auto") -> None:
+    def __init__(self, pack: PackFolder, *, encoder: str | None = None, device: Device = "auto") -> None:
         """Load a pack's encoder and heads.
 
         Args:
@@ -56,16 +57,18 @@ class _TextModel:
                 f"the pack {pack.folder} is for {task.name}, which has {task.kind}. Use {_CLASSES[task.kind]}."
             )
         self.pack = pack
-        self._models = PackModels([pack], encoder=encoder, device=device)
+        self._models = load_reader(pack, encoder=encoder, device=device)
 
     @classmethod
-    def from_pretrained(cls, name: str | Path, *, encoder: str | None = None, device: Device = "auto") -> Self:
+    def from_pretrained(
+        cls, name: str | Path, *, encoder: str | None = None, device: Device = "auto", runtime: Runtime = "auto"
+    ) -> Self:
         """By the folder of a pack, or its name on the hub.
 
         Raises:
-            BertVisionError: there is none, or it is for something else.
+            BertVisionError: there is none, it is for something else, or that runtime does not run it.
         """
-        return cls(Pack.from_pretrained(name), encoder=encoder, device=device)
+        return cls(open_pack(name, runtime=runtime), encoder=encoder, device=device)
 
     def rows(self, inputs: Sequence[TextInput]) -> NDArray[np.float32]:
         """The outputs of every text or pair, (texts, outputs).

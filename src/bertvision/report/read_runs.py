@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from bertvision.errors import BertVisionError
 from bertvision.heads.files import WEIGHTS
+from bertvision.provenance import file_digest
 from bertvision.report.document import Record, slug
 from bertvision.runs.analysis_record import ANALYSIS_FILE
 from bertvision.runs.ensemble_record import ENSEMBLE_FILE, EnsembleRecord, read_ensemble
@@ -15,7 +16,6 @@ from bertvision.runs.fit import LEADERBOARD
 from bertvision.runs.folder import CONFIG, RESULT, RunFolder
 from bertvision.runs.freeze_points import FORMAT as FREEZE_FORMAT
 from bertvision.runs.freeze_points import FREEZE_POINTS
-from bertvision.store.manifest import file_digest
 from bertvision.tasks.files import read_json
 
 T = TypeVar("T")

@@ -18,13 +18,12 @@ from bertvision.analysis.question_types import question_types
 from bertvision.analysis.second_answers import second_answers
 from bertvision.analysis.side_by_side import ErrorRow, compare_answers, compare_labels, compare_tags
 from bertvision.evaluation.decode import SpanPredictions
+from bertvision.evaluation.outputs import Outputs, SpanScores, predicted_targets
 from bertvision.runs.analysis_record import AnalysedModel
 from bertvision.runs.evaluation_record import EvaluatedRow
 from bertvision.runs.judge import FITTED, PLAIN, ZERO, Answers, Verdict
 from bertvision.runs.kept_outputs import ModelOutputs
-from bertvision.runs.outputs import Outputs, SpanScores
 from bertvision.runs.subject import Subject
-from bertvision.runs.validate import predicted_targets
 from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions, Texts, gold_targets
 
 

@@ -19,6 +19,7 @@ from bertvision.evaluation.ensemble import (
     largest,
     weighted_mean,
 )
+from bertvision.evaluation.outputs import Outputs, from_columns, log_columns
 from bertvision.provenance import provenance
 from bertvision.runs.ensemble_record import ENSEMBLE_FILE, EnsembleMember, EnsembleRecord
 from bertvision.runs.evaluate import RESAMPLES, best_first, evaluated_row, judge_subject, outputs_of, tell
@@ -27,7 +28,6 @@ from bertvision.runs.evaluation_record import EvaluatedRow
 from bertvision.runs.judge import Judge, compare_verdicts
 from bertvision.runs.kept_outputs import ModelOutputs
 from bertvision.runs.members import Member, check_alike, choose_members, list_members
-from bertvision.runs.outputs import Outputs, from_columns, log_columns
 from bertvision.runs.parts import Device
 from bertvision.runs.subject import load_subject
 from bertvision.runs.watch import Show

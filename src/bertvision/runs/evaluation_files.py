@@ -11,17 +11,15 @@ from safetensors import SafetensorError
 
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.decode import SpanPredictions
+from bertvision.evaluation.outputs import predicted_targets
+from bertvision.evaluation.prediction_files import SURE
 from bertvision.runs.judge import FITTED, ZERO, Judge, Verdict
 from bertvision.runs.kept_outputs import ModelOutputs, save_outputs
-from bertvision.runs.validate import predicted_targets
 from bertvision.tasks.examples import Questions
 
 PREDICTIONS, NO_ANSWER, ANSWERS, N_BEST = "predictions.json", "no_answer.json", "answers.json", "nbest.json"
 BEST = 5
 """How many answers to each question are written; twenty are compared."""
-
-SURE = 1e6
-"""No-answer value of a question whose context has no legal answer: more than any score, and finite, as files ask."""
 
 
 def write_folder(

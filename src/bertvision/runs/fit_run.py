@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
+from bertvision.evaluation.outputs import Outputs
 from bertvision.heads import Head, count_parameters, load_head, save_head
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.frozen import FrozenTask
-from bertvision.runs.outputs import Outputs
 from bertvision.runs.read import read_heads
 from bertvision.runs.validate import Part, Validation
 from bertvision.runs.watch import Show

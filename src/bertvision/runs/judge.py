@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from bertvision.evaluation.bootstrap import difference_of, interval_of, resample
 from bertvision.evaluation.decode import SpanDecoder, SpanPredictions
+from bertvision.evaluation.outputs import Outputs, SpanScores, predicted_targets
 from bertvision.evaluation.score import Scoring, score_targets, scoring_squad1, scoring_squad2
 from bertvision.evaluation.squad_metric import AnswerComparison, QuestionScores, apply_threshold, score_questions
 from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
-from bertvision.runs.outputs import Outputs, SpanScores
-from bertvision.runs.validate import Part, answerable_only, predicted_targets
+from bertvision.runs.validate import Part, answerable_only
 from bertvision.tasks.examples import Questions, gold_targets
 from bertvision.tasks.task import Task
 

@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from bertvision.errors import BertVisionError
-from bertvision.runs.outputs import Outputs, SpanScores
+from bertvision.evaluation.outputs import Outputs, SpanScores
 
 OUTPUTS = "outputs.safetensors"
 

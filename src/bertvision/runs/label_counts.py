@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertvision.atomic import write_json
-from bertvision.runs.outputs import merge_rows
-from bertvision.runs.validate import Validation, predicted_targets
+from bertvision.evaluation.outputs import merge_rows, predicted_targets
+from bertvision.runs.validate import Validation
 from bertvision.tasks.examples import FloatArray, IntArray, gold_targets
 from bertvision.tasks.task import Task
 from bertvision.training.mix import TaskMix, sampled_classes

@@ -11,12 +11,13 @@ from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import mean_pooled
 from bertvision.encoder.snapshot import Snapshot, base_encoder, save_snapshot
 from bertvision.errors import BertVisionError
+from bertvision.evaluation.outputs import SpanScores
 from bertvision.heads import Head, HeadShape, build_head, save_head
 from bertvision.objectives import Pool
 from bertvision.runs.folder import check_series
 from bertvision.runs.label_counts import LabelCounts
 from bertvision.runs.multitask_request import DEFAULT_HEAD, Input, MultitaskRequest
-from bertvision.runs.outputs import PassOptions, SpanScores
+from bertvision.runs.outputs import PassOptions
 from bertvision.runs.parts import load_tasks, split_train, training_split
 from bertvision.runs.tuning import TuneResult, begin_run, learn_lessons, prepare_encoder
 from bertvision.runs.validate import Part, Validation

@@ -1,10 +1,9 @@
 """What every run does first: choose a device, and hold some training examples out."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
 
 from bertvision.errors import BertVisionError
 from bertvision.runs.data_request import DataRequest
@@ -13,16 +12,21 @@ from bertvision.tasks.examples import Examples
 from bertvision.tasks.load import TaskData, load_task
 from bertvision.tasks.own import OWN
 
+if TYPE_CHECKING:
+    import torch
+
 Device = Literal["auto", "cpu", "cuda"]
 Dtype = Literal["auto", "float32", "bfloat16"]
 
 
-def choose_device(device: Device) -> torch.device:
+def choose_device(device: Device) -> "torch.device":
     """Where to compute.
 
     Raises:
         BertVisionError: a GPU was asked for, and there is none.
     """
+    import torch  # noqa: PLC0415 - exported packs, which know devices by name, run without it
+
     has_gpu = torch.cuda.is_available()
     if device == "cuda" and not has_gpu:
         raise BertVisionError("--device cuda was asked for, but there is no GPU here. Use --device cpu.")

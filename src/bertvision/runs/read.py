@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from bertvision.evaluation.outputs import Outputs, split_scores
 from bertvision.heads import Head
 from bertvision.objectives import Pool, pool_rows
-from bertvision.runs.outputs import Outputs, frozen_batches, split_scores
+from bertvision.runs.outputs import frozen_batches
 from bertvision.runs.states import StreamStates, can_follow
 from bertvision.tasks.task import Task
 from bertvision.tasks.windows import Windows

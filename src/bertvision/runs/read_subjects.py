@@ -10,20 +10,13 @@ from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import fingerprint, load_encoder
 from bertvision.encoder.snapshot import Snapshot
 from bertvision.errors import BertVisionError
+from bertvision.evaluation.outputs import Outputs, SpanScores, merge_rows
 from bertvision.heads import Head, load_head
 from bertvision.heads.options import ATTENTION
 from bertvision.objectives import Pool
 from bertvision.runs.frozen import frozen_passes, head_shape, load_frozen
 from bertvision.runs.kept_outputs import ModelOutputs
-from bertvision.runs.outputs import (
-    Outputs,
-    PassOptions,
-    SpanScores,
-    frozen_batches,
-    merge_rows,
-    row_scores,
-    span_scores,
-)
+from bertvision.runs.outputs import PassOptions, frozen_batches, row_scores, span_scores
 from bertvision.runs.parts import Device
 from bertvision.runs.read import read_heads
 from bertvision.runs.states import RowStates, StreamStates, encode_rows, join_texts

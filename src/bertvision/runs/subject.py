@@ -5,12 +5,13 @@ from pathlib import Path
 
 from bertvision.errors import BertVisionError
 from bertvision.heads.files import WEIGHTS
+from bertvision.provenance import file_digest
 from bertvision.runs.evaluation_record import EVALUATION_FILE, EvaluationRecord, Fingerprints, read_evaluation
 from bertvision.runs.finished import FinishedRun, open_run
 from bertvision.runs.kept_outputs import OUTPUTS
 from bertvision.runs.task_parts import TaskParts, split_parts
 from bertvision.runs.validate import Part
-from bertvision.store.manifest import file_digest, windows_digest
+from bertvision.store.manifest import windows_digest
 from bertvision.tasks.examples import Examples, Questions, Texts
 from bertvision.tasks.load import TaskData, load_task
 

@@ -1,17 +1,14 @@
 """Scores of a model on a split: the task's metrics, thresholds fitted on held-out training questions."""
 
 from dataclasses import dataclass
-from typing import assert_never
-
-import numpy as np
-from numpy.typing import NDArray
 
 from bertvision.evaluation.decode import SpanPredictions, decode_spans
+from bertvision.evaluation.outputs import Outputs, SpanScores, merge_rows, predicted_targets
 from bertvision.evaluation.score import score_squad1, score_squad2, score_targets
 from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
 from bertvision.objectives import Pool
-from bertvision.runs.outputs import Outputs, PassOptions, SpanScores, merge_rows, row_scores, span_scores
-from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions, gold_targets
+from bertvision.runs.outputs import PassOptions, row_scores, span_scores
+from bertvision.tasks.examples import Examples, Questions, gold_targets
 from bertvision.tasks.task import SquadLayout, Task
 from bertvision.tasks.windows import Windows
 from bertvision.training.model import TunedModel
@@ -131,19 +128,3 @@ def span_metrics(
 def answerable_only(task: Task) -> bool:
     """Whether every question has an answer, as in SQuAD 1.1."""
     return isinstance(task.layout, SquadLayout) and task.layout.answerable_only
-
-
-def predicted_targets(task: Task, rows: NDArray[np.float32]) -> IntArray | FloatArray:
-    """The likeliest class, every label that is likelier than not, or the score, of rows (examples, outputs)."""
-    match task.kind:
-        case "labels":
-            likeliest: IntArray = rows.argmax(axis=1)
-            return likeliest
-        case "tags":
-            return (rows > 0).astype(np.int64)
-        case "scores":
-            return rows[:, 0].astype(np.float64)
-        case "spans":
-            raise AssertionError("answers in a text are decoded")
-        case _:
-            assert_never(task.kind)

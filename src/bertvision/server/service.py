@@ -2,23 +2,23 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertvision.errors import BertVisionError
+from bertvision.evaluation.outputs import Outputs, SpanScores, join_heads, merge_rows
 from bertvision.packs.answer import LONGEST_ANSWER
 from bertvision.packs.card import PackCard
 from bertvision.packs.inputs import TextInput, make_questions, make_texts, question_windows, text_windows
 from bertvision.packs.layer_reader import Target, span_target
-from bertvision.packs.models import Ask, PackModels
+from bertvision.packs.models import PackModels
 from bertvision.packs.multi_task import pack_names
 from bertvision.packs.pack import Pack
+from bertvision.packs.reader import Ask
 from bertvision.packs.spans import SpanAnswers, decode_answers
 from bertvision.packs.text_models import give_scores, rank_labels
-from bertvision.runs.outputs import Outputs, SpanScores, merge_rows
 from bertvision.runs.parts import Device
 from bertvision.server.jobs import Job
 from bertvision.tasks.task import SquadLayout
@@ -103,8 +103,10 @@ class PackService:
         replies: dict[int, Reply] = {}
         for (pack, rows), ask, outputs in zip(by_pack.items(), asks, models.read_heads(asks), strict=True):
             mine, windows = [jobs[row] for row in rows], ask.windows[0]
-            heads = [self._say(pack, mine, windows, one) for one in outputs]
-            whole = heads[0] if len(outputs) == 1 else self._say(pack, mine, windows, models.join(ask, outputs))
+            task = self.cards[pack].task
+            heads = [self._say(pack, mine, windows, join_heads(task, windows, [one])) for one in outputs]
+            joined = join_heads(task, windows, outputs)
+            whole = heads[0] if len(outputs) == 1 else self._say(pack, mine, windows, joined)
             for row, job, said, *each in zip(rows, mine, whole, *heads, strict=True):
                 named = [{"head": name} | one for name, one in zip(self.heads(pack), each, strict=True)]
                 replies[row] = {"pack": self.names[pack], **_shortened(said, job.top), "heads": named}
@@ -145,14 +147,11 @@ class PackService:
 
     def _layers(self, job: Job) -> Reply:
         """What each head took from each layer for what it said."""
-        card = self.cards[job.pack]
         models, place = self._place[job.pack]
-        first, *second = self._windows(job.pack, [job])
-        alone = replace(first, example=np.arange(len(first)))  # so that every window gives a row of its own
-        ask = Ask(place, (first if card.task.kind == "spans" else alone, *second))
+        ask = Ask(place, self._windows(job.pack, [job]))
         self.passes += 1
         (outputs,) = models.read_heads([ask])
-        explained = [self._explain(job, first, one) for one in outputs]
+        explained = [self._explain(job, ask.windows[0], one) for one in outputs]
         found = models.contributions(ask, [target for _, target in explained])
         heads = [
             {"head": name, "explains": words, "layers": _layer_list(values)}

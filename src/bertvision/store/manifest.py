@@ -164,12 +164,6 @@ def _parse(path: Path, build: Callable[[dict[str, Any]], T]) -> T:
         raise BertVisionError(f"{path} cannot be read ({error}). Make another store: bertvision extract.") from None
 
 
-def file_digest(path: Path) -> str:
-    """The sha256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def windows_digest(ids: NDArray[np.int32], bounds: IntArray) -> str:
     """A hash of token windows: what they are made of, and where each begins."""
     digest = hashlib.sha256(np.ascontiguousarray(ids).tobytes())

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from bertvision.encoder.states import HiddenStates
 from bertvision.errors import BertVisionError
+from bertvision.provenance import file_digest
 from bertvision.store.buffers import Buffers
 from bertvision.store.codec import Statistics, decode
-from bertvision.store.manifest import Content, file_digest, read_manifest
+from bertvision.store.manifest import Content, read_manifest
 from bertvision.store.writer import load_statistics
 from bertvision.tasks.examples import IntArray
 

@@ -12,13 +12,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bertvision.errors import BertVisionError
+from bertvision.provenance import file_digest
 from bertvision.store.codec import Statistics, encode, fitting, measure
 from bertvision.store.manifest import (
     MANIFEST,
     Content,
     Manifest,
     Shard,
-    file_digest,
     read_content,
     read_manifest,
     write_content,

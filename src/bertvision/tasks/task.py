@@ -7,6 +7,9 @@ from typing import Literal
 TaskKind = Literal["spans", "labels", "tags", "scores"]
 """What an answer is: a piece of the context, one of a set of labels, any number of them at once, or a number."""
 
+Pool = Literal["cls", "mean"]
+"""Which row stands for a text: the first token's, or the mean over its tokens."""
+
 Split = str
 """`train`, `dev`, or another part of the data such as `dev_mismatched`."""
 

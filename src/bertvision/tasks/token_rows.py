@@ -48,6 +48,21 @@ class TokenRows:
         places: IntArray = np.repeat(self.bounds[rows] - ends + lengths, lengths) + np.arange(ends[-1])
         return places
 
+    def padded(self, rows: IntArray, pad: int) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
+        """Ids, segment numbers, and which tokens are real, of the windows at `rows`, each (rows, longest of them).
+
+        Args:
+            rows: which windows.
+            pad: number of the padding token.
+        """
+        lengths = self.lengths[rows]
+        columns = np.arange(int(lengths.max()))
+        real = columns < lengths[:, None]
+        source = self.bounds[rows, None] + np.minimum(columns, lengths[:, None] - 1)
+        ids = np.where(real, self.ids[source], pad).astype(np.int64)
+        types = np.where(real, self.types[source], 0).astype(np.int64)
+        return ids, types, real
+
     def select(self, rows: IntArray) -> "TokenRows":
         """The windows at `rows`, in that order."""
         places = self.places(rows)

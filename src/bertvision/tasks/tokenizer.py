@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
+from bertvision.atomic import write_text
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER, locate_encoder
 from bertvision.tasks.examples import IntArray
@@ -107,6 +108,22 @@ class TextTokenizer:
         if not loaded.is_fast:
             raise BertVisionError(f"encoder '{encoder}' has no fast tokenizer, which offsets need. Take another.")
         return cls(loaded.backend_tokenizer, limit=limit)
+
+    @classmethod
+    def from_file(cls, path: Path, *, limit: int | None) -> Self:
+        """The tokenizer that `save` wrote.
+
+        Raises:
+            BertVisionError: the file cannot be read.
+        """
+        try:
+            return cls(Tokenizer.from_file(str(path)), limit=limit)
+        except Exception as error:  # noqa: BLE001 - tokenizers raises nothing more special
+            raise BertVisionError(f"{path} is no tokenizer that can be read ({error}).") from None
+
+    def save(self, path: Path) -> None:
+        """Write it as one file, from which it comes back without torch."""
+        write_text(path, self._backend.to_str())
 
     def encode(self, texts: Sequence[str]) -> TokenTexts:
         """The bare tokens of every text, (texts,), no special ones."""

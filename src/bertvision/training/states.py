@@ -87,7 +87,7 @@ class StateBatch:
         own = head.token_pool
         rows = pool_rows(states, hidden.mask, pool) if own is None else own(states, hidden.mask)
         rows = rows.unsqueeze(2)  # (windows, layers, 1, width)
-        return rows, hidden.mask.new_ones(len(rows), 1)
+        return rows, hidden.mask.new_ones(rows.shape[0], 1)
 
     def _layers(self, head: Head, states: Tensor) -> Tensor:
         """The layers that a head reads, without copying them."""

@@ -176,7 +176,7 @@ def test_a_name_is_looked_for_on_the_hub_and_only_a_pack_s_files_are_fetched(
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     assert Pack.from_pretrained("someone/mood").card == pack.card
     assert asked["name"] == "someone/mood"
-    assert all(pattern.endswith((".json", ".safetensors", "README.md")) for pattern in asked["patterns"])
+    assert all(pattern.endswith((".json", ".safetensors", ".onnx", "README.md")) for pattern in asked["patterns"])
 
 
 def test_a_name_that_the_hub_does_not_know_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

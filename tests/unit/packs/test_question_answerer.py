@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from bertvision.errors import BertVisionError
+from bertvision.evaluation.outputs import SpanScores
 from bertvision.packs.inputs import make_questions, question_windows
-from bertvision.packs.models import Ask, PackModels
+from bertvision.packs.models import PackModels
 from bertvision.packs.pack import Pack
 from bertvision.packs.question_answerer import QuestionAnswerer
+from bertvision.packs.reader import Ask
 from bertvision.packs.spans import strip_span, widen_span
-from bertvision.runs.outputs import SpanScores
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.windows import WindowOptions
 from close import FLOAT32

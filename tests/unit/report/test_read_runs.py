@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bertvision.errors import BertVisionError
+from bertvision.provenance import file_digest
 from bertvision.report.groups import group_runs
 from bertvision.report.read_runs import read_runs
-from bertvision.store.manifest import file_digest
 from report_files import (
     label_rows,
     label_run,

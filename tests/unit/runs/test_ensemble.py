@@ -10,13 +10,13 @@ import pytest
 from bertvision.encoder.encoder import Encoder
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.evaluation.ensemble import How
+from bertvision.evaluation.outputs import SpanScores
 from bertvision.runs.ensemble import EnsembleResult, ensemble
 from bertvision.runs.ensemble_record import read_ensemble
 from bertvision.runs.evaluate import evaluate
 from bertvision.runs.fit import fit_heads
 from bertvision.runs.judge import FITTED, PLAIN, ZERO
 from bertvision.runs.kept_outputs import load_outputs
-from bertvision.runs.outputs import SpanScores
 from bertvision.runs.subject import load_subject
 from bertvision.runs.tune import tune
 from bertvision.training.trainee import HeadSpec

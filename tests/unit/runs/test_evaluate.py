@@ -9,6 +9,7 @@ import pytest
 
 from bertvision.encoder.encoder import Encoder
 from bertvision.errors import BertVisionError
+from bertvision.evaluation.outputs import SpanScores
 from bertvision.evaluation.prediction_files import read_answers, read_no_answer
 from bertvision.evaluation.score import score_squad2
 from bertvision.runs.evaluate import EvaluationResult, evaluate
@@ -16,7 +17,6 @@ from bertvision.runs.evaluation_record import EVALUATION_FILE, read_evaluation
 from bertvision.runs.fit import fit_heads
 from bertvision.runs.judge import BEST, FITTED, PLAIN, ZERO, Judge
 from bertvision.runs.kept_outputs import load_outputs
-from bertvision.runs.outputs import SpanScores
 from bertvision.runs.subject import load_subject
 from bertvision.runs.tune import tune
 from bertvision.runs.validate import Part

@@ -6,9 +6,10 @@ import torch
 
 from bertvision.encoder.batch import padded_batch
 from bertvision.encoder.packed import PACKED
+from bertvision.evaluation.outputs import merge_rows
 from bertvision.objectives import Pool
 from bertvision.runs import outputs as outputs_module
-from bertvision.runs.outputs import PassOptions, merge_rows, row_scores, span_scores
+from bertvision.runs.outputs import PassOptions, row_scores, span_scores
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, Windows, build_windows

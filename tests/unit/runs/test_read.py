@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from bertvision.encoder.load import load_encoder
+from bertvision.evaluation.outputs import SpanScores
 from bertvision.heads import Head, HeadShape, build_head
 from bertvision.runs import outputs as outputs_module
-from bertvision.runs.outputs import PassOptions, SpanScores, row_scores, span_scores
+from bertvision.runs.outputs import PassOptions, row_scores, span_scores
 from bertvision.runs.read import read_heads
 from bertvision.runs.states import RowStates, StreamStates, encode_rows
 from bertvision.tasks.load import TASKS, load_task

@@ -7,9 +7,10 @@ import pytest
 from numpy.typing import NDArray
 
 from bertvision.errors import BertVisionError
+from bertvision.evaluation.outputs import SpanScores
 from bertvision.objectives import Pool
 from bertvision.runs import validate as validate_module
-from bertvision.runs.outputs import PassOptions, SpanScores
+from bertvision.runs.outputs import PassOptions
 from bertvision.runs.validate import Part, Validation
 from bertvision.tasks.examples import Examples, Questions, Texts, target_array
 from bertvision.tasks.load import TASKS

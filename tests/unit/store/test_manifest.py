@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from bertvision.errors import BertVisionError
+from bertvision.provenance import file_digest
 from bertvision.store.manifest import (
     Manifest,
     Shard,
-    file_digest,
     read_content,
     read_manifest,
     windows_digest,

@@ -15,8 +15,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from bertvision.errors import BertVisionError
+from bertvision.provenance import file_digest
 from bertvision.store.codec import Keep
-from bertvision.store.manifest import file_digest, read_manifest
+from bertvision.store.manifest import read_manifest
 from bertvision.store.reader import StoreReader
 from bertvision.store.writer import StoreWriter, load_statistics
 from tiny_run import everything

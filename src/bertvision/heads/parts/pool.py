@@ -59,7 +59,7 @@ class LayerPool(nn.Module):
         factors = self.factors().to(states.dtype)
         # tokens and width as one axis: a sum over an axis in the middle would copy all states first
         mixed = torch.matmul(factors, self.normed(states[:, : len(factors)]).flatten(2))
-        return mixed.reshape(len(states), *states.shape[2:])
+        return mixed.reshape(states.shape[0], *states.shape[2:])
 
     def _gated(self, scores: Tensor) -> Tensor:
         return scores.softmax(dim=0) if self.gate == "softmax" else sparsemax(scores)

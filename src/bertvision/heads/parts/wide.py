@@ -40,7 +40,9 @@ def layer_scores(states: Tensor, queries: Tensor) -> Tensor:
         (batch, layers, tokens, queries).
     """
     # group by group: layers that are a part of all would be copied to stand in one matrix
-    return wide_product(states.flatten(1, 2), _repeated(queries, len(states))).reshape(*states.shape[:3], len(queries))
+    return wide_product(states.flatten(1, 2), _repeated(queries, states.shape[0])).reshape(
+        *states.shape[:3], len(queries)
+    )
 
 
 def layer_maps(states: Tensor, weight: Tensor) -> Tensor:
@@ -53,7 +55,7 @@ def layer_maps(states: Tensor, weight: Tensor) -> Tensor:
     Returns:
         (batch, layers, tokens, outputs).
     """
-    each = _repeated(weight, len(states)).flatten(0, 1)
+    each = _repeated(weight, states.shape[0]).flatten(0, 1)
     return wide_product(states.flatten(0, 1), each).reshape(*states.shape[:3], weight.shape[1])
 
 

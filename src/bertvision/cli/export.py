@@ -1,0 +1,72 @@
+"""`bertvision export`: a pack in, a folder out that runs without torch."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bertvision.cli.output import print_json, print_lines, print_note
+
+FEW = 0.97
+"""Below this share of the same predictions, a note says what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of `bertvision export`."""
+
+    pack: str
+    """Folder of a pack, or its name on the hub."""
+
+    to: Literal["onnx"] = "onnx"
+    """Form of the graph."""
+
+    out: str = "exported"
+    """Folder of the graph, its tokenizer and its card; an older export there is replaced."""
+
+    int8: bool = False
+    """Compute products in 8 bits: faster and a quarter of the size, but some answers change; their share is stated."""
+
+    data: str | None = None
+    """A file of the pack's task to compare predictions on (default: the built-in set of the same form)."""
+
+    examples: int = 200
+    """How many examples are compared with PyTorch."""
+
+    encoder: str | None = None
+    """Where the pack's encoder is (default: where the pack says)."""
+
+    json: bool = False
+    """Print how it was exported as JSON."""
+
+
+def run(options: Options) -> int:
+    """Export."""
+    from bertvision.packs.export import TOLERANCE, export_pack  # noqa: PLC0415 - imports torch, and help opens at once
+    from bertvision.packs.pack import Pack  # noqa: PLC0415
+
+    exported = export_pack(
+        Pack.from_pretrained(options.pack),
+        options.out,
+        numbers="int8" if options.int8 else "float32",
+        data=options.data,
+        examples=options.examples,
+        encoder=options.encoder,
+    )
+    export = exported.export
+    if export.agreement < FEW:
+        print_note(
+            f"{1 - export.agreement:.1%} of the predictions are not those of PyTorch. "
+            "Score it before you use it: bertvision predict, bertvision score"
+        )
+    if options.json:
+        print_json(export.as_json() | {"folder": str(exported.folder), "bytes": exported.bytes})
+        return 0
+    size, allowed = f"{exported.bytes / 1e6:.1f} MB", TOLERANCE * max(1.0, export.largest)
+    print_lines(
+        [
+            f"{exported.folder}: {exported.card.task.name}, {export.numbers}, opset {export.opset}, {size}",
+            f"  heads: {', '.join(exported.card.heads)}",
+            f"  largest difference from PyTorch in float32: {export.difference:.2g} ({allowed:.2g} is allowed)",
+            f"  same predictions: {export.agreement:.1%} of {export.examples:,} examples ({export.source})",
+        ]
+    )
+    return 0

@@ -1,0 +1,81 @@
+"""Outputs of a model: scores of every token, or one row per example; and what several heads say together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertvision.evaluation.decode import Scores
+from bertvision.evaluation.ensemble import Values, class_log_probabilities, token_log_probabilities, weighted_mean
+from bertvision.tasks.examples import FloatArray, IntArray
+from bertvision.tasks.task import Task
+from bertvision.tasks.token_rows import TokenRows
+from bertvision.tasks.windows import Windows
+
+
+@dataclass(frozen=True, slots=True)
+class SpanScores:
+    """Scores of every token as an answer's first and last, (tokens,), in the order of `Windows.ids`."""
+
+    start: Scores
+    end: Scores
+
+
+Outputs = SpanScores | NDArray[np.float32]
+"""Of a whole split: scores of every token, or one row per window, (windows, outputs)."""
+
+
+def split_scores(scores: NDArray[np.float32]) -> SpanScores:
+    """(tokens, 2) → scores as first and as last token, apart."""
+    return SpanScores(np.ascontiguousarray(scores[:, 0]), np.ascontiguousarray(scores[:, 1]))
+
+
+def log_columns(task: Task, windows: TokenRows, outputs: Outputs) -> list[Values]:
+    """Log-probabilities of first and of last tokens, or of classes; scores, and how likely each tag is, as they are."""
+    if isinstance(outputs, SpanScores):
+        return [token_log_probabilities(column, windows.bounds) for column in (outputs.start, outputs.end)]
+    return [class_log_probabilities(outputs) if task.kind == "labels" else outputs]
+
+
+def from_columns(columns: list[Values]) -> Outputs:
+    """Outputs from what `log_columns` made of them."""
+    return SpanScores(columns[0], columns[1]) if len(columns) == 2 else columns[0]
+
+
+def merge_rows(task: Task, windows: Windows, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """One row per example; of several windows, the one surest of the last class, (windows, …) → (examples, …).
+
+    Only answerability has several windows per example: there is an answer if any window has one.
+    """
+    if len(windows) == windows.example[-1] + 1:
+        return rows
+    sureness = rows[:, -1] - rows[:, :-1].max(axis=1) if task.kind == "labels" else rows[:, 0]
+    order = np.lexsort((sureness, windows.example))
+    return rows[order[np.flatnonzero(np.diff(windows.example[order], append=-1))]]
+
+
+def join_heads(task: Task, windows: Windows, outputs: Sequence[Outputs]) -> Outputs:
+    """What several heads say together: the mean, as in an ensemble; rows of an example's windows become one."""
+    whole = [one if isinstance(one, SpanScores) else merge_rows(task, windows, one) for one in outputs]
+    if len(whole) == 1:
+        return whole[0]
+    columns = zip(*(log_columns(task, windows, one) for one in whole), strict=True)
+    return from_columns([weighted_mean(column, np.full(len(whole), 1.0 / len(whole))) for column in columns])
+
+
+def predicted_targets(task: Task, rows: NDArray[np.float32]) -> IntArray | FloatArray:
+    """The likeliest class, every label that is likelier than not, or the score, of rows (examples, outputs)."""
+    match task.kind:
+        case "labels":
+            likeliest: IntArray = rows.argmax(axis=1)
+            return likeliest
+        case "tags":
+            return (rows > 0).astype(np.int64)
+        case "scores":
+            return rows[:, 0].astype(np.float64)
+        case "spans":
+            raise AssertionError("answers in a text are decoded")
+        case _:
+            assert_never(task.kind)

@@ -1,0 +1,84 @@
+"""ExportedPack: one graph with the encoder and all heads, a tokenizer and a card; nothing else is needed to run it."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, Self, final
+
+from bertvision.errors import BertVisionError
+from bertvision.packs.card import read_card
+from bertvision.packs.pack_folder import EXPORT_FILE, PackFolder
+
+FORMAT = 1
+GRAPH_FILE, TOKENIZER_FILE = "model.onnx", "tokenizer.json"
+
+Numbers = Literal["float32", "int8"]
+"""How a graph computes its products."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportCard:
+    """How a pack was exported.
+
+    Attributes:
+        numbers: how the graph computes.
+        opset: of ONNX, that the graph is written in.
+        pad: number of the padding token.
+        limit: most tokens in a window; None where there is no end.
+        difference: largest difference from PyTorch of any output of the graph in float32.
+        largest: the largest of those outputs.
+        agreement: share of examples that got the same prediction as from PyTorch; of questions, the same best answer,
+            and the same decision whether it is given.
+        examples: how many were compared.
+        source: where they came from.
+        made_with: versions of the libraries.
+    """
+
+    numbers: Numbers
+    opset: int
+    pad: int
+    limit: int | None
+    difference: float
+    largest: float
+    agreement: float
+    examples: int
+    source: str
+    made_with: dict[str, str | None]
+
+    def as_json(self) -> dict[str, Any]:
+        """What its file holds."""
+        return {"format": FORMAT, "record": "export", **asdict(self)}
+
+
+@final
+@dataclass(frozen=True)
+class ExportedPack(PackFolder):
+    """A pack as one graph.
+
+    Attributes:
+        export: how it was made.
+    """
+
+    export: ExportCard
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """The exported pack in a folder; the graph is not loaded yet.
+
+        Raises:
+            BertVisionError: there is none, or it is not whole.
+        """
+        place = Path(folder)
+        path = place / EXPORT_FILE
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            found = content.pop("format")
+            if found != FORMAT or content.pop("record") != "export":
+                raise BertVisionError(f"{path} has format {found}, {FORMAT} is expected. Export the pack again.")
+            export = ExportCard(**content)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise BertVisionError(f"{path} cannot be read ({error}). Export the pack again.") from None
+        missing = [name for name in (GRAPH_FILE, TOKENIZER_FILE) if not (place / name).is_file()]
+        if missing:
+            raise BertVisionError(f"{place} is not whole: {missing[0]} is not there. Copy it again.")
+        return cls(place, read_card(place), export)

@@ -1,0 +1,104 @@
+"""PackFolder: the folder of a pack, whatever runs it; read without torch."""
+
+import os
+import shutil
+from abc import ABC
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from safetensors import SafetensorError
+
+from bertvision.errors import BertVisionError
+from bertvision.packs.builtin_pack import builtin_pack
+from bertvision.packs.card import PACK_FILE, PackCard
+from bertvision.packs.hub import download_pack, upload_pack
+
+EXPORT_FILE = "export.json"
+"""Says how a pack was exported; only exported ones have it."""
+
+
+@dataclass(frozen=True)
+class PackFolder(ABC):
+    """A pack as it lies in a folder.
+
+    Attributes:
+        folder: where its files are.
+        card: what it says of itself.
+    """
+
+    folder: Path
+    card: PackCard
+
+    @final
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the pack into another folder, which appears only when it is whole.
+
+        Raises:
+            BertVisionError: the folder holds something else, or cannot be written.
+        """
+        target = Path(folder)
+        if target.resolve() == self.folder.resolve():
+            return
+        with_folder(target, lambda place: shutil.copytree(self.folder, place, dirs_exist_ok=True))
+
+    @final
+    def push_to_hub(self, name: str, *, private: bool = False) -> str:
+        """Put the pack on the Hugging Face hub as `user/name`; who one is, `hf auth login` has settled.
+
+        Returns:
+            Its address.
+
+        Raises:
+            BertVisionError: the hub refuses.
+        """
+        return upload_pack(self.folder, name, private=private)
+
+    @property
+    @final
+    def bytes(self) -> int:
+        """What it takes on disk."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+
+
+def locate_pack(name: str | Path | None) -> Path:
+    """The folder of a pack: one that is here, a copy of one on the hub, or the shipped one for None.
+
+    Raises:
+        BertVisionError: there is none.
+    """
+    if name is None:
+        return builtin_pack()
+    place = Path(name)
+    here = place.exists() or str(name).startswith((".", "/", "~"))
+    return place if here else download_pack(str(name))
+
+
+def is_exported(folder: Path) -> bool:
+    """Whether the pack in a folder was exported."""
+    return (folder / EXPORT_FILE).is_file()
+
+
+def with_folder(folder: Path, write: Callable[[Path], object]) -> None:
+    """Fill a folder that appears, or replaces an older pack, only when it is whole.
+
+    Raises:
+        BertVisionError: the folder holds something else, or cannot be written.
+    """
+    if folder.exists() and not (folder / PACK_FILE).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BertVisionError(f"{folder} is there already and is no pack. Use another --out.")
+    temporary = folder.with_name(f".{folder.name}.part")
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        write(temporary)
+        for path in temporary.rglob("*.safetensors"):
+            path.chmod(0o644)  # safetensors writes files for their owner alone, and packs are handed on
+        shutil.rmtree(folder, ignore_errors=True)
+        temporary.rename(folder)
+    except (OSError, SafetensorError) as error:
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        raise BertVisionError(f"the pack {folder} cannot be written: {reason}. Make room, and try again.") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

@@ -1,0 +1,52 @@
+"""Reader: token windows → the outputs of a pack's heads, whatever computes them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from bertvision.evaluation.outputs import Outputs, join_heads
+from bertvision.packs.card import PackCard
+from bertvision.tasks.tokenizer import TextTokenizer
+from bertvision.tasks.windows import Windows
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one pack is asked.
+
+    Attributes:
+        pack: number of the pack.
+        windows: that its heads read; two for pairs apart. Packs that are given the same object share its states.
+    """
+
+    pack: int
+    windows: tuple[Windows, ...]
+
+
+class Reader(ABC):
+    """Packs that can be asked.
+
+    Attributes:
+        cards: of every pack.
+        tokenizer: the encoder's.
+    """
+
+    def __init__(self, cards: Sequence[PackCard], tokenizer: TextTokenizer) -> None:
+        self.cards = tuple(cards)
+        self.tokenizer = tokenizer
+
+    @final
+    def read(self, asks: Sequence[Ask]) -> list[Outputs]:
+        """The outputs of every ask's pack: scores of every token, or one row per example.
+
+        Of several heads the mean is given, as in an ensemble.
+        """
+        return [
+            join_heads(self.cards[ask.pack].task, ask.windows[0], outputs)
+            for ask, outputs in zip(asks, self.read_heads(asks), strict=True)
+        ]
+
+    @abstractmethod
+    def read_heads(self, asks: Sequence[Ask]) -> list[list[Outputs]]:
+        """The outputs of every head of every ask's pack: scores of every token, or one row per window."""
