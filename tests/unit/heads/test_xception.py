@@ -191,3 +191,10 @@ def test_without_a_stem_the_first_block_reads_the_image() -> None:
 def test_sizes_that_are_no_pairs_are_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(BertVisionError, match=f"head 'xception': {message}"):
         build_head("xception", LARGE, options)
+
+
+def test_the_shorter_network_looks_at_every_third_place_twice() -> None:
+    head = build_head("pooled_adapter_xception", LARGE)
+    strides = [part.stride for name, part in head.named_modules() if isinstance(part, nn.Conv2d) and "stem" in name]
+    assert strides == [(1, 3), (1, 3)]
+    assert filters_of(head.get_submodule("stem")) == [32, 64]
