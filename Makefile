@@ -29,7 +29,7 @@ types: install
 	$(BIN)/mypy
 
 tests: install
-	$(BIN)/pytest --cov --cov-fail-under=95
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --cov --cov-fail-under=95
 
 bench: install
 	@echo "timings are ratios measured side by side; leave the machine alone meanwhile"

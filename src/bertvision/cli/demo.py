@@ -45,7 +45,7 @@ def commands(out: Path) -> list[list[str]]:
     tuned, fitted = str(out / "tuned"), str(out / "heads")
     return [
         ["tune", *data, "--encoder", "minilm", "--learn", "top:2", "--epochs", "2", "--out", tuned, "--resume"],
-        ["fit", *data, "--encoder", tuned, "--heads", ",".join(heads), "--epochs", "2", "--out", fitted, "--resume"],
+        ["fit", *data, "--encoder", tuned, "--heads", ",".join(heads), "--out", fitted, "--resume"],
         ["evaluate", fitted],
         ["ensemble", fitted, "--how", "greedy"],
         ["analyse", fitted],
