@@ -12,7 +12,7 @@ from bertvision.errors import BertVisionError
 from bertvision.lock import lock_folder
 from bertvision.store.codec import Keep
 from bertvision.store.reader import StoreReader
-from tiny_run import everything
+from folders import everything
 from tiny_store import Source, small_shards, write_store
 
 LENGTHS = (5, 2, 7, 1, 3, 3, 6, 4, 2)

@@ -1,4 +1,4 @@
-"""Starts two processes that are really two, and work together."""
+"""Starts Python anew, in a process of its own, or in two that are really two and work together."""
 
 import os
 import subprocess
@@ -15,5 +15,10 @@ ENVIRONMENT = os.environ | {
 
 def launch(*words: str) -> "subprocess.CompletedProcess[str]":
     """Run a script, or `-m` and a module, in two processes."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", *words]
+    return run_python("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", *words)
+
+
+def run_python(*words: str) -> "subprocess.CompletedProcess[str]":
+    """Run a script, or `-m` and a module."""
+    command = [sys.executable, *words]
     return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=300)

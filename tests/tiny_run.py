@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -32,6 +32,7 @@ WORDS = ["gold", "good", "bad", "where", "is", "it", "?", "a", "b", "c", "d", "e
 FILLERS = WORDS[-8:]
 WIDTH = 16
 WINDOWS = WindowOptions(length=64, stride=16, question=24)
+Request = TypeVar("Request", TuneRequest, MultitaskRequest)
 
 
 def tiny_config(dropout: float = 0.0) -> BertConfig:
@@ -183,34 +184,19 @@ def _write(path: Path, text: str) -> None:
 
 def tiny_request(task: str, data: str, encoder: str, **changes: Any) -> TuneRequest:  # noqa: ANN401 - any field
     """A request for a short run; what is no field of the request is an option of tuning."""
-    options = TuneOptions(epochs=1, batch=8, lr=5e-3, head_lr=5e-3, warmup=0.0)
-    fields = TuneRequest.__dataclass_fields__
-    request = TuneRequest(
-        task=task,
-        data=data,
-        encoder=encoder,
-        windows=WINDOWS,
-        held_out=0.1,
-        device="cpu",
-        options=replace(options, **{name: value for name, value in changes.items() if name not in fields}),
-    )
-    return replace(request, **{name: value for name, value in changes.items() if name in fields})
+    return _short(TuneRequest, changes, task=task, data=data, encoder=encoder)
 
 
 def tiny_multitask(tasks: str, data: str, encoder: str, **changes: Any) -> MultitaskRequest:  # noqa: ANN401 - any field
-    """A request for a short run for several tasks; what is no field of the request is an option of tuning."""
+    """A request for a short run for several tasks, as `tiny_request` makes them for one."""
+    return _short(MultitaskRequest, changes, task=tasks, data=data, encoder=encoder)
+
+
+def _short(kind: type[Request], changes: dict[str, Any], **asked: str) -> Request:
+    own = {name: value for name, value in changes.items() if name in kind.__dataclass_fields__}
     options = TuneOptions(epochs=1, batch=8, lr=5e-3, head_lr=5e-3, warmup=0.0)
-    fields = MultitaskRequest.__dataclass_fields__
-    request = MultitaskRequest(
-        task=tasks,
-        data=data,
-        encoder=encoder,
-        windows=WINDOWS,
-        held_out=0.1,
-        device="cpu",
-        options=replace(options, **{name: value for name, value in changes.items() if name not in fields}),
-    )
-    return replace(request, **{name: value for name, value in changes.items() if name in fields})
+    options = replace(options, **{name: value for name, value in changes.items() if name not in own})
+    return kind(**{**asked, "windows": WINDOWS, "held_out": 0.1, "device": "cpu", "options": options, **own})
 
 
 def tiny_fit(task: str, data: str, encoder: str, *heads: HeadSpec, **changes: Any) -> FitRequest:  # noqa: ANN401 - any field
@@ -295,11 +281,6 @@ def same_state(first: Path, second: Path) -> bool:
     left, right = read_tensors(first), read_tensors(second)
     equal = left.keys() == right.keys() and all(torch.equal(value, right[name]) for name, value in left.items())
     return equal and bool(left) and read_lines(first) == read_lines(second)
-
-
-def everything(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def parameters(module: nn.Module) -> dict[str, Tensor]:

@@ -13,7 +13,8 @@ import pytest
 
 from bertvision.cli.main import main
 from bertvision.heads import load_head
-from tiny_run import everything, head_tensors, read_lines, same_heads, save_tiny_encoder, write_questions
+from folders import everything
+from tiny_run import head_tensors, read_lines, same_heads, save_tiny_encoder, write_questions
 
 Capture = pytest.CaptureFixture[str]
 

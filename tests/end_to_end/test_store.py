@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bertvision.cli.main import main
-from tiny_run import everything, save_tiny_encoder, write_questions
+from folders import everything
+from tiny_run import save_tiny_encoder, write_questions
 from tiny_store import change_byte
 
 Capture = pytest.CaptureFixture[str]

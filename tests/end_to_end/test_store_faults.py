@@ -18,8 +18,9 @@ from bertvision.cli.main import main
 from bertvision.errors import BertVisionError
 from bertvision.runs.extract import extract_states
 from conftest import ROOT
-from launch import ENVIRONMENT
-from tiny_run import everything, save_tiny_encoder, write_questions
+from folders import differences, everything
+from launch import ENVIRONMENT, run_python
+from tiny_run import save_tiny_encoder, write_questions
 from tiny_store import Count, Source, cut_short, small_shards, write_store
 from two_writers import request_of
 
@@ -59,8 +60,7 @@ def message_of(capsys: Capture, words: list[str]) -> str:
 
 @pytest.mark.slow
 def test_a_writer_that_is_killed_at_any_write_is_made_good_to_the_last_bit(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "tests" / "killed_writers.py"), str(tmp_path)]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=120)
+    done = run_python(str(ROOT / "tests" / "killed_writers.py"), str(tmp_path))
     assert done.returncode == 0, done.stderr
     for moments in json.loads(done.stdout).values():
         assert {moment["shards"] for moment in moments} == {0, 1, 2, 3}
@@ -85,9 +85,10 @@ def test_a_command_that_is_killed_at_several_moments_is_made_good_to_the_last_bi
         process.send_signal(signal.SIGKILL)
         killed += process.wait() == -signal.SIGKILL
     assert killed
-    assert main([*words, str(store)]) == 0
-    assert main([*words, str(tmp_path / "whole")]) == 0
-    assert everything(store) == everything(tmp_path / "whole")
+    for folder in (store, tmp_path / "whole"):
+        done = run_python("-m", "bertvision", *words, str(folder))
+        assert done.returncode == 0, done.stderr
+    assert differences(store, tmp_path / "whole") == []
 
 
 def test_a_disk_that_is_too_small_is_seen_before_anything_is_written(
@@ -129,7 +130,7 @@ def test_a_disk_that_becomes_full_in_the_middle_loses_no_whole_shard(
     extract_states(request_of(encoder, data), small_disk / "store")
     assert 0 not in count.windows[:18]  # the first shard was not computed again
     extract_states(request_of(encoder, data), tmp_path / "whole")
-    assert everything(small_disk / "store") == everything(tmp_path / "whole")
+    assert differences(small_disk / "store", tmp_path / "whole") == []
 
 
 def test_a_file_that_may_not_grow_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +150,7 @@ def test_a_file_that_may_not_grow_is_a_full_disk(tmp_path: Path, monkeypatch: py
     write_store(tmp_path / "store", rest)
     assert rest.asked == [[4, 5, 6, 7], [8]]
     write_store(tmp_path / "whole", Source(*lengths))
-    assert everything(tmp_path / "store") == everything(tmp_path / "whole")
+    assert differences(tmp_path / "store", tmp_path / "whole") == []
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from bertvision.runs.extract import extract_states
 from bertvision.store.codec import Keep
 from bertvision.store.manifest import read_manifest
 from conftest import ROOT
-from launch import launch
-from tiny_run import everything, save_tiny_encoder, write_questions
+from folders import differences
+from launch import launch, run_python
+from tiny_run import save_tiny_encoder, write_questions
 from tiny_store import small_shards
 from two_writers import interrupt, request_of
 
@@ -48,11 +49,13 @@ def together(encoder: str, data: str, tmp_path_factory: pytest.TempPathFactory) 
     return out
 
 
-@pytest.fixture
-def alone(encoder: str, data: str, tmp_path: Path) -> Path:
-    """The store of one process."""
-    extract_states(request_of(encoder, data), tmp_path / "alone")
-    return tmp_path / "alone"
+@pytest.fixture(scope="module")
+def alone(encoder: str, data: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which one process left its stores."""
+    out = tmp_path_factory.mktemp("alone")
+    done = run_python(str(ROOT / "tests" / "two_writers.py"), encoder, data, str(out))
+    assert done.returncode == 0, done.stderr
+    return out
 
 
 def saw(out: Path) -> list[dict[str, Any]]:
@@ -71,15 +74,12 @@ def test_there_are_two_and_each_computes_every_other_shard(together: Path) -> No
 
 
 @pytest.mark.parametrize("keep", ["fp16", "int8"])
-def test_two_processes_write_the_store_of_one_to_the_last_bit(
-    keep: Keep, encoder: str, data: str, together: Path, tmp_path: Path
-) -> None:
-    extract_states(request_of(encoder, data, keep), tmp_path)
-    assert everything(together / keep) == everything(tmp_path)
+def test_two_processes_write_the_store_of_one_to_the_last_bit(keep: Keep, together: Path, alone: Path) -> None:
+    assert differences(together / keep, alone / keep) == []
 
 
 def test_two_processes_go_on_where_one_was_stopped(together: Path, alone: Path) -> None:
-    assert everything(together / "begun-by-one") == everything(alone)
+    assert differences(together / "begun-by-one", alone / "fp16") == []
 
 
 def test_one_process_goes_on_where_two_were_stopped(encoder: str, data: str, together: Path, alone: Path) -> None:
@@ -87,7 +87,7 @@ def test_one_process_goes_on_where_two_were_stopped(encoder: str, data: str, tog
     assert list((store / "train").glob("0*.safetensors"))
     assert not (store / "train" / "manifest.json").exists() or not (store / "dev" / "manifest.json").exists()
     extract_states(request_of(encoder, data), store)
-    assert everything(store) == everything(alone)
+    assert differences(store, alone / "fp16") == []
 
 
 def test_an_error_of_one_process_ends_both(encoder: str, data: str, together: Path, alone: Path) -> None:
@@ -97,7 +97,7 @@ def test_an_error_of_one_process_ends_both(encoder: str, data: str, together: Pa
     shards = {path.stem for path in (together / "full" / "train").glob("*.safetensors")}
     assert shards == {"000000", "000002", "000004"}
     extract_states(request_of(encoder, data), together / "full")
-    assert everything(together / "full") == everything(alone)
+    assert differences(together / "full", alone / "fp16") == []
 
 
 def test_the_command_prints_one_json_however_many_processes_there_are(
@@ -112,4 +112,4 @@ def test_the_command_prints_one_json_however_many_processes_there_are(
     assert json.loads(done.stdout) == json.loads(capsys.readouterr().out)
     assert "step 1,024 of 1,024" in done.stderr  # the main process's share: eight of ten shards
     assert len(read_manifest(tmp_path / "two" / "train").shards) == 10
-    assert everything(tmp_path / "two") == everything(tmp_path / "one")
+    assert differences(tmp_path / "two", tmp_path / "one") == []

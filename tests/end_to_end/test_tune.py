@@ -13,7 +13,8 @@ from bertvision.cli.main import main
 from bertvision.heads import load_head
 from bertvision.runs.request import TuneRequest
 from bertvision.training.options import RECIPES
-from tiny_run import everything, read_lines, save_tiny_encoder, tiny_request, words, write_labels, write_questions
+from folders import everything
+from tiny_run import read_lines, save_tiny_encoder, tiny_request, words, write_labels, write_questions
 
 Capture = pytest.CaptureFixture[str]
 

@@ -22,15 +22,17 @@ def print_json(content: object) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table on standard output; numbers stand to the right."""
+    """A table on standard output below its title; numbers stand to the right, and no path is broken in the title."""
     rows = [["yes" if cell is True else "no" if cell is False else cell for cell in row] for row in rows]
-    table = Table(title=title, title_justify="left", title_style="bold")
+    table = Table()
     for number, column in enumerate(columns):
         numeric = all(isinstance(row[number], int | float | None) for row in rows)
         table.add_column(column, justify="right" if numeric else "left")
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
-    Console(width=None if sys.stdout.isatty() else PIPED_WIDTH).print(table)
+    console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    console.print(table)
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -7,8 +7,8 @@ import pytest
 from bertvision.errors import BertVisionError
 from bertvision.report import write as module
 from bertvision.report.write import write_report
+from folders import everything
 from report_files import label_run, write_fit
-from tiny_run import everything
 
 
 def test_a_report_is_a_page_markdown_tables_and_cards(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ from bertvision.tasks.examples import Questions
 from bertvision.tasks.load import load_task
 from bertvision.training.trainee import HeadSpec
 from close import FLOAT32, FLOAT64
+from folders import everything
 from tiny_run import (
-    everything,
     save_tiny_encoder,
     tiny_fit,
     tiny_request,

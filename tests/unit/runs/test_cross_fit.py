@@ -32,16 +32,8 @@ from bertvision.tasks.load import load_task
 from bertvision.tasks.windows import build_windows
 from bertvision.training.trainee import HeadSpec
 from close import EXACT, FLOAT32
-from tiny_run import (
-    everything,
-    same_state,
-    save_tiny_encoder,
-    tiny_fit,
-    tiny_request,
-    write_labels,
-    write_pairs,
-    write_questions,
-)
+from folders import everything
+from tiny_run import same_state, save_tiny_encoder, tiny_fit, tiny_request, write_labels, write_pairs, write_questions
 
 MIX = HeadSpec(head="layer_mix", lr=2e-2)
 PLAIN = HeadSpec(head="last_layer", lr=2e-2)

@@ -21,16 +21,8 @@ from bertvision.runs.subject import load_subject
 from bertvision.runs.tune import tune
 from bertvision.training.trainee import HeadSpec
 from close import FLOAT32, FLOAT64
-from tiny_run import (
-    WINDOWS,
-    everything,
-    save_tiny_encoder,
-    tiny_fit,
-    tiny_request,
-    write_labels,
-    write_questions,
-    write_scores,
-)
+from folders import everything
+from tiny_run import WINDOWS, save_tiny_encoder, tiny_fit, tiny_request, write_labels, write_questions, write_scores
 
 MIX, PLAIN_HEAD = HeadSpec(head="layer_mix", lr=0.03), HeadSpec(head="last_layer", lr=0.03)
 RESAMPLES = 200

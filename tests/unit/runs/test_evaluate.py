@@ -24,16 +24,8 @@ from bertvision.tasks.examples import Questions
 from bertvision.tasks.load import TASKS, load_task
 from bertvision.training.trainee import HeadSpec
 from close import FLOAT64
-from tiny_run import (
-    everything,
-    save_tiny_encoder,
-    tiny_fit,
-    tiny_request,
-    write_labels,
-    write_pairs,
-    write_questions,
-    write_scores,
-)
+from folders import everything
+from tiny_run import save_tiny_encoder, tiny_fit, tiny_request, write_labels, write_pairs, write_questions, write_scores
 
 MIX, PLAIN_HEAD = HeadSpec(head="layer_mix", lr=0.03), HeadSpec(head="last_layer", lr=0.03)
 RESAMPLES = 200

@@ -26,8 +26,9 @@ from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, Windows, build_windows
 from bertvision.training.states import StateBatch
 from close import KEPT
+from folders import differences, everything
 from tiny_models import save_tiny
-from tiny_run import everything, record_compiling, write_labels, write_questions
+from tiny_run import record_compiling, write_labels, write_questions
 from tiny_store import SHARD, Count, cut_short, small_shards
 
 SHORT = WindowOptions(length=24, stride=4, question=12)
@@ -185,7 +186,7 @@ def test_a_killed_extraction_goes_on_and_ends_byte_for_byte_the_same(
         extract_states(request, tmp_path / "store")
     sampled = len(windows_of(request, "train")) if keep == "int8" else 0
     assert len(rest.windows) == len(every.windows) - done * SHARD - sampled
-    assert everything(tmp_path / "store") == everything(tmp_path / "whole")
+    assert differences(tmp_path / "store", tmp_path / "whole") == []
 
 
 def test_a_truncated_shard_is_refused_by_name_and_written_again(encoder: str, questions: str, tmp_path: Path) -> None:
@@ -273,7 +274,7 @@ def test_a_second_extraction_into_one_folder_is_refused(encoder: str, questions:
     assert messages
     assert all(f"store is in use by another process ({os.getpid()} on " in message for message in messages)
     extract_states(request, tmp_path / "alone")
-    assert everything(tmp_path / "store") == everything(tmp_path / "alone")
+    assert differences(tmp_path / "store", tmp_path / "alone") == []
 
 
 def test_a_state_too_large_for_fp16_makes_its_shard_bf16(
@@ -315,7 +316,7 @@ def test_packed_windows_are_kept_as_padded_ones_are(
 
     monkeypatch.setattr(StreamStates, "batch", batch)
     extract_states(request, tmp_path / "packed")
-    assert everything(tmp_path / "packed") == everything(tmp_path / "padded")
+    assert differences(tmp_path / "packed", tmp_path / "padded") == []
 
 
 @pytest.mark.parametrize("task", ["squad2", "sst2"])

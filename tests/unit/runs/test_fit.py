@@ -29,9 +29,9 @@ from bertvision.training import fit as loop_module
 from bertvision.training.model import TunedModel
 from bertvision.training.trainee import HeadSpec
 from close import FLOAT32, HALF_HEAD
+from folders import everything
 from tiny_run import (
     WIDTH,
-    everything,
     head_tensors,
     read_lines,
     record_compiling,

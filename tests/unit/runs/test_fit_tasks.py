@@ -21,15 +21,8 @@ from bertvision.tasks.examples import IntArray
 from bertvision.training.states import StateBatch
 from bertvision.training.trainee import HeadSpec
 from close import FLOAT32, SOLVED
-from tiny_run import (
-    everything,
-    head_tensors,
-    save_tiny_encoder,
-    tiny_fit,
-    write_labels,
-    write_questions,
-    write_scores,
-)
+from folders import everything
+from tiny_run import head_tensors, save_tiny_encoder, tiny_fit, write_labels, write_questions, write_scores
 
 MIX = HeadSpec(head="layer_mix", lr=2e-2, seed=1)
 PLAIN = HeadSpec(head="last_layer", lr=2e-2)

@@ -14,16 +14,8 @@ from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.freeze_points import fit_snapshots, freeze_point
 from bertvision.runs.tune import tune
 from bertvision.training.trainee import HeadSpec
-from tiny_run import (
-    everything,
-    read_lines,
-    same_heads,
-    save_tiny_encoder,
-    tiny_fit,
-    tiny_request,
-    write_labels,
-    write_questions,
-)
+from folders import everything
+from tiny_run import read_lines, same_heads, save_tiny_encoder, tiny_fit, tiny_request, write_labels, write_questions
 
 MIX = HeadSpec(head="layer_mix", lr=2e-2)
 PLAIN = HeadSpec(head="last_layer", lr=2e-2)

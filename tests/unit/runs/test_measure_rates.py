@@ -17,7 +17,8 @@ from bertvision.training.fit import FitData, States
 from bertvision.training.plan import Plan
 from bertvision.training.states import StateBatch
 from bertvision.training.trainee import HeadSpec, Trainee
-from tiny_run import everything, save_tiny_encoder, tiny_fit, write_labels, write_pairs, write_questions
+from folders import everything
+from tiny_run import save_tiny_encoder, tiny_fit, write_labels, write_pairs, write_questions
 
 PLAIN = HeadSpec(head="last_layer")
 MIX = HeadSpec(head="layer_mix")

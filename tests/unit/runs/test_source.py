@@ -23,8 +23,9 @@ from bertvision.runs.source import free_memory, plan_source, row_work, span_work
 from bertvision.store import writer as writer_module
 from bertvision.training import fit as loop_module
 from bertvision.training.trainee import HeadSpec
+from folders import everything
 from tiny_plan import RATES, rates
-from tiny_run import everything, read_lines, same_heads, save_tiny_encoder, tiny_fit, write_labels, write_pairs
+from tiny_run import read_lines, same_heads, save_tiny_encoder, tiny_fit, write_labels, write_pairs
 from tiny_run import write_questions as write_squad
 from tiny_store import small_shards
 

@@ -34,8 +34,8 @@ from bertvision.tasks.windows import WindowOptions, Windows, build_windows
 from bertvision.training import tune as loop_module
 from bertvision.training.schedule import rate_factor
 from close import FLOAT32
+from folders import everything
 from tiny_run import (
-    everything,
     losses,
     read_lines,
     read_tensors,

@@ -8,7 +8,7 @@ import pytest
 from bertvision.errors import BertVisionError
 from bertvision.store.codec import Keep
 from bertvision.store.room import check_disk, check_room, size_words, store_bytes
-from tiny_run import everything
+from folders import everything
 from tiny_store import Source, small_shards, write_store
 
 # 128 tokens of 1,000,000 layers × 4 numbers × 2 bytes in each of 2 windows: 2.05 GB in one shard

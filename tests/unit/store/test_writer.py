@@ -20,7 +20,7 @@ from bertvision.store.codec import Keep
 from bertvision.store.manifest import read_manifest
 from bertvision.store.reader import StoreReader
 from bertvision.store.writer import StoreWriter, load_statistics
-from tiny_run import everything
+from folders import differences, everything
 from tiny_store import Source, change_byte, cut_short, small_shards, write_store
 
 LENGTHS = (5, 2, 7, 1, 3, 3, 6, 4, 2)
@@ -89,7 +89,7 @@ def test_a_killed_writer_goes_on_after_the_last_whole_shard_and_ends_the_same(
     assert write_store(tmp_path / "store", rest, keep=keep) == [4, 8, 9]
     sampled = [list(range(9))] if keep == "int8" and not whole else []  # statistics that no shard was made with
     assert rest.asked == sampled + [[0, 1, 2, 3], [4, 5, 6, 7], [8]][whole:]
-    assert everything(tmp_path / "store") == everything(tmp_path / "whole")
+    assert differences(tmp_path / "store", tmp_path / "whole") == []
 
 
 def test_a_finished_store_is_not_computed_again(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_shard_with_a_state_too_large_for_fp16_is_kept_as_bf16(tmp_path: Path)
     with pytest.raises(KeyboardInterrupt):
         write_store(tmp_path / "store", killed)
     write_store(tmp_path / "store", source)
-    assert everything(tmp_path / "store") == everything(tmp_path / "whole")
+    assert differences(tmp_path / "store", tmp_path / "whole") == []
 
 
 def test_a_state_that_is_not_finite_ends_it_and_keeps_whole_shards(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_no_shard_stays_under_statistics_that_it_was_not_made_with(
     write_store(tmp_path / "store", other, keep="int8")
     assert other.asked == [list(range(9)), [0, 1, 2, 3], [4, 5, 6, 7], [8]]
     write_store(tmp_path / "other", Source(*LENGTHS, seed=1), keep="int8")
-    assert everything(tmp_path / "store") == everything(tmp_path / "other")
+    assert differences(tmp_path / "store", tmp_path / "other") == []
 
 
 def test_a_store_is_not_finished_while_its_statistics_are_others(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_store_is_not_finished_while_its_statistics_are_others(tmp_path: Path)
     write_store(tmp_path, Source(*LENGTHS, seed=1), keep="int8")
     write_store(tmp_path / "other", Source(*LENGTHS, seed=1), keep="int8")
     (tmp_path / "other").rename(tmp_path.with_name("other"))
-    assert everything(tmp_path) == everything(tmp_path.with_name("other"))
+    assert differences(tmp_path, tmp_path.with_name("other")) == []
 
 
 @pytest.mark.parametrize("keep", KEEPS)
@@ -286,7 +286,7 @@ def test_shares_of_several_processes_make_the_store_of_one(processes: int, keep:
     assert sources[1].asked[0] == [4, 5, 6, 7]
     counts = [writer.windows(process=number, processes=processes) for number in range(processes)]
     assert counts == [sum(shard.windows for shard in share) for share in shares]
-    assert everything(tmp_path / "several") == everything(tmp_path / "one")
+    assert differences(tmp_path / "several", tmp_path / "one") == []
 
 
 def test_shards_are_computed_together_as_far_as_memory_allows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +301,7 @@ def test_shards_are_computed_together_as_far_as_memory_allows(tmp_path: Path, mo
         source = Source(*LENGTHS)
         write_store(tmp_path / str(room), source)
         assert source.asked == expected
-        assert everything(tmp_path / str(room)) == everything(tmp_path / "two")
+        assert differences(tmp_path / str(room), tmp_path / "two") == []
 
 
 def test_what_is_missing_is_computed_with_its_group_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
