@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from bertvision.packs.text_models import TextClassifier, TextScorer
     from bertvision.report.write import ReportResult, write_report
     from bertvision.runs.analyse import AnalysisResult, analyse
-    from bertvision.runs.analysis_record import AnalysisRecord, read_analysis
+    from bertvision.runs.analysis_record import AnalysisRecord
     from bertvision.runs.cross_fit import CrossFitResult, tune_folds
     from bertvision.runs.ensemble import EnsembleResult, ensemble
-    from bertvision.runs.ensemble_record import EnsembleRecord, read_ensemble
+    from bertvision.runs.ensemble_record import EnsembleRecord
     from bertvision.runs.evaluate import EvaluationResult, evaluate
-    from bertvision.runs.evaluation_record import EvaluationRecord, read_evaluation
+    from bertvision.runs.evaluation_record import EvaluationRecord
     from bertvision.runs.fit import FitResult, fit_heads
     from bertvision.runs.fit_request import FitRequest
     from bertvision.runs.fit_tasks import TasksResult, fit_tasks
@@ -141,9 +141,6 @@ __all__ = [
     "open_pack",
     "plan_fit",
     "predict_file",
-    "read_analysis",
-    "read_ensemble",
-    "read_evaluation",
     "run_glue",
     "save_head",
     "score_squad1",
@@ -179,7 +176,7 @@ _MODULES = {
         "save_head",
     ),
     "bertvision.runs.analyse": ("AnalysisResult", "analyse"),
-    "bertvision.runs.analysis_record": ("AnalysisRecord", "read_analysis"),
+    "bertvision.runs.analysis_record": ("AnalysisRecord",),
     "bertvision.packs.answer": ("Document", "QuestionAnswer", "answer_question"),
     "bertvision.packs.card": ("PackCard",),
     "bertvision.packs.export": ("export_pack",),
@@ -194,9 +191,9 @@ _MODULES = {
     "bertvision.report.write": ("ReportResult", "write_report"),
     "bertvision.runs.cross_fit": ("CrossFitResult", "tune_folds"),
     "bertvision.runs.ensemble": ("EnsembleResult", "ensemble"),
-    "bertvision.runs.ensemble_record": ("EnsembleRecord", "read_ensemble"),
+    "bertvision.runs.ensemble_record": ("EnsembleRecord",),
     "bertvision.runs.evaluate": ("EvaluationResult", "evaluate"),
-    "bertvision.runs.evaluation_record": ("EvaluationRecord", "read_evaluation"),
+    "bertvision.runs.evaluation_record": ("EvaluationRecord",),
     "bertvision.runs.fit": ("FitResult", "fit_heads"),
     "bertvision.runs.fit_request": ("FitRequest",),
     "bertvision.runs.fit_tasks": ("TasksResult", "fit_tasks"),

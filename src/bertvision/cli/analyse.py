@@ -1,32 +1,20 @@
 """`bertvision analyse`: a run in, where its models fail and what they read out."""
 
 from dataclasses import dataclass
-from typing import Literal
 
-from bertvision.cli.output import ProgressBar, print_json, print_lines, print_note
+from bertvision.cli.output import ProgressBar, print_json, print_lines, print_notes
+from bertvision.cli.split_options import SplitOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(SplitOptions):
     """Options of `bertvision analyse`."""
 
     run: str
     """A finished run: RUN of fit, RUN or RUN@0.3 of tune."""
 
-    data: str | None = None
-    """Where the split is: a folder or file, 'hub', 'hub:NAME' or 'builtin' (default: the data of the run)."""
-
-    split: str = "dev"
-    """Which split; thresholds and temperatures are fitted on the training examples that the run held out."""
-
     question: str | None = None
     """Id of an example: how heads that attend to layers do so for it."""
-
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
-
-    json: bool = False
-    """Print the record as JSON."""
 
 
 def run(options: Options) -> int:
@@ -35,16 +23,8 @@ def run(options: Options) -> int:
     from bertvision.runs.analyse import analyse  # noqa: PLC0415 - imports torch, and help should open at once
 
     with ProgressBar(f"analyse {options.run}") as bar:
-        result = analyse(
-            options.run,
-            data=options.data,
-            split=options.split,
-            question=options.question,
-            device=options.device,
-            show=bar.show,
-        )
-    for notice in result.notices:
-        print_note(notice)
+        result = analyse(options.run, question=options.question, **options.split_fields(), show=bar.show)
+    print_notes(result.notices)
     if options.json:
         print_json(result.record.as_json())
         return 0

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Literal
 
 from bertvision.cli.evaluate import print_scores
-from bertvision.cli.output import ProgressBar, print_json, print_lines, print_note
+from bertvision.cli.output import ProgressBar, print_json, print_lines, print_notes
+from bertvision.cli.split_options import ResampledOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(ResampledOptions):
     """Options of `bertvision ensemble`."""
 
     runs: tuple[str, ...]
@@ -22,26 +23,8 @@ class Options:
     heads: str | None = None
     """Members, separated by commas: a head's name, its folder's such as 000-layer_mix, or own_output (default: all)."""
 
-    data: str | None = None
-    """Where the split is: a folder or file, 'hub', 'hub:NAME' or 'builtin' (default: the data of the runs)."""
-
-    split: str = "dev"
-    """Which split to judge by."""
-
-    bootstrap: int = 1000
-    """Resamples for 95 % intervals and for the paired test against the member that is best on held-out examples."""
-
-    seed: int = 0
-    """Of the resampling."""
-
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
-
     out: Path | None = None
     """Folder of the ensemble (default: below the first run)."""
-
-    json: bool = False
-    """Print the record as JSON."""
 
 
 def run(options: Options) -> int:
@@ -54,16 +37,11 @@ def run(options: Options) -> int:
             options.runs,
             how=options.how,
             heads=heads,
-            data=options.data,
-            split=options.split,
-            resamples=options.bootstrap,
-            seed=options.seed,
-            device=options.device,
+            **options.resampled_fields(),
             out=options.out,
             show=bar.show,
         )
-    for notice in result.notices:
-        print_note(notice)
+    print_notes(result.notices)
     if options.json:
         print_json(result.record.as_json())
         return 0

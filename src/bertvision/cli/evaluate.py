@@ -1,9 +1,10 @@
 """`bertvision evaluate`: a run in, honest scores out."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from bertvision.cli.output import ProgressBar, print_json, print_lines, print_note, print_table
+from bertvision.cli.output import ProgressBar, print_json, print_lines, print_notes, print_table
+from bertvision.cli.split_options import ResampledOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,29 +20,11 @@ MOST_OF_A_FRACTION = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(ResampledOptions):
     """Options of `bertvision evaluate`."""
 
     run: str
     """A finished run: RUN of fit, RUN or RUN@0.3 of tune."""
-
-    data: str | None = None
-    """Where the split is: a folder or file, 'hub', 'hub:NAME' or 'builtin' (default: the data of the run)."""
-
-    split: str = "dev"
-    """Which split to judge by; thresholds are fitted on the training examples that the run held out."""
-
-    bootstrap: int = 1000
-    """Resamples for 95 % intervals and for the paired test against the encoder's own output."""
-
-    seed: int = 0
-    """Of the resampling."""
-
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
-
-    json: bool = False
-    """Print the record as JSON."""
 
 
 def run(options: Options) -> int:
@@ -49,17 +32,8 @@ def run(options: Options) -> int:
     from bertvision.runs.evaluate import evaluate  # noqa: PLC0415 - imports torch, and help should open at once
 
     with ProgressBar(f"evaluate {options.run}") as bar:
-        result = evaluate(
-            options.run,
-            data=options.data,
-            split=options.split,
-            resamples=options.bootstrap,
-            seed=options.seed,
-            device=options.device,
-            show=bar.show,
-        )
-    for notice in result.notices:
-        print_note(notice)
+        result = evaluate(options.run, **options.resampled_fields(), show=bar.show)
+    print_notes(result.notices)
     if options.json:
         print_json(result.record.as_json())
         return 0

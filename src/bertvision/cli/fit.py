@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from bertvision.cli.leaderboard import print_freeze_points, print_leaderboard
 from bertvision.cli.options import Given
-from bertvision.cli.output import ProgressBar, print_json, print_note
+from bertvision.cli.output import ProgressBar, print_json, print_notes
 from bertvision.cli.task_options import TaskOptions, parse_numbers, parse_size
 from bertvision.errors import BertVisionError
 from bertvision.tasks.own import OWN, OwnColumns
@@ -162,8 +162,7 @@ def run(options: Options) -> int:
     request = build_request(asked, source=options.from_)
     with ProgressBar(f"fit {asked.task}") as bar:
         result = fit_heads(request, asked.run, resume=options.resume, show=bar.show)
-    for notice in result.notices:
-        print_note(notice)
+    print_notes(result.notices)
     if options.json:
         print_json(result.leaderboard)
     else:
@@ -184,8 +183,7 @@ def _run_tasks(options: Options, tasks: list[str]) -> int:
     out = asked.out or Path("runs") / f"{'+'.join(tasks)}-heads"
     with ProgressBar("fit") as bar:
         result = fit_tasks(requests, out, resume=options.resume, show=bar.show)
-    for notice in result.notices:
-        print_note(notice)
+    print_notes(result.notices)
     if options.json:
         print_json({task: fitted.leaderboard for task, fitted in result.results.items()})
         return 0
@@ -207,8 +205,7 @@ def _run_snapshots(options: Options) -> int:
             resume=options.resume,
             show=bar.show,
         )
-    for notice in result.notices:
-        print_note(notice)
+    print_notes(result.notices)
     if options.json:
         print_json(result.table)
     else:

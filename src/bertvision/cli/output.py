@@ -46,6 +46,12 @@ def print_note(text: str) -> None:
     print(f"note: {text}", file=sys.stderr)  # noqa: T201 - this is the output
 
 
+def print_notes(texts: Iterable[str]) -> None:
+    """Messages on standard error."""
+    for text in texts:
+        print_note(text)
+
+
 class ProgressBar:
     """A bar on standard error with rate, time left and the newest values; snapshots leave a line of their own."""
 

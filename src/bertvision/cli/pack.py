@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bertvision.cli.output import ProgressBar, print_json, print_lines, print_note
+from bertvision.cli.output import ProgressBar, print_json, print_lines, print_notes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +59,7 @@ def run(options: Options) -> int:
             device=options.device,
             show=bar.show,
         )
-    for notice in result.notices:
-        print_note(notice)
+    print_notes(result.notices)
     pack = result.pack
     address = None if options.push is None else pack.push_to_hub(options.push)
     if options.json:

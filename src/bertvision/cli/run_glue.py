@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from bertvision.cli.output import ProgressBar, print_json, print_lines, print_note, print_table
+from bertvision.cli.output import ProgressBar, print_json, print_lines, print_notes, print_table
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.tasks.windows import WindowOptions
@@ -94,8 +94,7 @@ def run(options: Options) -> int:
     )
     with ProgressBar("glue") as bar:
         result = run_glue(request, options.out, show=bar.show)
-    for notice in result.notices:
-        print_note(notice)
+    print_notes(result.notices)
     if options.json:
         print_json(result.record)
     else:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from bertvision.cli.output import ProgressBar, print_json, print_lines, print_note, print_table
+from bertvision.cli.output import ProgressBar, print_json, print_lines, print_notes, print_table
 from bertvision.cli.task_options import TaskOptions
 
 
@@ -118,8 +118,7 @@ def run(options: Options) -> int:
     )
     with ProgressBar(f"search {options.task}") as bar:
         result = search(request, place, show=bar.show)
-    for notice in result.notices:
-        print_note(notice)
+    print_notes(result.notices)
     if options.json:
         print_json(result.record)
     else:

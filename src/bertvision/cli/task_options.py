@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bertvision.cli.output import print_note
+from bertvision.cli.output import print_notes
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.tasks.load import TaskData, load_task
@@ -65,8 +65,7 @@ class TaskOptions(EncoderOptions):
 def load_with_notes(task: str, data: str | None, columns: OwnColumns, *, skip_bad: bool) -> TaskData:
     """Load a task and print its notices on standard error."""
     loaded = load_task(task, data=data, columns=columns, skip_bad=skip_bad)
-    for notice in loaded.notices:
-        print_note(notice)
+    print_notes(loaded.notices)
     return loaded
 
 

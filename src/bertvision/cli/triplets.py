@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bertvision.cli.learn_options import LearnOptions, result_as_json, result_title
-from bertvision.cli.output import ProgressBar, print_json, print_note, print_table
+from bertvision.cli.output import ProgressBar, print_json, print_notes, print_table
 from bertvision.cli.task_options import parse_caps
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ def run(options: Options) -> int:
     leave_processes()
     if not result.main:
         return 0
-    for notice in result.notices:
-        print_note(notice)
+    print_notes(result.notices)
     distances = json.loads((result.run / DISTANCES).read_text(encoding="utf-8"))
     if options.json:
         print_json(result_as_json(result) | {"distances": distances})

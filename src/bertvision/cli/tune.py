@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bertvision.cli.leaderboard import SHOWN
 from bertvision.cli.learn_options import LearnOptions, print_result, result_as_json
-from bertvision.cli.output import ProgressBar, print_json, print_note, print_table
+from bertvision.cli.output import ProgressBar, print_json, print_notes, print_table
 from bertvision.cli.task_options import parse_settings
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ def run(options: Options) -> int:
         result = tune(request, out, resume=options.resume, show=bar.show)
     leave_processes()
     if result.main:
-        for notice in result.notices:
-            print_note(notice)
+        print_notes(result.notices)
         print_result(result, as_json=options.json)
     return 0
 
@@ -73,8 +72,7 @@ def _run_folds(options: Options, request: "TuneRequest", folds: int, out: Path) 
     leave_processes()
     if not result.main:
         return 0
-    for notice in result.notices:
-        print_note(notice)
+    print_notes(result.notices)
     if options.json:
         print_json({name: result_as_json(one) for name, one in result.results.items()})
         return 0

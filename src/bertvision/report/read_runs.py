@@ -9,9 +9,9 @@ from bertvision.errors import BertVisionError
 from bertvision.heads.files import WEIGHTS
 from bertvision.provenance import file_digest
 from bertvision.report.document import Record, slug
-from bertvision.runs.analysis_record import ANALYSIS_FILE
-from bertvision.runs.ensemble_record import ENSEMBLE_FILE, EnsembleRecord, read_ensemble
-from bertvision.runs.evaluation_record import EVALUATION_FILE, EvaluationRecord, read_content, read_evaluation
+from bertvision.runs.analysis_record import AnalysisRecord
+from bertvision.runs.ensemble_record import EnsembleRecord
+from bertvision.runs.evaluation_record import EvaluationRecord
 from bertvision.runs.fit import LEADERBOARD
 from bertvision.runs.folder import CONFIG, RESULT, RunFolder
 from bertvision.runs.freeze_points import FORMAT as FREEZE_FORMAT
@@ -122,7 +122,7 @@ def read_runs(names: Iterable[str | Path]) -> Found:
 
 def _folders(path: Path) -> list[Path]:
     """The folder itself, and those of the runs in it where it holds several."""
-    if (path / CONFIG).is_file() or (path / ENSEMBLE_FILE).is_file():
+    if (path / CONFIG).is_file() or (path / EnsembleRecord.FILE).is_file():
         return [path]
     several = sorted(config.parent for config in path.glob(f"*/{CONFIG}"))
     if not several:
@@ -135,8 +135,8 @@ def _read(folder: Path, found: Found) -> None:
         _read_freeze(folder, found)
     if (folder / CONFIG).is_file():
         _read_run(folder, found)
-    for path in _below(folder, "evaluation", EVALUATION_FILE):
-        record = read_evaluation(path.parent)
+    for path in _below(folder, "evaluation", EvaluationRecord.FILE):
+        record = EvaluationRecord.read(path.parent)
         _check_fresh(record, folder, path)
         facts = {
             "run": record.run,
@@ -150,9 +150,9 @@ def _read(folder: Path, found: Found) -> None:
         }
         key = found.add("evaluation", path, record.command, facts, record.provenance)
         found.evaluations.append(Sourced(key=key, run=record.run, path=path, content=record))
-    ensembles = [folder / ENSEMBLE_FILE] if (folder / ENSEMBLE_FILE).is_file() else []
-    for path in [*ensembles, *_below(folder, "ensembles", ENSEMBLE_FILE)]:
-        joined = read_ensemble(path.parent)
+    ensembles = [folder / EnsembleRecord.FILE] if (folder / EnsembleRecord.FILE).is_file() else []
+    for path in [*ensembles, *_below(folder, "ensembles", EnsembleRecord.FILE)]:
+        joined = EnsembleRecord.read(path.parent)
         facts = {
             "runs": ", ".join(joined.runs),
             "task": joined.task,
@@ -162,9 +162,9 @@ def _read(folder: Path, found: Found) -> None:
         }
         key = found.add("ensemble", path, joined.command, facts, joined.provenance)
         found.ensembles.append(Sourced(key=key, run=joined.runs[0], path=path, content=joined))
-    analyses = [*folder.glob(ANALYSIS_FILE), *sorted(folder.glob(f"at-*/{ANALYSIS_FILE}"))]
+    analyses = [*folder.glob(AnalysisRecord.FILE), *sorted(folder.glob(f"at-*/{AnalysisRecord.FILE}"))]
     for path in analyses if (folder / CONFIG).is_file() else []:
-        content = read_content(path, record="analysis", again="Analyse again: bertvision analyse RUN")
+        content = AnalysisRecord.read_content(path.parent)
         told = {name: content.get(name) for name in ("run", "task", "split", "examples", "at", "seconds")}
         key = found.add("analysis", path, content.get("command"), told, content.get("provenance"))
         found.analyses.append(Sourced(key=key, run=str(content.get("run", folder)), path=path, content=content))

@@ -1,8 +1,7 @@
 """AnalysisRecord: what an analysis of a run found, as one JSON file with where it comes from."""
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from bertvision.analysis.calibration import Calibration
 from bertvision.analysis.confusion import Confusion, LabelCounts
@@ -15,10 +14,8 @@ from bertvision.analysis.layer_weights import LayerReport
 from bertvision.analysis.question_types import QuestionTypes
 from bertvision.analysis.second_answers import SecondAnswers
 from bertvision.analysis.seeds import SeedMean
-from bertvision.atomic import write_json
-from bertvision.runs.evaluation_record import FORMAT, Fingerprints, read_record
-
-ANALYSIS_FILE = "analysis.json"
+from bertvision.runs.evaluation_record import Fingerprints
+from bertvision.runs.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +167,7 @@ class EncoderCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnalysisRecord:
+class AnalysisRecord(Record):
     """What an analysis found; see docs/analysis.md.
 
     Attributes:
@@ -206,6 +203,10 @@ class AnalysisRecord:
         provenance: where it was made.
     """
 
+    NAME: ClassVar[str] = "analysis"
+    FILE: ClassVar[str] = "analysis.json"
+    AGAIN: ClassVar[str] = "Analyse again: bertvision analyse RUN"
+
     run: str
     task: str
     kind: str
@@ -235,26 +236,3 @@ class AnalysisRecord:
     command: str
     seconds: float
     provenance: dict[str, Any]
-
-    def as_json(self) -> dict[str, Any]:
-        """What its file holds."""
-        return {"format": FORMAT, "record": "analysis", **asdict(self)}
-
-    def save(self, folder: Path) -> None:
-        """Write it into a folder.
-
-        Raises:
-            BertVisionError: it cannot be written.
-        """
-        write_json(folder / ANALYSIS_FILE, self.as_json())
-
-
-def read_analysis(folder: Path) -> AnalysisRecord:
-    """The record in the folder of a run that was analysed.
-
-    Raises:
-        BertVisionError: there is none, or it is of another format.
-    """
-    return read_record(
-        folder / ANALYSIS_FILE, AnalysisRecord, record="analysis", again="Analyse again: bertvision analyse RUN"
-    )

@@ -21,7 +21,7 @@ from bertvision.evaluation.ensemble import (
 )
 from bertvision.evaluation.outputs import Outputs, from_columns, log_columns
 from bertvision.provenance import provenance
-from bertvision.runs.ensemble_record import ENSEMBLE_FILE, EnsembleMember, EnsembleRecord
+from bertvision.runs.ensemble_record import EnsembleMember, EnsembleRecord
 from bertvision.runs.evaluate import RESAMPLES, best_first, evaluated_row, judge_subject, outputs_of, tell
 from bertvision.runs.evaluation_files import write_folder
 from bertvision.runs.evaluation_record import EvaluatedRow
@@ -88,7 +88,7 @@ def ensemble(  # noqa: PLR0913 - what it depends on, by keyword
     check_resamples(resamples)
     if how not in get_args(How):
         raise UnknownNameError("way of joining", how, get_args(How))
-    if out is not None and Path(out).exists() and not (Path(out) / ENSEMBLE_FILE).is_file():
+    if out is not None and Path(out).exists() and not (Path(out) / EnsembleRecord.FILE).is_file():
         raise BertVisionError(f"{out} is there already and is no ensemble. Use another --out.")
     begin = time.perf_counter()
     names = list(dict.fromkeys(str(run) for run in runs))

@@ -1,13 +1,10 @@
 """EnsembleRecord: what an ensemble is made of and what it is worth, as one JSON file with where it comes from."""
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from bertvision.atomic import write_json
-from bertvision.runs.evaluation_record import FORMAT, EvaluatedRow, read_record
-
-ENSEMBLE_FILE = "ensemble.json"
+from bertvision.runs.evaluation_record import EvaluatedRow
+from bertvision.runs.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +23,7 @@ class EnsembleMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnsembleRecord:
+class EnsembleRecord(Record):
     """An ensemble, and its scores.
 
     Attributes:
@@ -49,6 +46,10 @@ class EnsembleRecord:
         provenance: where it was made.
     """
 
+    NAME: ClassVar[str] = "ensemble"
+    FILE: ClassVar[str] = "ensemble.json"
+    AGAIN: ClassVar[str] = "Make it again: bertvision ensemble RUN"
+
     runs: list[str]
     how: str
     task: str
@@ -66,26 +67,3 @@ class EnsembleRecord:
     command: str
     seconds: float
     provenance: dict[str, Any]
-
-    def as_json(self) -> dict[str, Any]:
-        """What its file holds."""
-        return {"format": FORMAT, "record": "ensemble", **asdict(self)}
-
-    def save(self, folder: Path) -> None:
-        """Write it into a folder.
-
-        Raises:
-            BertVisionError: it cannot be written.
-        """
-        write_json(folder / ENSEMBLE_FILE, self.as_json())
-
-
-def read_ensemble(folder: Path) -> EnsembleRecord:
-    """The record in the folder of an ensemble.
-
-    Raises:
-        BertVisionError: there is none, or it is of another format.
-    """
-    return read_record(
-        folder / ENSEMBLE_FILE, EnsembleRecord, record="ensemble", again="Make it again: bertvision ensemble RUN"
-    )

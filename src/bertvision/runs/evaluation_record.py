@@ -1,19 +1,10 @@
 """EvaluationRecord: what an evaluation found, as one JSON file with where it comes from."""
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from bertvision.atomic import write_json
-from bertvision.errors import BertVisionError
 from bertvision.runs.judge import ScoresAt
-from bertvision.runs.typed_json import from_json
-from bertvision.tasks.files import read_json
-
-FORMAT = 1
-EVALUATION_FILE = "evaluation.json"
-
-T = TypeVar("T")
+from bertvision.runs.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +53,7 @@ class Fingerprints:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationRecord:
+class EvaluationRecord(Record):
     """What an evaluation found.
 
     Attributes:
@@ -84,6 +75,10 @@ class EvaluationRecord:
         provenance: where it was made.
     """
 
+    NAME: ClassVar[str] = "evaluation"
+    FILE: ClassVar[str] = "evaluation.json"
+    AGAIN: ClassVar[str] = "Evaluate again: bertvision evaluate RUN"
+
     run: str
     task: str
     kind: str
@@ -104,63 +99,3 @@ class EvaluationRecord:
     def row(self, name: str) -> EvaluatedRow:
         """The row of that name."""
         return next(row for row in self.rows if row.name == name)
-
-    def as_json(self) -> dict[str, Any]:
-        """What its file holds."""
-        return {"format": FORMAT, "record": "evaluation", **asdict(self)}
-
-    def save(self, folder: Path) -> None:
-        """Write it into a folder.
-
-        Raises:
-            BertVisionError: it cannot be written.
-        """
-        write_json(folder / EVALUATION_FILE, self.as_json())
-
-
-def read_evaluation(folder: Path) -> EvaluationRecord:
-    """The record in the folder of an evaluation, such as RUN/evaluation/dev.
-
-    Raises:
-        BertVisionError: there is none, or it is of another format.
-    """
-    return read_record(
-        folder / EVALUATION_FILE, EvaluationRecord, record="evaluation", again="Evaluate again: bertvision evaluate RUN"
-    )
-
-
-def read_record(path: Path, kind: type[T], *, record: str, again: str) -> T:
-    """A record from its file.
-
-    Args:
-        path: the file.
-        kind: the dataclass that the file holds.
-        record: what the file calls it.
-        again: what to do where it cannot be read, and the command for it, with ": " between.
-
-    Raises:
-        BertVisionError: there is none, or it is of another format.
-    """
-    content = read_content(path, record=record, again=again)
-    try:
-        return from_json(kind, content)
-    except (KeyError, TypeError) as error:
-        raise BertVisionError(f"{path} cannot be read ({error}). {again}") from None
-
-
-def read_content(path: Path, *, record: str, again: str) -> dict[str, Any]:
-    """What a record's file says, without the two words that say what it is; arguments as those of `read_record`.
-
-    Raises:
-        BertVisionError: there is none, or it is of another format.
-    """
-    if not path.is_file():
-        raise BertVisionError(f"{path} is not there. Make it: {again.partition(': ')[2]}")
-    content = read_json(path)
-    try:
-        if content.pop("format") != FORMAT or content.pop("record") != record:
-            raise BertVisionError(f"{path} has another format than {FORMAT}. {again}")
-    except (AttributeError, KeyError, TypeError) as error:
-        raise BertVisionError(f"{path} cannot be read ({error}). {again}") from None
-    found: dict[str, Any] = content
-    return found

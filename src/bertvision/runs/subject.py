@@ -6,7 +6,7 @@ from pathlib import Path
 from bertvision.errors import BertVisionError
 from bertvision.heads.files import WEIGHTS
 from bertvision.provenance import file_digest
-from bertvision.runs.evaluation_record import EVALUATION_FILE, EvaluationRecord, Fingerprints, read_evaluation
+from bertvision.runs.evaluation_record import EvaluationRecord, Fingerprints
 from bertvision.runs.finished import FinishedRun, open_run
 from bertvision.runs.kept_outputs import OUTPUTS
 from bertvision.runs.task_parts import TaskParts, split_parts
@@ -62,10 +62,10 @@ class Subject:
 
     def kept(self) -> EvaluationRecord | None:
         """The record of an evaluation of the same heads on the same windows whose outputs are there; else None."""
-        if not (self.folder / EVALUATION_FILE).is_file():
+        if not (self.folder / EvaluationRecord.FILE).is_file():
             return None
         try:
-            record = read_evaluation(self.folder)
+            record = EvaluationRecord.read(self.folder)
         except BertVisionError:
             return None  # of another version: made anew
         weights = record.fingerprints.weights if self.run.weights is None else self.run.weights

@@ -16,9 +16,9 @@ from bertvision.evaluation.prediction_files import read_answers
 from bertvision.evaluation.squad_metric import score_questions
 from bertvision.heads import load_head
 from bertvision.runs.analyse import AnalysisResult, analyse
-from bertvision.runs.analysis_record import ANALYSIS_FILE, AnalysedModel, read_analysis
+from bertvision.runs.analysis_record import AnalysedModel, AnalysisRecord
 from bertvision.runs.evaluate import evaluate
-from bertvision.runs.evaluation_record import read_evaluation
+from bertvision.runs.evaluation_record import EvaluationRecord
 from bertvision.runs.fit import fit_heads
 from bertvision.runs.freeze_points import fit_snapshots
 from bertvision.runs.read_subjects import SharedPass
@@ -81,15 +81,15 @@ def model(result: AnalysisResult, name: str | None) -> AnalysedModel:
 
 def test_the_record_can_be_read_again(run: Path, result: AnalysisResult) -> None:
     assert result.folder == run
-    assert read_analysis(run) == result.record
-    content = json.loads((run / ANALYSIS_FILE).read_text(encoding="utf-8"))
+    assert AnalysisRecord.read(run) == result.record
+    content = json.loads((run / AnalysisRecord.FILE).read_text(encoding="utf-8"))
     assert (content["format"], content["record"]) == (1, "analysis")
     assert content["provenance"]["packages"]["torch"]
     assert content["command"] == f"bertvision analyse {run} --split dev --question {ASKED}"
 
 
 def test_models_have_the_scores_and_the_order_of_the_evaluation(run: Path, result: AnalysisResult) -> None:
-    evaluation = read_evaluation(run / "evaluation" / "dev")  # made on the way
+    evaluation = EvaluationRecord.read(run / "evaluation" / "dev")  # made on the way
     assert [one.name for one in result.record.models] == [row.name for row in evaluation.rows]
     assert (result.record.metric, result.record.at) == ("f1", "fitted")
     for mine, row in zip(result.record.models, evaluation.rows, strict=True):
@@ -242,7 +242,7 @@ def test_curves_tell_of_steps_of_data_and_of_snapshots(place: Path, result: Anal
 def test_a_snapshot_has_its_own_output_alone(place: Path) -> None:
     found = analyse(f"{place}/tuned@1", device="cpu")
     assert found.folder == place / "tuned" / "at-1"
-    assert read_analysis(found.folder) == found.record
+    assert AnalysisRecord.read(found.folder) == found.record
     assert [one.name for one in found.record.models] == ["own_output"]
     assert (found.record.first, found.record.second, found.record.errors) == (None, None, None)
     assert found.record.context_lengths is None
@@ -344,7 +344,7 @@ def test_an_unknown_question_is_answered_with_the_nearest(run: Path) -> None:
 
 def test_a_run_that_was_not_analysed_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(BertVisionError, match=r"is not there\. Make it: bertvision analyse RUN"):
-        read_analysis(tmp_path)
+        AnalysisRecord.read(tmp_path)
 
 
 def test_without_held_out_questions_answers_are_at_0_and_nothing_is_calibrated(place: Path, tmp_path: Path) -> None:

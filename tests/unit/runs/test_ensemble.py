@@ -12,7 +12,7 @@ from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.evaluation.ensemble import How
 from bertvision.evaluation.outputs import SpanScores
 from bertvision.runs.ensemble import EnsembleResult, ensemble
-from bertvision.runs.ensemble_record import read_ensemble
+from bertvision.runs.ensemble_record import EnsembleRecord
 from bertvision.runs.evaluate import evaluate
 from bertvision.runs.fit import fit_heads
 from bertvision.runs.judge import FITTED, PLAIN, ZERO
@@ -114,7 +114,7 @@ def test_runs_of_one_encoder_share_its_pass_and_what_is_kept_is_used(
 
 def test_the_record_and_the_answers_are_written(place: Path) -> None:
     result = join(place / "fit1", how="max")
-    assert read_ensemble(result.folder) == result.record
+    assert EnsembleRecord.read(result.folder) == result.record
     assert result.folder.parent == place / "fit1" / "ensembles" / "dev"
     answers = json.loads((result.folder / "ensemble" / "predictions.json").read_text(encoding="utf-8"))
     assert len(answers) == 40
@@ -185,7 +185,7 @@ def test_a_folder_that_is_no_ensemble_is_left_as_it_is(place: Path, tmp_path: Pa
     assert everything(tmp_path) == before
     for _ in range(2):  # its own may be written again
         ensemble([place / "fit1"], out=tmp_path / "ours", resamples=RESAMPLES, device="cpu")
-    assert read_ensemble(tmp_path / "ours").runs == [f"{place}/fit1"]
+    assert EnsembleRecord.read(tmp_path / "ours").runs == [f"{place}/fit1"]
 
 
 def test_a_greedy_choice_needs_held_out_examples(place: Path, tmp_path: Path) -> None:

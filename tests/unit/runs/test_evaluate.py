@@ -13,7 +13,7 @@ from bertvision.evaluation.outputs import SpanScores
 from bertvision.evaluation.prediction_files import read_answers, read_no_answer
 from bertvision.evaluation.score import score_squad2
 from bertvision.runs.evaluate import EvaluationResult, evaluate
-from bertvision.runs.evaluation_record import EVALUATION_FILE, read_evaluation
+from bertvision.runs.evaluation_record import EvaluationRecord
 from bertvision.runs.fit import fit_heads
 from bertvision.runs.judge import BEST, FITTED, PLAIN, ZERO, Judge
 from bertvision.runs.kept_outputs import load_outputs
@@ -128,8 +128,8 @@ def test_silence_everywhere_may_be_best(place: Path) -> None:
 def test_the_record_can_be_read_again(place: Path, tmp_path: Path) -> None:
     shutil.copytree(place / "fit", tmp_path / "fit")  # other tests evaluate the run again
     result = evaluate(tmp_path / "fit", resamples=RESAMPLES, device="cpu")
-    assert read_evaluation(result.folder) == result.record
-    content = json.loads((result.folder / EVALUATION_FILE).read_text(encoding="utf-8"))
+    assert EvaluationRecord.read(result.folder) == result.record
+    content = json.loads((result.folder / EvaluationRecord.FILE).read_text(encoding="utf-8"))
     assert content["format"] == 1
     assert content["provenance"]["packages"]["torch"]
     assert content["rows"][0]["scores"]["zero"]["values"]["f1"].keys() == {"value", "low", "high"}
@@ -316,7 +316,7 @@ def test_outputs_that_were_cut_short_are_told(place: Path, tmp_path: Path) -> No
         evaluate(tmp_path / "fit", resamples=RESAMPLES, device="cpu")
     path.unlink()
     assert evaluate(tmp_path / "fit", resamples=RESAMPLES, device="cpu").folder == folder
-    (folder / EVALUATION_FILE).write_text('{"format": 99}', encoding="utf-8")
+    (folder / EvaluationRecord.FILE).write_text('{"format": 99}', encoding="utf-8")
     with pytest.raises(BertVisionError, match="another format than 1"):
-        read_evaluation(folder)
+        EvaluationRecord.read(folder)
     assert evaluate(tmp_path / "fit", resamples=RESAMPLES, device="cpu").record.rows
