@@ -42,6 +42,10 @@ class Encoder(nn.Module):
         self._calls = calls_of(model, self.architecture, config.num_hidden_layers)
         # the kernel for packed windows has none, and elsewhere it would keep the fast kernels away: decisions/0007
         drop_attention_dropout(model, self.architecture)
+        if config.model_type == "mpnet":
+            from bertvision.encoder.relative import speed_up_attention  # noqa: PLC0415 - imports all of MPNet
+
+            speed_up_attention(model)
 
     @property
     def depth(self) -> int:

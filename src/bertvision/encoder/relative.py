@@ -1,0 +1,56 @@
+"""MPNet's attention through the fast kernels: its bias for relative positions becomes the kernel's mask.
+
+As transformers computes it, every layer writes and reads the scores of all pairs of tokens several times, and the bias
+is copied for every window.
+"""
+
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetSelfAttention
+from typing_extensions import override
+
+
+@final
+class _Attention(MPNetSelfAttention):  # type: ignore[misc]  # transformers has no types
+    """The same weights; scores are never written down."""
+
+    @override
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        position_bias: Tensor | None = None,
+        output_attentions: bool = False,
+        **_other: Any,
+    ) -> tuple[Tensor]:
+        shape = (*hidden_states.shape[:-1], -1, self.attention_head_size)
+        query, key, value = (part(hidden_states).view(shape).transpose(1, 2) for part in (self.q, self.k, self.v))
+        mask = None if position_bias is None else position_bias.to(query.dtype)
+        output = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        return (self.o(output.transpose(1, 2).flatten(2)),)
+
+
+@final
+class _Layers(MPNetEncoder):  # type: ignore[misc]  # transformers has no types
+    """The same layers; what may be seen and how far away it is are one mask, made once for all of them."""
+
+    @override
+    def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, **_other: Any) -> BaseModelOutput:
+        bias = self.compute_position_bias(hidden_states[:1])  # (1, heads, tokens, tokens)
+        if attention_mask is not None:
+            bias = bias + attention_mask
+        if torch.is_autocast_enabled(bias.device.type):  # else every layer would round it anew
+            bias = bias.to(torch.get_autocast_dtype(bias.device.type))
+        for layer in self.layer:
+            hidden_states = layer(hidden_states, None, bias)[0]
+        return BaseModelOutput(last_hidden_state=hidden_states)
+
+
+def speed_up_attention(model: nn.Module) -> None:
+    """Let an MPNet compute attention by the fast kernels; other models have them already."""
+    kinds: dict[type[nn.Module], type[nn.Module]] = {MPNetSelfAttention: _Attention, MPNetEncoder: _Layers}
+    for module in model.modules():
+        module.__class__ = kinds.get(type(module), type(module))
