@@ -47,6 +47,23 @@ def test_every_option_reaches_the_run(capsys: Capture, encoder: str, data: str, 
     assert (asked["caps"], asked["balance"], asked["learn"]) == ({"sts": 9}, True, "lora:2")
 
 
+def test_a_report_shows_labels_before_and_after_balancing(
+    capsys: Capture, encoder: str, data: str, tmp_path: Path
+) -> None:
+    assert main(command(encoder, data, tmp_path / "run", "--tasks", "sst2,sts,squad2", "--balance")) == 0
+    assert main(["report", f"{tmp_path}/run", "--out", f"{tmp_path}/report"]) == 0
+    capsys.readouterr()
+    page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    for title in (
+        "Labels of sst2, before and after balancing",
+        "Labels of sts, before and after balancing",
+        "What is taken for what in sst2",
+        "Predicted against true scores of sts",
+    ):
+        assert f">{title}<" in page
+    assert "Labels of squad2" not in page
+
+
 def test_inputs_stand_in_one_table_row_by_row(capsys: Capture, encoder: str, data: str, tmp_path: Path) -> None:
     more = ["--tasks", "sst2,quora", "--input", "qa,apart", "--set", "size=4", "--fraction", "0.5"]
     assert main(command(encoder, data, tmp_path / "runs", *more)) == 0

@@ -8,9 +8,9 @@ from bertvision.report.analysed_layers import layer_blocks
 from bertvision.report.bars import Bars
 from bertvision.report.document import Figure, Table, interval, number, slug, without_empty, words
 from bertvision.report.groups import OWN_OUTPUT
-from bertvision.report.heat import HeatMap
+from bertvision.report.labels import confusion_plot, scores_plot
 from bertvision.report.numbers import Unit
-from bertvision.report.plots import Axis, Lines, Point, Scatter
+from bertvision.report.plots import Axis, Lines, Point
 from bertvision.report.read_runs import Sourced
 
 TRUE = "true"
@@ -153,13 +153,7 @@ class _Analysis:
                 f"confusion-{slug(model['name'])}",
                 f"What {model['name']} takes for what",
                 "Rows are what is true, columns what was said; a row is shaded by its own shares.",
-                HeatMap(
-                    rows_title="true label",
-                    columns_title="predicted label",
-                    labels=labels,
-                    columns=labels,
-                    values=tuple(tuple(float(n) for n in row) for row in model["confusion"]["counts"]),
-                ),
+                confusion_plot(labels, model["confusion"]["counts"]),
             )
         if self._compared and self._compared[0]["confusion"] is not None:
             yield from self._labels("labels", self._compared[0], self._compared[0]["confusion"]["labels"])
@@ -209,17 +203,13 @@ class _Analysis:
                     for n, count in enumerate(counts)
                 ]
                 y = Axis(title="examples (count)", unit="count")
-                plot = Bars(places=places, x_title="score, from", y=y, points=tuple(bars))
-                yield self._figure("histogram", "How scores are spread", "", plot)
+                histogram = Bars(places=places, x_title="score, from", y=y, points=tuple(bars))
+                yield self._figure("histogram", "How scores are spread", "", histogram)
             if model["scatter"] is not None:
                 golds, said = model["scatter"]["golds"], model["scatter"]["predictions"]
-                points = tuple(
-                    Point(label=model["name"], model=colour(model), x=gold, y=one)
-                    for gold, one in zip(golds, said, strict=True)
-                )
-                scatter = Scatter(x=Axis(title="true score"), y=Axis(title="predicted score"), points=points)
-                if points:
-                    yield self._figure("scatter", "Predicted against true scores", "", scatter)
+                if golds:
+                    plot = scores_plot(model["name"], colour(model), golds, said)
+                    yield self._figure("scatter", "Predicted against true scores", "", plot)
 
     def _calibration(self) -> Iterator[Table | Figure]:
         models = [model for model in self._models if model["calibration"] is not None]

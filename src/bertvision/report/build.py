@@ -6,6 +6,7 @@ from bertvision.provenance import package_version
 from bertvision.report.analysed import analysis_blocks
 from bertvision.report.document import Figure, Report, Section, Table
 from bertvision.report.groups import Group, all_models, group_runs
+from bertvision.report.labels import label_blocks
 from bertvision.report.overview import overview_section
 from bertvision.report.read_runs import Found
 from bertvision.report.scores import score_blocks
@@ -56,6 +57,7 @@ def _task_sections(group: Group) -> Iterator[Section]:
         ("scores", "Scores", [*score_blocks(group), *time_figures(group)]),
         ("training", "Training", list(training_blocks(group))),
     ]
+    parts += [(f"labels-{one.key}", f"Labels of {one.run}", list(label_blocks(one))) for one in group.labels]
     parts += [
         (f"analysis-{one.key}", f"Analysis of {one.run}", analysis_blocks(one, group.unit)) for one in group.analyses
     ]

@@ -16,6 +16,9 @@ OWN_OUTPUT = "own output"
 ENSEMBLE = "ensemble"
 """What has a colour beside the heads."""
 
+COUNTED = ("train", "learnt")
+"""Labels of what is there and of what is learnt have colours, too, where they are counted."""
+
 HELD_OUT = "held_out_"
 BUILT_IN = "built-in set"
 
@@ -38,6 +41,7 @@ class Group:
     ensembles: list[Sourced[EnsembleRecord]] = field(default_factory=list)
     analyses: list[Sourced[dict[str, Any]]] = field(default_factory=list)
     freezes: list[Sourced[dict[str, Any]]] = field(default_factory=list)
+    labels: list[Sourced[dict[str, Any]]] = field(default_factory=list)
 
     @property
     def title(self) -> str:
@@ -92,6 +96,8 @@ def group_runs(found: Found) -> list[Group]:
         of(joined.content.task, joined.content.data).ensembles.append(joined)
     for analysis in found.analyses:
         of(analysis.content.get("task"), analysis.content.get("data")).analyses.append(analysis)
+    for counts in found.labels:
+        of(counts.content["task"], counts.content["data"]).labels.append(counts)
     for freeze in found.freezes:  # its file does not name its data, but its runs do
         group = places.get(Path(freeze.run)) or of(freeze.content.get("task"), None)
         group.freezes.append(freeze)
@@ -127,4 +133,4 @@ def all_models(found: Found) -> tuple[str, ...]:
     """Every name that has a colour: heads in the order in which they were found, the own output and ensembles first."""
     heads = [row["head"] for run in found.runs for row in run.leaderboard]
     heads += [row.head for one in found.evaluations for row in one.content.rows if row.head and not row.own]
-    return OWN_OUTPUT, ENSEMBLE, *dict.fromkeys(heads)
+    return OWN_OUTPUT, ENSEMBLE, *dict.fromkeys(heads), *(COUNTED if found.labels else ())

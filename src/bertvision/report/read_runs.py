@@ -16,6 +16,8 @@ from bertvision.runs.fit import LEADERBOARD
 from bertvision.runs.folder import CONFIG, RESULT, RunFolder
 from bertvision.runs.freeze_points import FORMAT as FREEZE_FORMAT
 from bertvision.runs.freeze_points import FREEZE_POINTS
+from bertvision.runs.label_counts import FORMAT as LABELS_FORMAT
+from bertvision.runs.label_counts import LABELS, PREDICTIONS
 from bertvision.tasks.files import read_json
 
 T = TypeVar("T")
@@ -90,6 +92,7 @@ class Found:
     ensembles: list[Sourced[EnsembleRecord]] = field(default_factory=list)
     analyses: list[Sourced[dict[str, Any]]] = field(default_factory=list)
     freezes: list[Sourced[dict[str, Any]]] = field(default_factory=list)
+    labels: list[Sourced[dict[str, Any]]] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
 
     def add(self, kind: str, path: Path, command: str | None, facts: Mapping[str, object], where: Any) -> str:  # noqa: ANN401 - whatever a file says
@@ -135,6 +138,8 @@ def _read(folder: Path, found: Found) -> None:
         _read_freeze(folder, found)
     if (folder / CONFIG).is_file():
         _read_run(folder, found)
+        if (folder / LABELS).is_file():
+            _read_labels(folder, found)
     for path in _below(folder, "evaluation", EvaluationRecord.FILE):
         record = EvaluationRecord.read(path.parent)
         _check_fresh(record, folder, path)
@@ -247,6 +252,22 @@ def _read_freeze(folder: Path, found: Found) -> None:
     facts = {name: table.get(name) for name in ("run", "task", "schedule", "tolerance")}
     key = found.add("freeze points", path, None, facts, None)
     found.freezes.append(Sourced(key=key, run=str(folder), path=path, content=table))
+
+
+def _read_labels(folder: Path, found: Found) -> None:
+    """What a run for several tasks says about its labels, with what it predicted."""
+    run, path = found.runs[-1], folder / LABELS
+    counts = read_json(path)
+    if not isinstance(counts, dict) or counts.get("format") != LABELS_FORMAT:
+        raise BertVisionError(f"{path} has another format than {LABELS_FORMAT}. Make it again: bertvision multitask")
+    content = {
+        "task": run.request["task"],
+        "data": run.request.get("data"),
+        "tasks": counts.get("tasks"),
+        "predictions": {one.stem: read_json(one) for one in sorted((folder / PREDICTIONS).glob("*.json"))},
+    }
+    key = found.add("labels", path, run.provenance.get("command"), {"task": content["task"]}, run.provenance)
+    found.labels.append(Sourced(key=key, run=str(folder), path=path, content=content))
 
 
 def _check_fresh(record: EvaluationRecord, folder: Path, path: Path) -> None:
