@@ -6,10 +6,10 @@ One shape at one length fits the rates; what the formulas say of the others is i
 """
 
 import argparse
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -142,21 +142,27 @@ def draw(shape: str) -> Measured:
 
 
 def touch(shape: str) -> Measured:
-    """Every number of one layer's states read, and written elsewhere."""
+    """Every number of a feed-forward part's states read, and written to new memory, as what is put in there does."""
     encoder = encoder_of(shape)
-    states, out = (torch.randn(1, TOKENS, encoder.width) for _ in range(2))
+    states = torch.randn(1, TOKENS, 4 * encoder.width)
 
     def run() -> None:
         for _ in range(TOUCHES):
-            torch.mul(states, 0.5, out=out)
+            torch.mul(states, 0.5)
 
     return _case("touch", encoder, batch_of(TOKENS)), run
+
+
+@cache
+def states_of(layers: int, width: int) -> Tensor:
+    """Random ones that all heads read."""
+    return torch.randn(1, layers, HEAD_TOKENS, width)
 
 
 def head_step(name: str, layers: int, width: int) -> Measured:
     """A step of a head, forth and back; nothing goes back to the states."""
     head = build_head(name, HeadShape(layers=layers, width=width, outputs=2)).train()
-    states: Tensor = torch.randn(1, layers, HEAD_TOKENS, width)
+    states = states_of(layers, width)
     mask = torch.ones(1, HEAD_TOKENS, dtype=torch.bool)
 
     def run() -> None:
@@ -181,7 +187,10 @@ def _case(what: str, encoder: Encoder, batch: TokenBatch, name: str = "", parame
 
 
 def measure(cases: list[Measured], rounds: int) -> list[dict[str, object]]:
-    """Processor seconds of every case, each once per round, in turn, after one round that does not count."""
+    """Processor seconds of every case, each once per round, in turn, after one round that does not count.
+
+    The least of all rounds counts: what else runs on the machine takes caches and memory, and can only add.
+    """
     seconds: list[list[float]] = [[] for _ in cases]
     for round_ in range(rounds + 1):
         for (_, run), found in zip(cases, seconds, strict=True):
@@ -190,7 +199,7 @@ def measure(cases: list[Measured], rounds: int) -> list[dict[str, object]]:
             if round_:
                 found.append(time.process_time() - begin)
     return [
-        {**asdict(case), "seconds": round(statistics.median(found), 5), "range": [min(found), max(found)]}
+        {**asdict(case), "seconds": round(min(found), 5), "range": [round(min(found), 5), round(max(found), 5)]}
         for (case, _), found in zip(cases, seconds, strict=True)
     ]
 

@@ -31,7 +31,10 @@ FITTED = "512 × 4"
 """The shape of the small cases that rates are fitted on, with its longer windows."""
 
 TOUCHES = 20
-"""How often the case `touch` reads and writes its states."""
+"""How often the case `touch` reads and writes its states, which are four times as wide as a layer's."""
+
+NARROW = "products of so narrow an encoder run below the rate of wider ones"
+"""Why LoRA is missed on the narrowest of the small cases."""
 
 MINILM = EncoderShape(width=384, depth=6, inner=1536)
 BERT_BASE = EncoderShape(width=768, depth=12, inner=3072)
@@ -53,7 +56,7 @@ class Check:
         unit: of both numbers.
         measured: what was found.
         predicted: what the formulas say; None where rates were fitted on this one.
-        known_miss: why a prediction that is further off than the tolerance is no surprise; empty where it is none.
+        known_miss: why the prediction is further off than the tolerance, where it is.
     """
 
     what: str
@@ -89,7 +92,7 @@ def fitted_hardware(record: Mapping[str, Any]) -> Hardware:
         peak=encode_seconds(shape, load, unit) / frozen["seconds"],
         update=update["seconds"] / update["parameters"],
         draw=draw["seconds"] / (draw["length"] * draw["width"]),
-        touch=touch["seconds"] / (2 * TOUCHES * touch["length"] * touch["width"]),
+        touch=touch["seconds"] / (2 * TOUCHES * touch["length"] * 4 * touch["width"]),
     )
 
 
@@ -145,7 +148,7 @@ def _gpu(results: Path) -> Iterator[Check]:
         unit="s",
         measured=_read(results, name)["encoder_seconds"],
         predicted=encode_seconds(BERT_BASE, _load(16, 192, spread=1.0), hardware),
-        known_miss="3,072 tokens do not fill the GPU, which reaches its utilisation from about 30,000 on",
+        known_miss="3,072 tokens do not fill the GPU; from 16,384 on more of them gained nothing",
     )
 
 
@@ -207,7 +210,14 @@ def _small(record: Mapping[str, Any]) -> Iterator[Check]:
                 predicted = known["seconds"] * grown
             case _:  # what rates are fitted on
                 continue
-        yield Check(what=what, record=COST_CHECK, unit="s", measured=case["seconds"], predicted=predicted)
+        yield Check(
+            what=what,
+            record=COST_CHECK,
+            unit="s",
+            measured=case["seconds"],
+            predicted=predicted,
+            known_miss=NARROW if case["name"] == "lora:16" else "",
+        )
 
 
 def _read(results: Path, name: str) -> dict[str, Any]:

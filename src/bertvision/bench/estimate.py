@@ -97,9 +97,10 @@ def estimate(work: Work, hardware: Hardware, gpus: Sequence[int]) -> Bill:
     shards = draw_shards(work.sample, work.windows)
     per_token, per_pair = operations_of(work.shape)
     operations = shards.tokens * per_token + shards.pairs * per_pair  # (shards,)
+    written = _written(work, shards)
     rows = []
     for number in gpus:
-        rows += _extracted(work, shards, operations, hardware, number)
+        rows += [_extracted(one, operations, hardware, number) for one in written]
         if work.learning is not None:
             rows.append(_tuned(work, work.learning, shards, hardware, number))
         if work.heads and number == 1:  # one process fits all heads
@@ -113,22 +114,32 @@ def estimate(work: Work, hardware: Hardware, gpus: Sequence[int]) -> Bill:
     )
 
 
-def _extracted(work: Work, shards: Shards, operations: FloatArray, hardware: Hardware, gpus: int) -> list[Row]:
-    """The pass, and the pass with all that it finds written to disk: every token's states, or one row per window."""
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A pass with what it writes: in which groups of shards, and how many bytes."""
+
+    what: str
+    groups: Sequence[range]
+    bytes: int
+
+
+def _written(work: Work, shards: Shards) -> list[_Written]:
+    """The pass alone, with every token's states, and with one row per window."""
     kept = disk_bytes(work.shape, shards.load)
-    written = {
-        "frozen pass": (shards.tokens, 0),
-        f"extract, {work.keep}": (shards.tokens, kept[f"store, {work.keep}"]),
-        "extract, one row per window": (shard_sizes(work.windows), kept[ROWS]),
-    }
-    rows = []
-    for what, (stored, size) in written.items():
-        groups = shard_groups(stored, work.shape.depth + 1, work.shape.width)
-        shares = extract_shares(operations, groups, processes=gpus)
-        seconds = shares.slowest / hardware.rate + size / hardware.disks(gpus)
-        waiting = (shares.slowest - shares.mean) / hardware.rate / seconds
-        rows.append(Row(what=what, gpus=gpus, seconds=seconds, waiting=waiting))
-    return rows
+    layers, width = work.shape.depth + 1, work.shape.width
+    groups = shard_groups(shards.tokens, layers, width)
+    return [
+        _Written("frozen pass", groups, 0),
+        _Written(f"extract, {work.keep}", groups, kept[f"store, {work.keep}"]),
+        _Written("extract, one row per window", shard_groups(shard_sizes(work.windows), layers, width), kept[ROWS]),
+    ]
+
+
+def _extracted(written: _Written, operations: FloatArray, hardware: Hardware, gpus: int) -> Row:
+    shares = extract_shares(operations, written.groups, processes=gpus)
+    seconds = shares.slowest / hardware.rate + written.bytes / hardware.disks(gpus)
+    waiting = (shares.slowest - shares.mean) / hardware.rate / seconds
+    return Row(what=written.what, gpus=gpus, seconds=seconds, waiting=waiting)
 
 
 def _fitted(work: Work, shards: Shards, operations: FloatArray, hardware: Hardware) -> list[Row]:
