@@ -44,11 +44,11 @@ def test_squad_with_bert_large_takes_the_original_five_terabytes_and_us_half_a_m
     assert rows["frozen pass", 8]["gpu_hours"] == pytest.approx(8 * rows["frozen pass", 8]["seconds"] / 3600)
 
 
-def test_a_hundred_million_passages_over_64_gpus_take_minutes(large: str, capsys: Capture) -> None:
-    words = ["--encoder", large, "--passages", "100000000", "--gpus", "64", "--learn", "none", "--price", "3"]
+def test_ten_million_passages_over_64_gpus_take_half_a_minute(large: str, capsys: Capture) -> None:
+    words = ["--encoder", large, "--passages", "10000000", "--gpus", "64", "--learn", "none", "--price", "3"]
     found = cost(capsys, *words)
     (row, *_) = found["rows"]
-    assert row["seconds"] == pytest.approx(363, rel=0.01)
+    assert row["seconds"] == pytest.approx(36.3, rel=0.01)
     assert row["dollars"] == pytest.approx(3 * row["gpu_hours"])
     assert row["waiting"] < 0.01
     assert not [row for row in found["rows"] if row["what"].startswith("tune")]

@@ -103,8 +103,8 @@ def estimate(work: Work, hardware: Hardware, gpus: Sequence[int]) -> Bill:
         rows += [_extracted(one, operations, hardware, number) for one in written]
         if work.learning is not None:
             rows.append(_tuned(work, work.learning, shards, hardware, number))
-        if work.heads and number == 1:  # one process fits all heads
-            rows += _fitted(work, shards, operations, hardware)
+    if work.heads:
+        rows += _fitted(work, shards, operations, hardware)
     return Bill(
         windows=work.windows,
         tokens=int(shards.tokens.sum()),
@@ -143,7 +143,7 @@ def _extracted(written: _Written, operations: FloatArray, hardware: Hardware, gp
 
 
 def _fitted(work: Work, shards: Shards, operations: FloatArray, hardware: Hardware) -> list[Row]:
-    """All heads in one pass, on states that are computed anew in every epoch, or read from a store."""
+    """All heads in one pass of one process, on states that are computed anew in every epoch, or read from a store."""
     load = shards.load
     heads = load.tokens * sum(hardware.heads[name] * numbers for name, numbers in work.heads)
     sources = {
@@ -177,5 +177,5 @@ def assumptions(work: Work, hardware: Hardware) -> list[str]:
         f"Tuning: {work.batch} windows per GPU and step; gradients go round a ring at {ring}, none of it hidden.",
         f"Disks: {hardware.disk / 1e9:g} GB/s for every {NODE} GPUs; reading and writing are not hidden either.",
         "Extraction shares out whole groups of shards; lengths are drawn, not those of real windows.",
-        "Heads: what a step took on 16 windows, grown with tokens, layers and width; larger batches are faster.",
+        "Heads: one process; a step as measured on 16 windows, grown with tokens, layers and width: at most that.",
     ]

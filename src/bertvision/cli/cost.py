@@ -34,8 +34,8 @@ class Machine:
     link: float | None = None
     """GB/s between GPUs, within a machine and beyond (default: 450 within 8 GPUs, 50 beyond)."""
 
-    disk: float = 2.0
-    """GB/s of the disks of every 8 GPUs."""
+    disk: float | None = None
+    """GB/s of the disks of every 8 GPUs (default: 2)."""
 
     price: float = 2.5
     """Dollars of a GPU for an hour."""
@@ -96,7 +96,7 @@ def run(options: Options) -> int:
     if options.json:
         print_json(_as_json(bill, said, options.machine))
         return 0
-    _print(options, bill, said)
+    _print(options, bill, said, hardware)
     return 0
 
 
@@ -139,13 +139,15 @@ def _parse_gpus(words: str) -> list[int]:
 def _hardware(machine: Machine) -> "Hardware":
     from bertvision.bench.hardware import HARDWARE  # noqa: PLC0415
 
-    found = replace(HARDWARE[machine.hardware], disk=machine.disk * 1e9)
+    found = HARDWARE[machine.hardware]
     if machine.peak is not None:
         found = replace(found, peak=machine.peak * 1e12)
     if machine.utilisation is not None:
         found = replace(found, utilisation=machine.utilisation)
     if machine.link is not None:
         found = replace(found, inside=machine.link * 1e9, between=machine.link * 1e9)
+    if machine.disk is not None:
+        found = replace(found, disk=machine.disk * 1e9)
     return found
 
 
@@ -186,7 +188,7 @@ def _as_json(bill: "Bill", said: Sequence[str], machine: Machine) -> dict[str, o
     return {**asdict(bill), "rows": rows, "assumptions": said}
 
 
-def _print(options: Options, bill: "Bill", said: Sequence[str]) -> None:
+def _print(options: Options, bill: "Bill", said: Sequence[str], hardware: "Hardware") -> None:
     from bertvision.runs.amounts import in_bytes, in_seconds  # noqa: PLC0415
 
     machine = options.machine
@@ -204,7 +206,7 @@ def _print(options: Options, bill: "Bill", said: Sequence[str]) -> None:
     title = f"{options.encoder}, {bill.windows:,} windows, {bill.tokens:,} tokens, {bill.operations:.3g} operations"
     print_table(title, ["what", "GPUs", "time", "GPU-hours", "dollars", "waiting"], rows)
     stored = [
-        [kept, in_bytes(size), size / 1e9 * machine.storage_price, in_seconds(size / machine.disk / 1e9)]
+        [kept, in_bytes(size), size / 1e9 * machine.storage_price, in_seconds(size / hardware.disk)]
         for kept, size in bill.bytes.items()
     ]
     columns = ["states of all layers", "on disk", "dollars a month", "to read once, 8 GPUs or fewer"]

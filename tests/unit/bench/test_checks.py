@@ -1,6 +1,7 @@
 """The formulas against every record that they speak about, and the numbers that were taken from records."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +51,14 @@ def test_rates_are_fitted_on_one_pass_of_each_machine() -> None:
         *("size-store-16-bit", "size-store-int8", "speed-tuning-gpu", "heads-gpu", "speed-tuning-cpu"),
         *("speed-top-3", "speed-top-3-strict", COST_CHECK),
     }
+
+
+def test_a_record_that_does_not_tell_its_windows_is_refused(tmp_path: Path) -> None:
+    for path in RESULTS.glob("*.json"):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        (tmp_path / path.name).write_text(json.dumps({**record, "size": "many windows"}), encoding="utf-8")
+    with pytest.raises(ValueError, match="size-store-16-bit tells no windows: many windows"):
+        cost_checks(tmp_path)
 
 
 @pytest.mark.parametrize(
