@@ -14,6 +14,7 @@ from bertvision.bench.cost import (
     disk_bytes,
     encode_seconds,
     learning_of,
+    load_operations,
     original_bytes,
     tune_seconds,
 )
@@ -75,6 +76,13 @@ class Check:
 def cost_checks(results: Path) -> list[Check]:
     """All of them, from the records in a folder."""
     return [*_sizes(results), *_gpu(results), *_cpu(results), *_small(_read(results, COST_CHECK))]
+
+
+def measured_utilisation(results: Path, name: str) -> float:
+    """The share of its peak that a machine of `HARDWARE` reached in the record of its frozen pass."""
+    record_name, shape = {"h200": ("speed-frozen-gpu", BERT_LARGE), "cpu": ("speed-frozen-cpu", MINILM)}[name]
+    record = _read(results, record_name)
+    return load_operations(shape, _load(*_size_of(record))) / _ours(record) / HARDWARE[name].peak
 
 
 def fitted_hardware(record: Mapping[str, Any]) -> Hardware:

@@ -16,9 +16,9 @@ from bertvision.bench.checks import (
     Check,
     cost_checks,
     fitted_hardware,
-    squad_spread,
+    measured_utilisation,
 )
-from bertvision.bench.cost import EncoderShape, Load, load_operations, shape_of
+from bertvision.bench.cost import EncoderShape, shape_of
 from bertvision.bench.hardware import HARDWARE
 from bertvision.encoder.learn import apply_learn, parse_learn
 from bertvision.encoder.load import build_encoder, drop_pooler
@@ -61,17 +61,11 @@ def test_a_record_that_does_not_tell_its_windows_is_refused(tmp_path: Path) -> N
         cost_checks(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("hardware", "shape", "windows", "mean", "check"),
-    [("h200", BERT_LARGE, 4194, 178, FITTED[0]), ("cpu", MINILM, 263, 175, FITTED[1])],
-)
-def test_utilisations_are_those_of_the_frozen_passes(
-    hardware: str, shape: EncoderShape, windows: int, mean: int, check: Check
-) -> None:
-    tokens = windows * mean
-    load = Load(windows=windows, tokens=tokens, pairs=tokens * mean * squad_spread())
-    found = HARDWARE[hardware]
-    assert load_operations(shape, load) / check.measured / found.peak == pytest.approx(found.utilisation, abs=0.001)
+@pytest.mark.parametrize("name", HARDWARE)
+def test_utilisations_are_those_of_the_frozen_passes(name: str) -> None:
+    found = measured_utilisation(RESULTS, name)
+    # as far as the same pass differs from run to run
+    assert HARDWARE[name].utilisation == pytest.approx(found, rel=0.03), "put the new one into bench/hardware.py"
 
 
 def test_what_tuning_costs_beside_products_on_a_cpu_is_that_of_the_small_cases() -> None:
@@ -89,7 +83,7 @@ def test_costs_of_heads_are_those_of_the_records(device: str, hardware: str) -> 
         found[row["head"]] = row["seconds"] / (row["tokens"] * len(reads) * 768)
     used = HARDWARE[hardware].heads
     assert list(used) == list(HEADS)
-    assert used == pytest.approx(found, rel=0.006)
+    assert used == pytest.approx(found, rel=0.006), "heads were measured anew: put these into bench/hardware.py"
 
 
 @pytest.mark.parametrize(
