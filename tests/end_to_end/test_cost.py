@@ -74,6 +74,12 @@ def test_hardware_can_be_another(capsys: Capture) -> None:
     assert slow["rows"][0]["seconds"] > 1000 * plain["rows"][0]["seconds"]
 
 
+def test_gradients_of_all_that_learns_are_exchanged_and_the_pooler_does_not(capsys: Capture) -> None:
+    words = ["--passages", "512", "--gpus", "2", "--link", "0.001"]
+    (*_, tuned) = cost(capsys, *words)["rows"]
+    assert tuned["seconds"] == pytest.approx(4 * 22_566_146 / 1e6, abs=0.1)  # one step: half of them twice, 1 MB/s
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -136,6 +136,15 @@ def test_what_learns_says_how_far_gradients_go(learn: str, passed: int, learnt: 
     assert (found.passed, found.learnt, found.parameters) == (passed, learnt, 5)
 
 
+def test_what_is_put_into_layers_computes_little_and_touches_much() -> None:
+    gated = replace(SHAPE, gated=True)  # four maps of 8 → 8, two of 8 → 32, one of 32 → 8
+    lora = learning_of(parse_learn("lora:2"), gated, 0)
+    assert lora.added == 2 * 2 * (4 * 16 + 3 * 40)
+    assert lora.touched == 4 * (6 * 8 + 10 * 8) + 2 * (6 * 8 + 10 * 32) + (6 * 32 + 10 * 8)
+    houlsby = learning_of(parse_learn("houlsby:4"), SHAPE, 0)
+    assert (houlsby.added, houlsby.touched) == (2 * 2 * (8 * 4 + 4 * 8), 24 * 8)
+
+
 def test_gradients_go_round_a_ring() -> None:
     fast = replace(SLOW, inside=100.0, between=10.0)
     assert exchange_seconds(50, fast, 1) == 0

@@ -53,12 +53,21 @@ def test_tuning_pays_for_products_updates_and_the_ring() -> None:
     assert seconds(replace(work, epochs=2.5), 4)["tune, full, 2.5 epochs"] == pytest.approx(2.5 * row.seconds)
 
 
+def test_what_is_drawn_for_dropout_is_shared_out_too() -> None:
+    learning = learning_of(parse_learn("full"), SHAPE, 100)
+    work = replace(WORK, learning=learning, learn="full", batch=160)
+    drawing = replace(MACHINE, draw=1e-3)
+    more = seconds(work, 4, drawing)["tune, full, 1 epoch"] - seconds(work, 4)["tune, full, 1 epoch"]
+    assert more == pytest.approx(1e-3 * 12_800 / 4 * 7 * 8)
+
+
 def test_more_than_eight_gpus_have_more_disks_and_a_slower_ring() -> None:
     learning = learning_of(parse_learn("top:1"), SHAPE, 100)
     work = replace(WORK, windows=128_000, learning=learning, learn="top:1")
     found = {gpus: seconds(work, gpus) for gpus in (8, 16)}
     written = {gpus: rows["extract, fp16"] - rows["frozen pass"] for gpus, rows in found.items()}
-    assert written[8] == pytest.approx(2 * written[16])
+    stored = estimate(work, MACHINE, []).bytes["store, fp16"]
+    assert written == {8: pytest.approx(stored / 1e5), 16: pytest.approx(stored / 2e5)}
     slow = replace(MACHINE, between=1.0)
     assert seconds(work, 8, slow) == found[8]
     assert seconds(work, 16, slow)["tune, top:1, 1 epoch"] > 2 * found[16]["tune, top:1, 1 epoch"]
