@@ -1,11 +1,20 @@
-"""Write the tables of records and heads into the README and docs/heads.md, between their marks."""
+"""Write the tables of records, heads and costs into the README and the pages of docs/, between their marks."""
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
+from bertvision.bench.checks import BERT_LARGE as LARGE_SHAPE
+from bertvision.bench.checks import PARAMETERS, cost_checks
+from bertvision.bench.cost import learning_of
+from bertvision.bench.estimate import Bill, Work, estimate
+from bertvision.bench.hardware import HARDWARE
+from bertvision.bench.lengths import SQUAD_WINDOWS, squad_lengths
 from bertvision.cli.ls import BERT_LARGE, reference_parameters
+from bertvision.encoder.learn import parse_learn
 from bertvision.heads import HEADS
+from bertvision.runs.amounts import in_bytes, in_seconds
 
 ROOT = Path(__file__).parents[1]
 
@@ -91,12 +100,62 @@ def span_heads_table() -> str:
     return "\n".join(rows)
 
 
+def checks_table() -> str:
+    """What the cost model says beside what was measured."""
+    rows = ["| measured | found | said | off by |", "|---|---|---|---|"]
+    for check in cost_checks(ROOT / "results"):
+        what = f"[{check.what}](../results/{check.record}.json)"
+        found, said = (
+            "" if value is None else in_bytes(value) if check.unit == "bytes" else f"{value:.3g} {check.unit}"
+            for value in (check.measured, check.predicted)
+        )
+        off = "fitted here" if check.error is None else f"{check.error:+.1%}"
+        rows.append(f"| {what} | {found} | {said} | {f'**{off}**: {check.known_miss}' if check.known_miss else off} |")
+    return "\n".join(rows)
+
+
+SCALES = {SQUAD_WINDOWS: (1, 8, 64), 10**8: (8, 64)}
+"""How many windows, on how many GPUs."""
+
+
+@cache
+def bill(windows: int) -> Bill:
+    """BERT-large, everything learning for an epoch."""
+    learning = learning_of(parse_learn("full"), LARGE_SHAPE, PARAMETERS[LARGE_SHAPE])
+    work = Work(shape=LARGE_SHAPE, sample=squad_lengths(), windows=windows, learning=learning, learn="full")
+    return estimate(work, HARDWARE["h200"], SCALES[windows])
+
+
+def scale_table() -> str:
+    """Seconds and dollars of SQuAD 2.0 and of 100 million passages with BERT-large."""
+    rows = ["| windows | what | GPUs | time | GPU-hours | dollars at 2.50 | waiting |", "|---|---|---|---|---|---|---|"]
+    for windows in SCALES:
+        rows += [
+            f"| {windows:,} | {row.what} | {row.gpus} | {in_seconds(row.seconds)} | {row.gpu_hours:,.4g} "
+            f"| {2.5 * row.gpu_hours:,.2f} | {row.waiting:.1%} |"
+            for row in bill(windows).rows
+        ]
+    return "\n".join(rows)
+
+
+def bytes_table() -> str:
+    """Bytes of the same on disk."""
+    rows = [f"| states of all layers | {' | '.join(f'{windows:,} windows' for windows in SCALES)} |", "|---|---|---|"]
+    for kept in bill(SQUAD_WINDOWS).bytes:
+        sizes = " | ".join(in_bytes(bill(windows).bytes[kept]) for windows in SCALES)
+        rows.append(f"| {kept} | {sizes} |")
+    return "\n".join(rows)
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "speed": ("README.md", speed_table),
     "size": ("README.md", size_table),
     "quality": ("README.md", quality_table),
     "heads": ("docs/heads.md", heads_table),
     "span heads": ("docs/heads.md", span_heads_table),
+    "cost checks": ("docs/scale.md", checks_table),
+    "scale": ("docs/scale.md", scale_table),
+    "bytes": ("docs/scale.md", bytes_table),
 }
 """By name: where a table stands, and who makes it."""
 

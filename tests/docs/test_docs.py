@@ -24,14 +24,18 @@ DOCUMENTS = [
 
 PACKS = (ROOT / "docs" / "packs.md").read_text(encoding="utf-8")
 HEADS = (ROOT / "docs" / "heads.md").read_text(encoding="utf-8")
+SCALE = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str, text: str = README) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("block", [block for block in blocks("sh") + blocks("sh", PACKS) if "make " not in block])
-def test_commands_of_the_readme_and_of_the_packs_page_run(block: str, tmp_path: Path) -> None:
+RUN = [block for text in (README, PACKS, SCALE) for block in blocks("sh", text) if "make " not in block]
+
+
+@pytest.mark.parametrize("block", RUN)
+def test_commands_of_the_readme_and_of_the_packs_and_scale_pages_run(block: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-euc", block], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
@@ -57,7 +61,7 @@ def test_the_tables_are_those_of_the_records() -> None:
     assert spec.loader is not None
     table = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(table)
-    for document in ("README.md", "docs/heads.md"):
+    for document in ("README.md", "docs/heads.md", "docs/scale.md"):
         text = (ROOT / document).read_text(encoding="utf-8")
         assert table.with_tables(document, text) == text, "run: python bench/table.py"
 

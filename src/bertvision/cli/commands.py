@@ -185,6 +185,14 @@ COMMANDS = {
             "bertvision plan squad2 --data DIR --heads layer_mix --epochs 10 --max-disk 20GB --max-memory 8GB --json",
         ),
     ),
+    "cost": Command(
+        "Tell what work of any size would cost on any number of GPUs: seconds, GPU-hours, dollars, bytes; on paper.",
+        "bertvision.cli.cost",
+        (
+            "bertvision cost --encoder config.json --learn full --heads layer_mix,adapter_pool",
+            "bertvision cost --encoder config.json --passages 100000000 --lengths 150 --gpus 8,64 --price 3 --json",
+        ),
+    ),
     "extract": Command(
         "Write the hidden states of a task's windows to disk: no padding, 16 or 8 bits, checksummed, resumable.",
         "bertvision.cli.extract",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bertvision.errors import BertVisionError
+from bertvision.store.codec import Keep, bytes_per_token
 from bertvision.store.manifest import Content
 from bertvision.store.writer import SHARD_WINDOWS
 
@@ -19,8 +20,14 @@ _BESIDE_SHARDS = 16384
 
 def store_bytes(content: Content) -> int:
     """The most that a store takes on disk."""
-    statistics = 8 * content.layers * content.width if content.keep == "int8" else 0
-    return content.bytes + math.ceil(content.windows / SHARD_WINDOWS) * _BESIDE_STATES + statistics + _BESIDE_SHARDS
+    return bytes_on_disk(content.keep, content.layers, content.width, windows=content.windows, tokens=content.tokens)
+
+
+def bytes_on_disk(keep: Keep, layers: int, width: int, *, windows: int, tokens: int) -> int:
+    """The most that a store of so many windows and tokens takes on disk."""
+    statistics = 8 * layers * width if keep == "int8" else 0
+    shards = math.ceil(windows / SHARD_WINDOWS)
+    return tokens * bytes_per_token(keep, layers, width) + shards * _BESIDE_STATES + statistics + _BESIDE_SHARDS
 
 
 def check_room(contents: Sequence[Content], max_disk: int | None) -> None:

@@ -50,6 +50,23 @@ StatesOf = Callable[[IntArray], Tensor]
 """Numbers of windows → their states end to end, (tokens, layers, width), in any precision, anywhere."""
 
 
+def shard_sums(values: IntArray) -> IntArray:
+    """Sums of what windows have, (windows,), over every shard, such as their tokens."""
+    return np.add.reduceat(values, np.arange(0, len(values), SHARD_WINDOWS)) if len(values) else values
+
+
+def shard_groups(tokens: IntArray, layers: int, width: int) -> list[range]:
+    """Numbers of the shards that are computed together, by the tokens of every shard; process p of P takes [p::P]."""
+    groups: list[range] = []
+    begin, held = 0, 0
+    for number, size in enumerate((tokens * (layers * width * 4)).tolist()):
+        if number > begin and (number - begin == GROUP_SHARDS or held + size > GROUP_BYTES):
+            groups.append(range(begin, number))
+            begin, held = number, 0
+        held += size
+    return [*groups, range(begin, len(tokens))] if len(tokens) else []
+
+
 @final
 class StoreWriter:
     """Makes a store in a folder: `begin`, `measure`, `write` (each process its share), `finish`.
@@ -168,17 +185,7 @@ class StoreWriter:
         return self.finish(list(self.write(states_of)))
 
     def _groups(self) -> list[range]:
-        """Numbers of the shards that are computed together."""
-        shards = range(-(-self.content.windows // SHARD_WINDOWS))
-        sizes = [tokens * self.content.layers * self.content.width * 4 for tokens in self._tokens(shards)]
-        groups: list[range] = []
-        begin, held = 0, 0
-        for number, size in enumerate(sizes):
-            if number > begin and (number - begin == GROUP_SHARDS or held + size > GROUP_BYTES):
-                groups.append(range(begin, number))
-                begin, held = number, 0
-            held += size
-        return [*groups, range(begin, len(sizes))] if sizes else []
+        return shard_groups(shard_sums(self._lengths), self.content.layers, self.content.width)
 
     def _rows(self, number: int) -> IntArray:
         return np.arange(number * SHARD_WINDOWS, min((number + 1) * SHARD_WINDOWS, self.content.windows))

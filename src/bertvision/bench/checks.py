@@ -1,0 +1,258 @@
+"""The cost model against what was measured: every record of results/ that its formulas speak about."""
+
+import json
+import re
+import statistics
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bertvision.bench.cost import (
+    EncoderShape,
+    Load,
+    disk_bytes,
+    encode_seconds,
+    learning_of,
+    load_operations,
+    original_bytes,
+    tune_seconds,
+)
+from bertvision.bench.hardware import HARDWARE, Hardware
+from bertvision.bench.lengths import squad_lengths
+from bertvision.encoder.learn import parse_learn
+
+TOLERANCE = 0.15
+"""How far off a prediction may be."""
+
+COST_CHECK = "cost-check"
+"""Name of the record with the small cases."""
+
+FITTED = "512 × 4"
+"""The shape of the small cases that rates are fitted on, with its longer windows."""
+
+TOUCHES = 20
+"""How often the case `touch` reads and writes its states, which are four times as wide as a layer's."""
+
+NARROW = "products of so narrow an encoder run below the rate of wider ones"
+"""Why LoRA is missed on the narrowest of the small cases."""
+
+MINILM = EncoderShape(width=384, depth=6, inner=1536)
+BERT_BASE = EncoderShape(width=768, depth=12, inner=3072)
+BERT_LARGE = EncoderShape(width=1024, depth=24, inner=4096)
+PARAMETERS = {MINILM: 22_566_146, BERT_BASE: 108_893_186, BERT_LARGE: 334_094_338}
+"""Of these encoders without a pooler, with a span output."""
+
+TOP_3 = {"top:3": 21_294_338, "top:3:strict": 21_265_154}
+"""Parameters that learn of BERT-base's shape."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A prediction beside what was measured.
+
+    Attributes:
+        what: was measured.
+        record: of it, its name in results.
+        unit: of both numbers.
+        measured: what was found.
+        predicted: what the formulas say; None where rates were fitted on this one.
+        known_miss: why the prediction is further off than the tolerance, where it is.
+    """
+
+    what: str
+    record: str
+    unit: str
+    measured: float
+    predicted: float | None
+    known_miss: str = ""
+
+    @property
+    def error(self) -> float | None:
+        """How far off the prediction is, as a share of what was measured."""
+        return None if self.predicted is None else self.predicted / self.measured - 1
+
+
+def cost_checks(results: Path) -> list[Check]:
+    """All of them, from the records in a folder."""
+    return [*_sizes(results), *_gpu(results), *_cpu(results), *_small(_read(results, COST_CHECK))]
+
+
+def measured_utilisation(results: Path, name: str) -> float:
+    """The share of its peak that a machine of `HARDWARE` reached in the record of its frozen pass."""
+    record_name, shape = {"h200": ("speed-frozen-gpu", BERT_LARGE), "cpu": ("speed-frozen-cpu", MINILM)}[name]
+    record = _read(results, record_name)
+    return load_operations(shape, _load(*_size_of(record))) / _ours(record) / HARDWARE[name].peak
+
+
+def fitted_hardware(record: Mapping[str, Any]) -> Hardware:
+    """One thread of the machine that the small cases were measured on, by four cases of one shape."""
+    cases = {(case["what"], case["width"], case["length"]): case for case in record["cases"]}
+    width = int(FITTED.partition(" ")[0])
+    frozen = cases["frozen", width, 384]
+    shape, load = _shape(frozen), _load(frozen["windows"], frozen["length"], spread=1.0)
+    unit = Hardware(name="one thread", peak=1.0, utilisation=1.0, update=0.0)
+    update, draw, touch = (
+        next(case for case in record["cases"] if case["what"] == what) for what in ("update", "draw", "touch")
+    )
+    return replace(
+        unit,
+        peak=encode_seconds(shape, load, unit) / frozen["seconds"],
+        update=update["seconds"] / update["parameters"],
+        draw=draw["seconds"] / (draw["length"] * draw["width"]),
+        touch=touch["seconds"] / (2 * TOUCHES * touch["length"] * 4 * touch["width"]),
+    )
+
+
+def squad_spread() -> float:
+    """The mean of squared lengths of SQuAD's windows over the square of their mean: records tell the mean alone."""
+    lengths = squad_lengths()
+    return float((lengths**2).mean() / lengths.mean() ** 2)
+
+
+def _sizes(results: Path) -> Iterator[Check]:
+    for name, key in (("size-store-16-bit", "store, fp16"), ("size-store-int8", "store, int8")):
+        record = _read(results, name)
+        load = _load(*_size_of(record))
+        what = f"{record['what']}, MiniLM, {load.windows} windows"
+        yield Check(
+            what=what,
+            record=name,
+            unit="bytes",
+            measured=record["bytes"]["ours"],
+            predicted=disk_bytes(MINILM, load)[key],
+        )
+    (size,) = (size for layout, size in record["bytes"].items() if layout != "ours")
+    yield Check(
+        what="the original's layout of the same windows",
+        record=name,
+        unit="bytes",
+        measured=size,
+        predicted=original_bytes(MINILM, load.windows),
+    )
+
+
+def _gpu(results: Path) -> Iterator[Check]:
+    hardware = HARDWARE["h200"]
+    name = "speed-frozen-gpu"
+    record = _read(results, name)
+    yield Check(what=_what(record), record=name, unit="s", measured=_ours(record), predicted=None)
+    name = "speed-tuning-gpu"
+    record = _read(results, name)
+    load = _load(*_size_of(record))
+    steps = -(-load.windows // 256)
+    full = learning_of(parse_learn("full"), BERT_LARGE, PARAMETERS[BERT_LARGE])
+    yield Check(
+        what=f"{_what(record)}, {steps} steps",
+        record=name,
+        unit="s",
+        measured=_ours(record),
+        predicted=tune_seconds(BERT_LARGE, full, load, hardware, steps=steps),
+    )
+    name = "heads-gpu"
+    yield Check(
+        what="frozen pass, BERT-base shape, one batch of 16 windows of 192 tokens, not compiled",
+        record=name,
+        unit="s",
+        measured=_read(results, name)["encoder_seconds"],
+        predicted=encode_seconds(BERT_BASE, _load(16, 192, spread=1.0), hardware),
+        known_miss="3,072 tokens do not fill the GPU; from 16,384 on more of them gained nothing",
+    )
+
+
+def _cpu(results: Path) -> Iterator[Check]:
+    hardware = HARDWARE["cpu"]
+    name = "speed-frozen-cpu"
+    record = _read(results, name)
+    yield Check(what=_what(record), record=name, unit="s", measured=_ours(record), predicted=None)
+    name = "speed-tuning-cpu"
+    record = _read(results, name)
+    load = _load(*_size_of(record))
+    steps = -(-load.windows // 16)
+    full = learning_of(parse_learn("full"), MINILM, PARAMETERS[MINILM])
+    yield Check(
+        what=f"{_what(record)}, {steps} steps",
+        record=name,
+        unit="s",
+        measured=_ours(record),
+        predicted=tune_seconds(MINILM, full, load, hardware, steps=steps),
+    )
+    full = learning_of(parse_learn("full"), BERT_BASE, PARAMETERS[BERT_BASE])
+    for learn, parameters in TOP_3.items():
+        name = f"speed-{learn.replace(':', '-')}"
+        record = _read(results, name)
+        load = _load(*_size_of(record))
+        some = learning_of(parse_learn(learn), BERT_BASE, parameters)
+        (ratio,) = record["ratios"].values()
+        yield Check(
+            what=f"{record['what']}, of a step of --learn full",
+            record=name,
+            unit="of it",
+            measured=1 / ratio["median"],
+            predicted=tune_seconds(BERT_BASE, some, load, hardware, steps=2)
+            / tune_seconds(BERT_BASE, full, load, hardware, steps=2),
+        )
+
+
+def _small(record: Mapping[str, Any]) -> Iterator[Check]:
+    hardware = fitted_hardware(record)
+    heads = {(case["name"], case["width"]): case for case in record["cases"] if case["what"] == "head"}
+    for case in record["cases"]:
+        shape, load = _shape(case), _load(case["windows"], case["length"], spread=1.0)
+        size = f"{case['width']} × {case['depth']}"
+        of_shape = f"{size}, {case['windows']} × {case['length']} tokens"
+        what, predicted = f"frozen pass, {of_shape}", None
+        match case["what"]:
+            case "frozen" if (size, case["length"]) != (FITTED, 384):
+                predicted = encode_seconds(shape, load, hardware)
+            case "frozen":
+                pass
+            case "tuning":
+                what = f"a step of --learn {case['name']}, {of_shape}"
+                learning = learning_of(parse_learn(case["name"]), shape, case["parameters"])
+                predicted = tune_seconds(shape, learning, load, hardware, steps=1)
+            case "head" if case["width"] != BERT_BASE.width:
+                what = f"a step of {case['name']}, {case['depth'] + 1} × {case['length']} × {case['width']} states"
+                known = heads[case["name"], BERT_BASE.width]
+                grown = (shape.depth + 1) * shape.width / ((BERT_BASE.depth + 1) * BERT_BASE.width)
+                predicted = known["seconds"] * grown
+            case _:  # what rates are fitted on
+                continue
+        yield Check(
+            what=what,
+            record=COST_CHECK,
+            unit="s",
+            measured=case["seconds"],
+            predicted=predicted,
+            known_miss=NARROW if case["name"] == "lora:16" else "",
+        )
+
+
+def _read(results: Path, name: str) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((results / f"{name}.json").read_text(encoding="utf-8"))
+    return record
+
+
+def _ours(record: Mapping[str, Any]) -> float:
+    return float(statistics.median(record["seconds"]["ours"]))
+
+
+def _what(record: Mapping[str, Any]) -> str:
+    return f"{record['what']}, {record['size']}"
+
+
+def _size_of(record: Mapping[str, Any]) -> tuple[int, int]:
+    """Windows of a record, and their mean length, as its words tell them."""
+    found = re.match(r"([\d,]+) windows, mean (\d+) tokens", record["size"])
+    if found is None:
+        raise ValueError(f"{record['name']} tells no windows: {record['size']}")
+    return int(found[1].replace(",", "")), int(found[2])
+
+
+def _load(windows: int, mean: int, spread: float | None = None) -> Load:
+    tokens = windows * mean
+    return Load(windows=windows, tokens=tokens, pairs=tokens * mean * (squad_spread() if spread is None else spread))
+
+
+def _shape(case: Mapping[str, Any]) -> EncoderShape:
+    return EncoderShape(width=case["width"], depth=case["depth"], inner=4 * case["width"])

@@ -1,0 +1,181 @@
+"""The whole bill: a frozen pass, extraction, tuning and heads, for several numbers of GPUs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from bertvision.bench.cost import (
+    ROWS,
+    EncoderShape,
+    FloatArray,
+    Learning,
+    disk_bytes,
+    operations_of,
+    step_seconds,
+    token_seconds,
+    window_operations,
+)
+from bertvision.bench.hardware import NODE, Hardware
+from bertvision.bench.simulate import Shards, draw_shards, extract_shares, shard_sizes, step_shares
+from bertvision.store.writer import shard_groups
+from bertvision.tasks.examples import IntArray
+
+HOUR = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What is asked for.
+
+    Attributes:
+        shape: of the encoder.
+        sample: lengths that windows are drawn from.
+        windows: how many.
+        keep: how a store keeps states.
+        learning: what a step of tuning does; None tunes nothing.
+        learn: the words for it.
+        heads: names of heads, and how many numbers of states each of them reads per token.
+        epochs: of tuning, and of heads.
+        batch: windows per step and GPU.
+    """
+
+    shape: EncoderShape
+    sample: IntArray
+    windows: int
+    keep: Literal["fp16", "int8"] = "fp16"
+    learning: Learning | None = None
+    learn: str = "none"
+    heads: Sequence[tuple[str, int]] = ()
+    epochs: float = 1.0
+    batch: int = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What one kind of work costs on some GPUs.
+
+    Attributes:
+        what: the work.
+        gpus: how many.
+        seconds: from beginning to end.
+        waiting: the share of the time in which a GPU waits for others: for the slowest, and for gradients.
+    """
+
+    what: str
+    gpus: int
+    seconds: float
+    waiting: float
+
+    @property
+    def gpu_hours(self) -> float:
+        """Paid for."""
+        return self.gpus * self.seconds / HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What work costs.
+
+    Attributes:
+        windows: that were drawn.
+        tokens: in all of them.
+        operations: of a frozen pass over them.
+        rows: seconds by kind of work and number of GPUs.
+        bytes: on disk, by how states are kept.
+    """
+
+    windows: int
+    tokens: int
+    operations: float
+    rows: Sequence[Row]
+    bytes: Mapping[str, int]
+
+
+def estimate(work: Work, hardware: Hardware, gpus: Sequence[int]) -> Bill:
+    """What work costs on each of these numbers of GPUs."""
+    shards = draw_shards(work.sample, work.windows)
+    per_token, per_pair = operations_of(work.shape)
+    operations = shards.tokens * per_token + shards.pairs * per_pair  # (shards,)
+    written = _written(work, shards)
+    rows = []
+    for number in gpus:
+        rows += [_extracted(one, operations, hardware, number) for one in written]
+        if work.learning is not None:
+            rows.append(_tuned(work, work.learning, shards, hardware, number))
+    if work.heads:
+        rows += _fitted(work, shards, operations, hardware)
+    return Bill(
+        windows=work.windows,
+        tokens=int(shards.tokens.sum()),
+        operations=float(operations.sum()),
+        rows=rows,
+        bytes=disk_bytes(work.shape, shards.load),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A pass with what it writes: in which groups of shards, and how many bytes."""
+
+    what: str
+    groups: Sequence[range]
+    bytes: int
+
+
+def _written(work: Work, shards: Shards) -> list[_Written]:
+    """The pass alone, with every token's states, and with one row per window."""
+    kept = disk_bytes(work.shape, shards.load)
+    layers, width = work.shape.depth + 1, work.shape.width
+    groups = shard_groups(shards.tokens, layers, width)
+    return [
+        _Written("frozen pass", groups, 0),
+        _Written(f"extract, {work.keep}", groups, kept[f"store, {work.keep}"]),
+        _Written("extract, one row per window", shard_groups(shard_sizes(work.windows), layers, width), kept[ROWS]),
+    ]
+
+
+def _extracted(written: _Written, operations: FloatArray, hardware: Hardware, gpus: int) -> Row:
+    shares = extract_shares(operations, written.groups, processes=gpus)
+    seconds = shares.slowest / hardware.rate + written.bytes / hardware.disks(gpus)
+    waiting = (shares.slowest - shares.mean) / hardware.rate / seconds
+    return Row(what=written.what, gpus=gpus, seconds=seconds, waiting=waiting)
+
+
+def _fitted(work: Work, shards: Shards, operations: FloatArray, hardware: Hardware) -> list[Row]:
+    """All heads in one pass of one process, on states that are computed anew in every epoch, or read from a store."""
+    load = shards.load
+    heads = load.tokens * sum(hardware.heads[name] * numbers for name, numbers in work.heads)
+    sources = {
+        "heads, streamed": float(operations.sum()) / hardware.rate,
+        f"heads, from a store of {work.keep}": disk_bytes(work.shape, load)[f"store, {work.keep}"] / hardware.disk,
+    }
+    return [
+        Row(what=what, gpus=1, seconds=work.epochs * (seconds + heads), waiting=0.0)
+        for what, seconds in sources.items()
+    ]
+
+
+def _tuned(work: Work, learning: Learning, shards: Shards, hardware: Hardware, gpus: int) -> Row:
+    """An epoch is cut into batches of all GPUs together."""
+    batch = work.batch * gpus
+    operations = partial(window_operations, work.shape, learning=learning)
+    shares = step_shares(work.sample, work.windows, operations, batch=batch, processes=gpus)
+    steps = -(-work.windows // batch)
+    beside = shards.load.tokens / gpus * token_seconds(work.shape, learning, hardware)
+    alone = shares.mean / hardware.rate + beside + steps * step_seconds(work.shape, learning, hardware)
+    seconds = shares.slowest / hardware.rate + beside + steps * step_seconds(work.shape, learning, hardware, gpus)
+    what = f"tune, {work.learn}, {work.epochs:g} epoch{'s' * (work.epochs != 1)}"
+    return Row(what=what, gpus=gpus, seconds=seconds * work.epochs, waiting=1 - alone / seconds)
+
+
+def assumptions(work: Work, hardware: Hardware) -> list[str]:
+    """What the bill takes for granted, in sentences."""
+    ring = f"{hardware.inside / 1e9:g} GB/s within {NODE} GPUs and {hardware.between / 1e9:g} GB/s beyond"
+    return [
+        f"{hardware.name}: {hardware.rate / 1e12:.4g} TFLOP/s, {hardware.utilisation:.1%} of {hardware.peak / 1e12:g}.",
+        f"Tuning: {work.batch} windows per GPU and step; gradients go round a ring at {ring}, none of it hidden.",
+        f"Disks: {hardware.disk / 1e9:g} GB/s for every {NODE} GPUs; reading and writing are not hidden either.",
+        "Extraction shares out whole groups of shards; lengths are drawn, not those of real windows.",
+        "Heads: one process; a step as measured on 16 windows, grown with tokens, layers and width: at most that.",
+    ]

@@ -1,0 +1,116 @@
+"""Machines as costs see them: what they reach at most, what was measured of it, and what is assumed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+NODE = 8
+"""Devices of one machine; more of them talk to each other through the slower network."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """One device, and what connects several.
+
+    Attributes:
+        name: in words.
+        peak: operations per second that products of large matrices reach.
+        utilisation: the share of the peak that a frozen pass with all layers reaches, everything in it counted.
+        update: seconds per parameter that learns and step: clipping and AdamW.
+        draw: seconds per number that dropout draws for; 0 where that is part of other work.
+        touch: seconds per number that adapters and low-rank changes read or write: they are limited by memory.
+        step_per_layer: seconds per step of tuning and layer in which the device waits for the processor.
+        inside: bytes per second between two devices of a machine.
+        between: bytes per second between machines.
+        disk: bytes per second that a machine reads from its disks, or writes to them.
+        heads: seconds of a step of each head, per number of the states that it reads.
+    """
+
+    name: str
+    peak: float
+    utilisation: float
+    update: float
+    draw: float = 0.0
+    touch: float = 0.0
+    step_per_layer: float = 0.0
+    inside: float = 450e9
+    between: float = 50e9
+    disk: float = 2e9
+    heads: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def rate(self) -> float:
+        """Operations per second of a frozen pass."""
+        return self.peak * self.utilisation
+
+    def link(self, gpus: int) -> float:
+        """Bytes per second of the slowest link in a ring."""
+        return self.inside if gpus <= NODE else self.between
+
+    def disks(self, gpus: int) -> float:
+        """Bytes per second of all machines together."""
+        return self.disk * -(-gpus // NODE)
+
+
+_PICOSECONDS: dict[str, tuple[float, float]] = {
+    "last_layer": (15.9, 678),
+    "pooled_output": (4250, 100000),
+    "layer_mix": (3.33, 1020),
+    "layer_mix_sparse": (4.65, 1110),
+    "layer_mean": (2.5, 1040),
+    "adapter_pool": (11.3, 10800),
+    "adapter_pool_skip": (12.6, 10600),
+    "adapter_pool_own": (11.3, 19300),
+    "adapter_pool_own_skip": (12.4, 15400),
+    "adapter_pool_64": (4.85, 2080),
+    "adapter_pool_64_skip": (5.94, 2750),
+    "adapter_pool_64_own": (5.03, 3880),
+    "adapter_pool_64_own_skip": (6.16, 4980),
+    "adapter_pool_mix": (18.7, 16400),
+    "pooled_adapter": (7.79, 4630),
+    "mean_adapter": (5.35, 1370),
+    "conv": (169, 60600),
+    "conv_plain": (161, 40900),
+    "conv_dilated": (228, 79900),
+    "pooled_conv": (184, 87600),
+    "mean_conv": (167, 94600),
+    "pooled_adapter_conv": (115, 56700),
+    "pooled_adapter_ngram": (310, 82200),
+    "pooled_adapter_inception": (2300, 1_650_000),
+    "pooled_adapter_xception": (2940, 1_390_000),
+    "xception": (8050, 640000),
+    "xception_skip": (8090, 876000),
+    "xception_full": (52400, 3_720_000),
+    "layer_weights": (3.3, 1090),
+    "dot_attention": (3.13, 1060),
+    "weighted_attention": (4.3, 1340),
+    "encoder_attention": (46, 48500),
+    "context_conv": (212, 144000),
+    "context_conv_simple": (421, 669000),
+    "dense_stack": (239, 151000),
+    "layer_concat": (3.35, 1110),
+    "ladder": (163, 16200),
+    "recurrent": (41.2, 11800),
+}
+"""A step of every head on 16 windows of 192 tokens, on the GPU and the CPU below, per number of states it reads."""
+
+HARDWARE = {
+    "h200": Hardware(
+        name="one NVIDIA H200, bfloat16, windows packed end to end",
+        peak=790e12,
+        utilisation=0.604,
+        update=40 / 4.8e12,  # 40 bytes to and from memory: gradient, weight, two moments; 4.8 TB/s by the data sheet
+        touch=2 / 4.8e12,
+        step_per_layer=0.00244,  # from 836 windows a second at batch 128, where products and updates explain 1,387
+        heads={name: seconds[0] * 1e-12 for name, seconds in _PICOSECONDS.items()},
+    ),
+    "cpu": Hardware(
+        name="two cores of an Intel Xeon at 2.8 GHz, float32",
+        peak=358e9,  # 2 cores × 2 units × 16 numbers × 2 operations × 2.8 GHz
+        utilisation=0.427,
+        update=6.32e-9,
+        draw=1.05e-8,
+        touch=2.93e-10,
+        heads={name: seconds[1] * 1e-12 for name, seconds in _PICOSECONDS.items()},
+    ),
+}
+"""By the word of `--hardware`: where a record is named in docs/scale.md, a number is measured, else it is assumed."""

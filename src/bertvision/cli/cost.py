@@ -1,0 +1,214 @@
+"""`bertvision cost`: seconds, bytes and dollars of work of any size on any number of GPUs, on paper."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from bertvision.cli.options import Given
+from bertvision.cli.output import print_json, print_lines, print_table
+from bertvision.cli.task_options import parse_numbers
+from bertvision.errors import BertVisionError
+from bertvision.pretrained import BUILTIN_ENCODER
+
+if TYPE_CHECKING:
+    from bertvision.bench.estimate import Bill, Work
+    from bertvision.bench.hardware import Hardware
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What it runs on."""
+
+    hardware: Literal["h200", "cpu"] = "h200"
+    """What was measured: one NVIDIA H200, or two cores of a Xeon; the options below change it."""
+
+    gpus: str = "1,8,64"
+    """How many of them; several numbers between commas."""
+
+    peak: float | None = None
+    """Operations per second that large products reach, in TFLOP/s (default: the hardware's)."""
+
+    utilisation: float | None = None
+    """Share of the peak that a frozen pass reaches (default: as measured)."""
+
+    link: float | None = None
+    """GB/s between GPUs, within a machine and beyond (default: 450 within 8 GPUs, 50 beyond)."""
+
+    disk: float | None = None
+    """GB/s of the disks of every 8 GPUs (default: 2)."""
+
+    price: float = 2.5
+    """Dollars of a GPU for an hour."""
+
+    storage_price: float = 0.02
+    """Dollars of a GB on disk for a month."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of `bertvision cost`."""
+
+    encoder: str = BUILTIN_ENCODER
+    """'minilm', a local folder, a name on the hub, or a config.json."""
+
+    task: Literal["squad2"] = "squad2"
+    """Whose windows: the official train set of SQuAD 2.0, 384 tokens, stride 128. Any others: --passages."""
+
+    passages: int | None = None
+    """So many windows instead of the task's."""
+
+    lengths: str | None = None
+    """Tokens of the passages: a file with a number for each of a sample, or their mean (default: SQuAD's)."""
+
+    learn: str = "full"
+    """What learns: full, top:K, top:K:strict, houlsby:D, houlsby:D+full, lora:R, bitfit, layernorm or none."""
+
+    heads: str = ""
+    """Heads that learn in one pass: names between commas, 'all', or a TOML file; none unless it is given."""
+
+    epochs: float = 1.0
+    """Of tuning, and of heads."""
+
+    batch: int = 256
+    """Windows per step of tuning on each GPU."""
+
+    keep: Literal["fp16", "int8"] = "fp16"
+    """How a store keeps states."""
+
+    machine: Machine = field(default_factory=Machine)
+
+    json: bool = False
+    """Print JSON."""
+
+    given: Given = field(default_factory=Given)
+
+
+def run(options: Options) -> int:
+    """Estimate."""
+    from bertvision.bench.estimate import assumptions, estimate  # noqa: PLC0415 - imports torch
+
+    _check(options)
+    gpus = _parse_gpus(options.machine.gpus)
+    hardware = _hardware(options.machine)
+    work = _work(options)
+    bill = estimate(work, hardware, gpus)
+    said = assumptions(work, hardware)
+    if options.json:
+        print_json(_as_json(bill, said, options.machine))
+        return 0
+    _print(options, bill, said, hardware)
+    return 0
+
+
+def _check(options: Options) -> None:
+    if options.passages is not None and "task" in options.given:
+        raise BertVisionError("--task and --passages both say how many windows there are; use one of them.")
+    if options.lengths is not None and options.passages is None:
+        raise BertVisionError("--lengths is about --passages; the lengths of a task's windows are known.")
+    machine = options.machine
+    least = {
+        "passages": (options.passages, 1),
+        "batch": (options.batch, 1),
+        "price": (machine.price, 0),
+        "storage-price": (machine.storage_price, 0),
+    }
+    for name, (value, fewest) in least.items():
+        if value is not None and value < fewest:
+            raise BertVisionError(f"--{name} is {value:g}, at least {fewest} is expected.")
+    positive = {
+        "epochs": options.epochs,
+        "peak": machine.peak,
+        "utilisation": machine.utilisation,
+        "link": machine.link,
+        "disk": machine.disk,
+    }
+    for name, value in positive.items():
+        if value is not None and value <= 0:
+            raise BertVisionError(f"--{name} is {value:g}, more than 0 is expected.")
+    if machine.utilisation is not None and machine.utilisation > 1:
+        raise BertVisionError(f"--utilisation is {machine.utilisation:g}, a share of at most 1 is expected.")
+
+
+def _parse_gpus(words: str) -> list[int]:
+    numbers = parse_numbers("--gpus", words)
+    if not numbers or any(number < 1 or number != int(number) for number in numbers):
+        raise BertVisionError(f"--gpus is '{words}', whole numbers such as 1,8,64 are expected.")
+    return [int(number) for number in numbers]
+
+
+def _hardware(machine: Machine) -> "Hardware":
+    from bertvision.bench.hardware import HARDWARE  # noqa: PLC0415
+
+    found = HARDWARE[machine.hardware]
+    if machine.peak is not None:
+        found = replace(found, peak=machine.peak * 1e12)
+    if machine.utilisation is not None:
+        found = replace(found, utilisation=machine.utilisation)
+    if machine.link is not None:
+        found = replace(found, inside=machine.link * 1e9, between=machine.link * 1e9)
+    if machine.disk is not None:
+        found = replace(found, disk=machine.disk * 1e9)
+    return found
+
+
+def _work(options: Options) -> "Work":
+    from bertvision.bench.cost import learning_of, shape_of  # noqa: PLC0415
+    from bertvision.bench.estimate import Work  # noqa: PLC0415
+    from bertvision.bench.lengths import SQUAD_WINDOWS, parse_lengths, squad_lengths  # noqa: PLC0415
+    from bertvision.encoder.learn import apply_learn, parse_learn  # noqa: PLC0415
+    from bertvision.encoder.load import build_encoder, drop_pooler  # noqa: PLC0415
+    from bertvision.heads import HeadShape, blank_head  # noqa: PLC0415
+    from bertvision.runs.head_specs import parse_heads  # noqa: PLC0415
+    from bertvision.training.trainee import HeadSpec  # noqa: PLC0415
+
+    learn = parse_learn(options.learn)
+    encoder = build_encoder(options.encoder)
+    drop_pooler(encoder.model)  # as tuning does
+    shape = shape_of(encoder.config)
+    apply_learn(encoder, learn)
+    read = HeadShape(layers=encoder.depth + 1, width=encoder.width, outputs=2)
+    output = sum(value.numel() for value in blank_head("last_layer", read).parameters())
+    parameters = output + sum(value.numel() for value in encoder.parameters() if value.requires_grad)
+    specs = parse_heads(options.heads, "spans", HeadSpec(head="last_layer")) if options.heads else []
+    return Work(
+        shape=shape,
+        sample=squad_lengths() if options.lengths is None else parse_lengths(options.lengths),
+        windows=SQUAD_WINDOWS if options.passages is None else options.passages,
+        keep=options.keep,
+        learning=None if options.learn == "none" else learning_of(learn, shape, parameters),
+        learn=options.learn,
+        heads=[(spec.head, len(blank_head(spec.head, read, spec.options).reads) * encoder.width) for spec in specs],
+        epochs=options.epochs,
+        batch=options.batch,
+    )
+
+
+def _as_json(bill: "Bill", said: Sequence[str], machine: Machine) -> dict[str, object]:
+    rows = [{**asdict(row), "gpu_hours": row.gpu_hours, "dollars": row.gpu_hours * machine.price} for row in bill.rows]
+    return {**asdict(bill), "rows": rows, "assumptions": said}
+
+
+def _print(options: Options, bill: "Bill", said: Sequence[str], hardware: "Hardware") -> None:
+    from bertvision.runs.amounts import in_bytes, in_seconds  # noqa: PLC0415
+
+    machine = options.machine
+    rows = [
+        [
+            row.what,
+            row.gpus,
+            in_seconds(row.seconds),
+            row.gpu_hours,
+            row.gpu_hours * machine.price,
+            f"{row.waiting:.1%}",
+        ]
+        for row in bill.rows
+    ]
+    title = f"{options.encoder}, {bill.windows:,} windows, {bill.tokens:,} tokens, {bill.operations:.3g} operations"
+    print_table(title, ["what", "GPUs", "time", "GPU-hours", "dollars", "waiting"], rows)
+    stored = [
+        [kept, in_bytes(size), size / 1e9 * machine.storage_price, in_seconds(size / hardware.disk)]
+        for kept, size in bill.bytes.items()
+    ]
+    columns = ["states of all layers", "on disk", "dollars a month", "to read once, 8 GPUs or fewer"]
+    print_table("If they were kept", columns, stored)
+    print_lines(said)
