@@ -16,7 +16,7 @@ ORDER = [
 
 WALLS = {
     "torch": {"encoder", "store", "heads", "objectives", "training", "runs", "packs", "estimators"},
-    "transformers": {"tasks/tokenizer.py", "encoder/load.py", "encoder/packed.py"},
+    "transformers": {"tasks/tokenizer.py", "encoder/load.py", "encoder/packed.py", "encoder/relative.py"},
     "peft": {"encoder/lora.py"},
     "accelerate": {"training/processes.py"},
     "datasets": {"tasks/hub.py"},
