@@ -150,8 +150,11 @@ class RunWatcher:
         self._show(step, {"snapshot": fraction, "loss": self.loss, **self.keeper.main_values(values)})
         if self.judge is not None:
             self.judge(fraction, score)
-        self.since = time.perf_counter()  # a snapshot is no step
         return score
+
+    def on_saved(self) -> None:
+        """Let time go on: neither a snapshot nor a checkpoint is a step."""
+        self.since = time.perf_counter()
 
     def _show(self, step: int, values: Mapping[str, float], *, doing: str = "") -> None:
         if self.show is not None:

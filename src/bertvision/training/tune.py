@@ -46,10 +46,16 @@ class Watcher(Protocol):
         """Called once, with the steps that were made before, and those of the whole run."""
 
     def on_log(self, step: int, values: dict[str, float]) -> None:
-        """Called every `LOG_STEPS` steps, and before every snapshot, with the mean loss and the learning rate."""
+        """Called after the first step, which may compile, every `LOG_STEPS`, and before every snapshot.
+
+        With the mean loss since the last time, and the learning rate.
+        """
 
     def on_snapshot(self, fraction: float, step: int) -> float | None:
         """Called at every snapshot; saves and scores it. Returns a held-out score, larger is better, or None."""
+
+    def on_saved(self) -> None:
+        """Called after every checkpoint, whose time is no step's."""
 
 
 def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
@@ -89,7 +95,7 @@ def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
         tuning.step(rows, factor)
         progress = replace(progress, step=step + 1)
         fraction = stops.get(progress.step)
-        if fraction is not None or progress.step % LOG_STEPS == 0:
+        if fraction is not None or progress.step == 1 or progress.step % LOG_STEPS == 0:
             values = {"loss": tuning.losses.mean(progress.step), "lr": tuning.rates[0] * factor}
             on_main(accelerator, lambda: watcher.on_log(progress.step, values))  # noqa: B023 - called at once
         if fraction is not None:
@@ -99,6 +105,7 @@ def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
             model.train()
         if fraction is not None or saving.due(progress.step):
             saving.save(progress, tuning)
+            on_main(accelerator, watcher.on_saved)
     return progress
 
 

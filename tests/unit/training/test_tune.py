@@ -59,6 +59,7 @@ class Notes:
     begun: tuple[int, int] | None = None
     logged: dict[int, dict[str, float]] = field(default_factory=dict)
     kept: list[tuple[float, int]] = field(default_factory=list)
+    saved: int = 0
 
     def on_begin(self, step: int, total: int) -> None:
         self.begun = (step, total)
@@ -69,6 +70,9 @@ class Notes:
     def on_snapshot(self, fraction: float, step: int) -> float | None:
         self.kept.append((fraction, step))
         return self.scores[len(self.kept) - 1] if self.scores else None
+
+    def on_saved(self) -> None:
+        self.saved += 1
 
 
 def tune(

@@ -1,0 +1,75 @@
+"""Place: where a suite's data, encoders and runs are on this machine, which no result depends on."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bertvision.errors import BertVisionError
+from bertvision.runs.parts import Device
+from bertvision.runs.watch import Show
+
+BUILTIN_DATA = "builtin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where things are.
+
+    Attributes:
+        data: the folder that holds the folders of data that cells name; None if there is none.
+        encoders: where an encoder is, by the name that cells use; others are looked for under their name.
+        work: folder of the runs.
+        device: where to compute.
+        show: is told how far a cell is.
+    """
+
+    data: Path | None = None
+    encoders: Mapping[str, str] = field(default_factory=dict)
+    work: Path = Path("runs/bench")
+    device: Device = "auto"
+    show: Show | None = None
+
+    def find_data(self, name: str) -> str | None:
+        """The folder of data of that name; None is the built-in set.
+
+        Raises:
+            BertVisionError: it is not there.
+        """
+        if name == BUILTIN_DATA:
+            return None
+        if self.data is None:
+            raise BertVisionError(
+                f"the suite needs the data '{name}'. Say where they are: --data DIR that holds {name}/"
+            )
+        if not (self.data / name).exists():
+            raise BertVisionError(f"the suite needs the data '{name}', and {self.data} holds none of that name.")
+        return str(self.data / name)
+
+    def find_encoder(self, name: str) -> str:
+        """What `load_encoder` takes for an encoder of that name."""
+        return self.encoders.get(name, name)
+
+    def run(self, kind: str, settings: Any, seed: int) -> Path:  # noqa: ANN401 - a dataclass of any kind
+        """The folder of the run that settings and a seed stand for, whichever suite asks for it."""
+        return self.work / f"{kind}-{settings_digest(kind, settings, seed)}"
+
+
+def settings_digest(kind: str, settings: Any, seed: int) -> str:  # noqa: ANN401 - a dataclass of any kind
+    """Twelve letters that stand for settings and a seed; the same for 1 and 1.0."""
+    content = {"kind": kind, "seed": seed, "settings": asdict(settings)}
+    return hashlib.sha256(json.dumps(_alike(content), sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _alike(value: Any) -> Any:  # noqa: ANN401 - anything that JSON can hold
+    match value:
+        case bool() | str() | None:
+            return value
+        case int() | float():
+            return float(value)
+        case dict():
+            return {key: _alike(one) for key, one in value.items()}
+        case _:
+            return [_alike(one) for one in value]
