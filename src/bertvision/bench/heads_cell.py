@@ -7,7 +7,7 @@ from typing import Any, final
 
 from bertvision.bench.measured import JudgedModels, Model, judge_models, outcomes, size_of, told
 from bertvision.bench.place import Place
-from bertvision.bench.settings import HeadsSettings
+from bertvision.bench.settings import UNTUNED, HeadsSettings
 from bertvision.bench.tune_cell import tuned_run
 from bertvision.encoder.snapshot import Snapshot
 from bertvision.evaluation.bootstrap import LEAST_RESAMPLES
@@ -22,7 +22,6 @@ from bertvision.runs.folder import CONFIG, RunFolder
 from bertvision.runs.subject import OWN_OUTPUT
 
 HEADS_RUN = "heads"
-UNTUNED = "0"
 FEWEST_MEMBERS = 2
 
 
@@ -142,12 +141,9 @@ def _join(settings: HeadsSettings, levels: Sequence[_Level], place: Place) -> di
     kind = levels[0].judged.subject.parts.task.kind
     if sum(len(level.judged.models) for level in levels) < FEWEST_MEMBERS:
         return {}
-    ways: list[How] = [way for way in ("max", "mean", "greedy") if way in settings.ensembles]
-    found = {}
-    for way in ["mean"] if kind == "scores" and ways else ways:
-        label = f"{way}@{levels[0].name}" if len(levels) == 1 else way
-        found[label] = _ensemble(levels, way, place)  # type: ignore[arg-type]  # a list of literals is a list of words
-    return found
+    known: tuple[How, ...] = ("mean",) if kind == "scores" else ("max", "mean", "greedy")
+    after = f"@{levels[0].name}" if len(levels) == 1 else ""
+    return {f"{way}{after}": _ensemble(levels, way, place) for way in known if way in settings.ensembles}
 
 
 def _ensemble(levels: Sequence[_Level], way: How, place: Place) -> Model:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertvision.encoder.load import silence
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.windows import Windows
 
@@ -61,7 +62,8 @@ def plain_model(encoder: str, learn: str, seed: int) -> Any:  # noqa: ANN401 - t
     from transformers import AutoModelForQuestionAnswering  # noqa: PLC0415
 
     torch.manual_seed(seed)
-    model = AutoModelForQuestionAnswering.from_pretrained(encoder)
+    with silence():
+        model = AutoModelForQuestionAnswering.from_pretrained(encoder)
     if learn.startswith("lora:"):
         rank = int(learn.removeprefix("lora:"))
         config = LoraConfig(

@@ -11,6 +11,7 @@ from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.runs.fit_request import STREAM, FitRequest
 from bertvision.runs.head_specs import ALL, parse_heads
 from bertvision.runs.request import TuneRequest
+from bertvision.runs.subject import OWN_OUTPUT
 from bertvision.tasks.load import find_task
 from bertvision.tasks.windows import WindowOptions
 from bertvision.training.options import TuneOptions
@@ -18,6 +19,8 @@ from bertvision.training.schedule import Schedule
 from bertvision.training.trainee import HeadSpec
 
 WAYS = ("max", "mean", "greedy")
+UNTUNED = "0"
+"""Epochs of an encoder that nobody tuned, in the names of models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,11 @@ class LearnSettings(TaskSettings):
     def fractions(self) -> list[float]:
         """Epochs after which it is measured."""
         return sorted({*self.snapshots, self.epochs})
+
+    @property
+    def models(self) -> list[str]:
+        """Names of what is measured."""
+        return [f"{fraction:g}" for fraction in self.fractions]
 
     def tuning(self, seed: int) -> TuneOptions:
         """As a tuned run has them."""
@@ -164,6 +172,14 @@ class HeadsSettings(TaskSettings):
         if self.on is None:
             return []
         return sorted(self.at) or [self.on.epochs]
+
+    @property
+    def models(self) -> list[str]:
+        """Names of what is measured; ensembles of all snapshots have their way alone."""
+        levels = [f"{fraction:g}" for fraction in self.fractions] or [UNTUNED]
+        own = [OWN_OUTPUT] if self.on is not None else []
+        names = [f"{name}@{level}" for level in levels for name in [*self.specs(0), *own, *self.ensembles]]
+        return [*names, *(self.ensembles if len(levels) > 1 else ())]
 
     def specs(self, seed: int) -> dict[str, HeadSpec]:
         """Every head by its words.

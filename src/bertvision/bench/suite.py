@@ -195,7 +195,10 @@ def _build(settings: type[Any], values: Mapping[str, Any]) -> Any:  # noqa: ANN4
 def _pair(table: Mapping[str, Any], cells: Mapping[str, Cell]) -> Pair:
     _check_words("key in [[compare]]", table, COMPARE_KEYS)
     for key in COMPARE_KEYS:
-        cell = str(table.get(key, "")).partition(":")[0]
+        cell, _, model = str(table.get(key, "")).partition(":")
         if cell not in cells:
             raise UnknownNameError(f"cell in [[compare]] {key}", cell, cells)
+        known = getattr(cells[cell].settings, "models", None)  # not every kind knows them beforehand
+        if model and known is not None and model not in known:
+            raise UnknownNameError(f"model of cell '{cell}'", model, known)
     return Pair(first=str(table["first"]), second=str(table["second"]))
