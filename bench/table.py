@@ -1,13 +1,19 @@
-"""Write the tables of records and heads into the README and docs/heads.md, between their marks."""
+"""Write the tables of records and heads into the README and docs, between their marks, and the plots of suites."""
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from bertvision.atomic import write_text
+from bertvision.bench.plot import curve_plots
+from bertvision.bench.results import read_suite_record
+from bertvision.bench.tables import suite_markdown
 from bertvision.cli.ls import BERT_LARGE, reference_parameters
 from bertvision.heads import HEADS
 
 ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 
 
 def speed_table() -> str:
@@ -91,12 +97,32 @@ def span_heads_table() -> str:
     return "\n".join(rows)
 
 
+def suite_tables(name: str) -> str:
+    """The record of a suite as Markdown, or how to measure it."""
+    path = ROOT / "results" / f"{name}.json"
+    if not path.exists():
+        return f"Not measured yet: `bertvision bench {name} --data DIR`"
+    plots = [f"![{plot.stem}]({plot.relative_to(DOCS)})" for plot in suite_plots(name)]
+    return "\n\n".join([suite_markdown(read_suite_record(path)), *plots, f"[Record](../results/{path.name})"])
+
+
+def suite_plots(name: str) -> dict[Path, str]:
+    """The pictures of a suite's record, by file."""
+    path = ROOT / "results" / f"{name}.json"
+    found = curve_plots(read_suite_record(path)) if path.exists() else {}
+    return {DOCS / "plots" / f"{name}-{encoder.replace('/', '-')}.svg": drawn for encoder, drawn in found.items()}
+
+
+SUITES = sorted(path.stem for path in (ROOT / "experiments").glob("*.toml") if path.stem != "smoke")
+"""Suites whose tables are published; a trial of the machinery has none."""
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "speed": ("README.md", speed_table),
     "size": ("README.md", size_table),
     "quality": ("README.md", quality_table),
     "heads": ("docs/heads.md", heads_table),
     "span heads": ("docs/heads.md", span_heads_table),
+    **{f"suite {name}": ("docs/benchmarks.md", partial(suite_tables, name)) for name in SUITES},
 }
 """By name: where a table stands, and who makes it."""
 
@@ -113,7 +139,10 @@ def with_tables(document: str, text: str) -> str:
 
 
 def main() -> None:
-    """Rewrite the documents."""
+    """Rewrite the documents, and draw the plots."""
+    for name in SUITES:
+        for path, drawn in suite_plots(name).items():
+            write_text(path, drawn)
     for document in sorted({place for place, _ in TABLES.values()}):
         path = ROOT / document
         path.write_text(with_tables(document, path.read_text(encoding="utf-8")), encoding="utf-8")

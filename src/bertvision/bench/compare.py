@@ -42,14 +42,14 @@ class Measured:
         found = [read(entry["result"]["models"][model]) for entry in self.entries.values()]
         return [value for value in found if value is not None]
 
-    def best(self) -> str:
-        """The model that is best by held-out examples, the mean over seeds; of equal ones the first."""
+    def best(self, models: Sequence[str] | None = None) -> str:
+        """Which model, of some or all, is best by held-out examples, the mean over seeds; of equal ones the first."""
 
         def held_out(model: str) -> float:
             values = self.over_seeds(model, lambda one: one["held_out"])
             return statistics.fmean(values) if values else -np.inf
 
-        return max(self.models, key=held_out)
+        return max(self.models if models is None else models, key=held_out)
 
 
 def measured_cells(record: Mapping[str, Any]) -> list[Measured]:

@@ -29,7 +29,7 @@ from bertvision.runs.validate import Part
 from bertvision.tasks.examples import Examples
 from bertvision.tasks.load import load_task
 from bertvision.tasks.tokenizer import TextTokenizer
-from bertvision.tasks.windows import WindowOptions, Windows, build_windows
+from bertvision.tasks.windows import Windows, build_windows
 from bertvision.training.options import default_rate
 
 FORWARD_BATCH = {"cpu": 16, "cuda": 256}
@@ -84,10 +84,9 @@ class _Rival:
         )
         encoder = place.find_encoder(settings.encoder)
         tokenizer = TextTokenizer.load(encoder)
-        options = WindowOptions(length=settings.length, stride=settings.stride)
 
         def part(examples: Examples) -> Part:
-            return Part(examples=examples, windows=build_windows(loaded.task, examples, tokenizer, options))
+            return Part(examples=examples, windows=build_windows(loaded.task, examples, tokenizer, settings.windows))
 
         self.device = choose_device(place.device)
         self.model = plain_model(locate_encoder(encoder), settings.learn, seed)

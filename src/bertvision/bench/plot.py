@@ -13,22 +13,36 @@ from bertvision.runs.judge import FITTED, ZERO
 LINE = 20
 """Room for a line of the legend."""
 
-BOTH_ENDS = 2
+HEADS = "heads"
 
 
 def curve_plots(record: Mapping[str, Any]) -> dict[str, str]:
-    """A picture for each encoder whose questions several snapshots were scored on, by its name."""
+    """A picture for each encoder that was measured at several snapshots on questions, by its name."""
     groups: dict[str, list[Measured]] = {}
     for cell in measured_cells(record):
-        if cell.kind != "heads" and len(cell.models) >= BOTH_ENDS and _points(cell):
+        if _points(cell):
             groups.setdefault(str(cell.settings["encoder"]), []).append(cell)
-    return {encoder: _draw(encoder, cells, str(record["suite"])) for encoder, cells in groups.items()}
+    return {
+        encoder: _draw(encoder, cells, str(record["suite"]))
+        for encoder, cells in groups.items()
+        if any(len(_points(cell)) > 1 for cell in cells)
+    }
+
+
+def _shown(cell: Measured) -> list[str]:
+    """Every snapshot, or of heads the best of each snapshot by held-out examples."""
+    if cell.kind != HEADS:
+        return cell.models
+    levels: dict[float, list[str]] = {}
+    for model in cell.models:
+        levels.setdefault(cell.over_seeds(model, lambda one: one["epochs"])[0], []).append(model)
+    return [cell.best(models) for models in levels.values()]
 
 
 def _points(cell: Measured) -> list[Point]:
     """F1 at the fitted threshold over seconds of training: the mean over seeds, and their range."""
     points = []
-    for model in cell.models:
+    for model in _shown(cell):
         scores = cell.over_seeds(model, lambda one: one["scores"].get(FITTED, one["scores"].get(ZERO, {})).get("f1"))
         seconds = cell.over_seeds(model, lambda one: one["seconds"])
         if scores and seconds and min(seconds) > 0:

@@ -31,7 +31,7 @@ class TaskSettings:
         task: its name.
         data: `builtin`, or a folder below that of `--data`.
         encoder: its name; `--encoder` says where it is.
-        length, stride: of token windows.
+        length, stride, question: of token windows.
         fraction: share of the training examples to use.
         held_out: share of those that nobody learns from: they fit thresholds and choose.
     """
@@ -41,8 +41,14 @@ class TaskSettings:
     encoder: str = BUILTIN_ENCODER
     length: int = 384
     stride: int = 128
+    question: int = 64
     fraction: float = 1.0
     held_out: float = 0.05
+
+    @property
+    def windows(self) -> WindowOptions:
+        """How texts are cut."""
+        return WindowOptions(length=self.length, stride=self.stride, question=self.question)
 
     def data_fields(self, place: Place) -> dict[str, Any]:
         """As a request has them."""
@@ -50,7 +56,7 @@ class TaskSettings:
             "task": self.task,
             "data": place.find_data(self.data),
             "encoder": place.find_encoder(self.encoder),
-            "windows": WindowOptions(length=self.length, stride=self.stride),
+            "windows": self.windows,
             "held_out": self.held_out,
             "device": place.device,
         }
