@@ -86,7 +86,7 @@ def _style() -> str:
     page = files("bertvision.report").joinpath("page/page.css").read_text(encoding="utf-8")
     colours = re.findall(r"(--[\w]+): light-dark\((#\w+), #\w+\);", page)
     kept = re.findall(
-        r"^(?:\.plot |\.grid|\.base|\.front|\.c\d|\.plain|\.mark \{|\.line|\.d1|\.band).*$", page, re.MULTILINE
+        r"^(?:\.plot (?!\.h)|\.grid|\.base|\.front|\.c\d|\.plain|\.mark \{|\.line|\.d1|\.band).*$", page, re.MULTILINE
     )
     root = "".join(f"{name}:{value};" for name, value in colours)
     return f".plot{{{root}font-family:sans-serif}}.card{{fill:var(--card)}}" + "".join(kept)

@@ -159,10 +159,18 @@ def _cell(table: Mapping[str, Any], defaults: Mapping[str, Any], before: Mapping
     try:
         values = {key: value for key, value in defaults.items() if key in own} | given
         built = _build(settings, values | ({} if on is None else {ON: _settings_of(on, before)}))
+        _check_kept(built, given, on)
         built.check()
     except BertVisionError as error:
         raise BertVisionError(f"cell '{name}': {error}") from None
     return Cell(name=name, kind=kind, settings=built, on=on)
+
+
+def _check_kept(built: Any, given: Mapping[str, Any], on: str | None) -> None:  # noqa: ANN401 - of any kind
+    """Refuse what a cell says of examples and encoder, and takes from another cell."""
+    for key, value in given.items():
+        if key != ON and _plain(built)[key] != value:
+            raise BertVisionError(f"{key} is that of '{on}', {getattr(built, key)!r}; leave it out.")
 
 
 def _settings_of(name: str, before: Mapping[str, Cell]) -> dict[str, Any]:
