@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bertvision.bench.outcomes import unpack_outcomes
+from bertvision.bench.place import agrees
 from bertvision.errors import UnknownNameError
 from bertvision.evaluation.bootstrap import Difference, Metric, paired_difference
 from bertvision.tasks.examples import FloatArray
@@ -59,7 +60,7 @@ def measured_cells(record: Mapping[str, Any]) -> list[Measured]:
         alike = [
             one
             for one in record["cells"].values()
-            if one["kind"] == planned["kind"] and one["settings"] == planned["settings"]
+            if one["kind"] == planned["kind"] and agrees(one["settings"], planned["settings"])
         ]
         entries = {one["seed"]: one for one in sorted(alike, key=lambda one: one["seed"])}
         cells.append(Measured(planned["name"], planned["kind"], planned["settings"], entries))

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +58,32 @@ class Place:
 
 
 def settings_digest(kind: str, settings: Any, seed: int) -> str:  # noqa: ANN401 - a dataclass of any kind
-    """Twelve letters that stand for settings and a seed; the same for 1 and 1.0."""
-    content = {"kind": kind, "seed": seed, "settings": asdict(settings)}
+    """Twelve letters that stand for settings and a seed; the same for 1 and 1.0, and when kinds learn new words."""
+    content = {"kind": kind, "seed": seed, "settings": _differing(settings)}
     return hashlib.sha256(json.dumps(_alike(content), sort_keys=True).encode()).hexdigest()[:12]
+
+
+def agrees(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether settings of a record, as JSON has them, are those of now: words that are new since then do not count.
+
+    A default that has changed since then counts, since records have all settings.
+    """
+
+    def same(one: object, two: object) -> bool:
+        return agrees(one, two) if isinstance(one, dict) and isinstance(two, dict) else one == two
+
+    return all(key in now and same(value, now[key]) for key, value in before.items())
+
+
+def _differing(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass of any kind
+    """The settings that differ from their defaults, which all have."""
+    usual = type(settings)()
+    found = {one.name: getattr(settings, one.name) for one in fields(settings)}
+    return {
+        name: _differing(value) if is_dataclass(value) else value
+        for name, value in found.items()
+        if value != getattr(usual, name)
+    }
 
 
 def _alike(value: Any) -> Any:  # noqa: ANN401 - anything that JSON can hold

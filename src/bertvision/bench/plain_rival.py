@@ -15,6 +15,9 @@ from bertvision.encoder.load import silence
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.windows import Windows
 
+GROUPED = 50
+"""Batches whose windows are sorted by length together, as transformers' own trainer does it."""
+
 SCHEDULES = {"constant": "constant_with_warmup", "restarts": "cosine_with_restarts"}
 """What transformers calls our schedules, where it has other names."""
 
@@ -58,13 +61,14 @@ class PlainSteps:
 
 def plain_model(encoder: str, learn: str, seed: int) -> Any:  # noqa: ANN401 - transformers' models have no type
     """A model for questions, with what learns set free."""
-    from peft import LoraConfig, get_peft_model  # noqa: PLC0415 - takes seconds to import
-    from transformers import AutoModelForQuestionAnswering  # noqa: PLC0415
+    from transformers import AutoModelForQuestionAnswering  # noqa: PLC0415 - takes seconds to import
 
     torch.manual_seed(seed)
     with silence():
         model = AutoModelForQuestionAnswering.from_pretrained(encoder)
     if learn.startswith("lora:"):
+        from peft import LoraConfig, get_peft_model  # noqa: PLC0415
+
         rank = int(learn.removeprefix("lora:"))
         config = LoraConfig(
             r=rank,
@@ -104,10 +108,10 @@ def plain_loss(model: Any, windows: Windows, rows: IntArray, device: torch.devic
 
 
 def plain_batches(windows: Windows, size: int) -> list[IntArray]:
-    """An epoch of batches of like lengths in random order, as transformers' own trainer groups them."""
-    from transformers.trainer_pt_utils import get_length_grouped_indices  # noqa: PLC0415 - takes seconds to import
-
-    order = np.array(get_length_grouped_indices(windows.lengths.tolist(), size))
+    """An epoch of batches of like lengths in random order: shuffled, and sorted within every fifty batches."""
+    order = torch.randperm(len(windows)).numpy()
+    pools = [order[begin : begin + GROUPED * size] for begin in range(0, len(order), GROUPED * size)]
+    order = np.concatenate([pool[np.argsort(windows.lengths[pool], kind="stable")] for pool in pools])
     batches = [order[begin : begin + size] for begin in range(0, len(order), size)]
     return [batches[number] for number in torch.randperm(len(batches)).tolist()]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bertvision.atomic import write_json
+from bertvision.bench.place import agrees
 from bertvision.bench.suite import Cell, Suite
 from bertvision.errors import BertVisionError
 from bertvision.provenance import provenance
@@ -29,9 +30,10 @@ class SuiteResults:
     suite: Suite
     cells: dict[str, dict[str, Any]]
 
-    def has(self, cell: Cell, seed: int) -> bool:
-        """Whether a cell was measured with these very settings."""
-        return cell.key(seed) in self.cells
+    def find(self, cell: Cell, seed: int) -> dict[str, Any] | None:
+        """What was measured of a cell with these very settings; None if nothing was."""
+        found = self.cells.get(cell.key(seed))
+        return found if found is not None and agrees(found["settings"], cell.as_json()["settings"]) else None
 
     def add(self, cell: Cell, seed: int, result: Mapping[str, Any], seconds: float) -> None:
         """Keep what was measured, on disk, too.
@@ -73,7 +75,7 @@ class SuiteResults:
 
     def estimate(self, cell: Cell, seed: int) -> float | None:
         """About how many seconds a cell will take: as many as with another seed, or as the longest of its kind."""
-        same = [self.cells[key]["seconds"] for other in range(seed) if (key := cell.key(other)) in self.cells]
+        same = [found["seconds"] for other in range(seed) if (found := self.find(cell, other)) is not None]
         alike = [one["seconds"] for one in self.cells.values() if one["kind"] == cell.kind]
         return max(same or alike, default=None)
 

@@ -69,7 +69,7 @@ def list_jobs(results: SuiteResults, cells: Sequence[Cell], seeds: int) -> tuple
     jobs = []
     for seed in range(seeds):
         for cell in cells:
-            found = results.cells.get(cell.key(seed))
+            found = results.find(cell, seed)
             estimate = results.estimate(cell, seed) if found is None else found["seconds"]
             jobs.append(Job(cell=cell, seed=seed, done=found is not None, estimate=estimate))
     return tuple(jobs)

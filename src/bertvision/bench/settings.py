@@ -196,8 +196,11 @@ class HeadsSettings(TaskSettings):
         base = HeadSpec(head="last_layer", lr=self.head_lr, seed=seed, fraction=self.fraction)
         found = {}
         for words in self.heads:
-            name, *options = words.split()
+            name, *options = words.split() or [""]
             pairs = [option.partition("=") for option in options]
+            for key, sign, value in pairs:
+                if not key or not sign or not value:
+                    raise BertVisionError(f"heads has '{words}'; a name and options such as size=64 are expected.")
             for spec in parse_heads(name, find_task(self.task).kind, base):
                 label = " ".join([spec.head, *options])
                 found[label] = replace(spec, options={key: value for key, _, value in pairs})

@@ -28,13 +28,11 @@ class Cell:
         name: in the suite.
         kind: in `KINDS`.
         settings: of that kind.
-        on: name of the cell whose run it builds on; None builds on none.
     """
 
     name: str
     kind: str
     settings: Any
-    on: str | None = None
 
     def key(self, seed: int) -> str:
         """What stands for it, with a seed, in the record: other settings are another cell."""
@@ -124,7 +122,9 @@ def parse_suite(name: str, content: Mapping[str, Any]) -> Suite:
         BertVisionError: a word or a value in it is wrong; the nearest right one is named.
     """
     _check_words("key", content, SUITE_KEYS)
-    defaults, tables = content.get("defaults", {}), content.get("cell", [])
+    defaults, tables, pairs = content.get("defaults", {}), content.get("cell", []), content.get("compare", [])
+    if not isinstance(defaults, dict) or not isinstance(pairs, list):
+        raise BertVisionError("one table [defaults] and tables [[compare]] are expected.")
     known = {one.name for kind in KINDS.values() for one in fields(kind.settings)} - {ON}
     _check_words("key in [defaults]", defaults, known)
     if not isinstance(tables, list) or not tables:
@@ -135,8 +135,12 @@ def parse_suite(name: str, content: Mapping[str, Any]) -> Suite:
         if cell.name in cells:
             raise BertVisionError(f"two cells are called '{cell.name}'; each needs a name of its own.")
         cells[cell.name] = cell
-    pairs = tuple(_pair(table, cells) for table in content.get("compare", []))
-    return Suite(name=name, about=str(content.get("about", "")), cells=tuple(cells.values()), pairs=pairs)
+    return Suite(
+        name=name,
+        about=str(content.get("about", "")),
+        cells=tuple(cells.values()),
+        pairs=tuple(_pair(table, cells) for table in pairs),
+    )
 
 
 def _check_words(what: str, given: Mapping[str, Any], known: Sequence[str] | set[str]) -> None:
@@ -163,7 +167,7 @@ def _cell(table: Mapping[str, Any], defaults: Mapping[str, Any], before: Mapping
         built.check()
     except BertVisionError as error:
         raise BertVisionError(f"cell '{name}': {error}") from None
-    return Cell(name=name, kind=kind, settings=built, on=on)
+    return Cell(name=name, kind=kind, settings=built)
 
 
 def _check_kept(built: Any, given: Mapping[str, Any], on: str | None) -> None:  # noqa: ANN401 - of any kind

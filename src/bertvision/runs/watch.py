@@ -150,11 +150,12 @@ class RunWatcher:
         self._show(step, {"snapshot": fraction, "loss": self.loss, **self.keeper.main_values(values)})
         if self.judge is not None:
             self.judge(fraction, score)
+        self.since = time.perf_counter()  # a snapshot is no step
         return score
 
-    def on_saved(self) -> None:
-        """Let time go on: neither a snapshot nor a checkpoint is a step."""
-        self.since = time.perf_counter()
+    def on_saved(self, seconds: float) -> None:
+        """Leave the time of a checkpoint aside, which is no step, either."""
+        self.since += seconds
 
     def _show(self, step: int, values: Mapping[str, float], *, doing: str = "") -> None:
         if self.show is not None:

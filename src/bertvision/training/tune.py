@@ -54,8 +54,8 @@ class Watcher(Protocol):
     def on_snapshot(self, fraction: float, step: int) -> float | None:
         """Called at every snapshot; saves and scores it. Returns a held-out score, larger is better, or None."""
 
-    def on_saved(self) -> None:
-        """Called after every checkpoint, whose time is no step's."""
+    def on_saved(self, seconds: float) -> None:
+        """Called after every checkpoint, with the seconds that it took."""
 
 
 def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
@@ -104,8 +104,8 @@ def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
             progress = _judge(progress, score)
             model.train()
         if fraction is not None or saving.due(progress.step):
-            saving.save(progress, tuning)
-            on_main(accelerator, watcher.on_saved)
+            seconds = saving.save(progress, tuning)
+            on_main(accelerator, lambda: watcher.on_saved(seconds))  # noqa: B023 - called at once
     return progress
 
 
@@ -190,13 +190,15 @@ class _Saving:
             return step % self.every == 0
         return step % LOG_STEPS == 0 and on_main(self.accelerator, lambda: time.monotonic() - self.last > SAVE_SECONDS)
 
-    def save(self, progress: Progress, tuning: _Tuning) -> None:
-        """Let the main process write down what all of them have."""
-        loss = tuning.losses.look(progress.step)
+    def save(self, progress: Progress, tuning: _Tuning) -> float:
+        """Let the main process write down what all of them have; the seconds that takes."""
+        loss = tuning.losses.look(progress.step)  # waits for the steps, whose time is theirs
+        begin = time.perf_counter()
         tuning.check_weights(progress.step)
         owns = gather(self.accelerator, OwnState(loss, random_states()))
         on_main(self.accelerator, lambda: save_checkpoint(self.run, progress, tuning.model, tuning.optimizer, owns))
         self.last = time.monotonic()
+        return time.perf_counter() - begin
 
 
 def build_optimizer(model: nn.Module, options: TuneOptions, rate: float) -> torch.optim.Optimizer:

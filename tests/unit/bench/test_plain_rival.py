@@ -1,5 +1,6 @@
 """The rival against ours: the same model, the same windows, the same numbers."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,8 @@ def test_an_epoch_has_every_window_once_in_batches_of_like_lengths(windows: Wind
     torch.manual_seed(0)
     batches = plain_batches(windows, 8)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(windows)))
+    ranges = sorted((windows.lengths[batch].min(), windows.lengths[batch].max()) for batch in batches)
+    assert all(longest <= shortest for (_, longest), (shortest, _) in pairwise(ranges))
     torch.manual_seed(1)
     assert [batch.tolist() for batch in plain_batches(windows, 8)] != [batch.tolist() for batch in batches]
 

@@ -85,6 +85,16 @@ def test_what_was_measured_is_not_measured_again_whatever_it_is_called(calls: Ca
     assert calls[2:] == [(5, 0)]
 
 
+def test_a_default_that_has_changed_is_measured_anew(calls: Calls, tmp_path: Path) -> None:
+    done = measure(tmp_path, suite(0), seeds=1)
+    content = json.loads(done.record.read_text(encoding="utf-8"))
+    [cell] = content["cells"].values()
+    cell["settings"]["number"] = 7  # what the default was then
+    done.record.write_text(json.dumps(content), encoding="utf-8")
+    measure(tmp_path, suite(0), seeds=1)
+    assert calls == [(0, 0), (0, 0)]
+
+
 def test_a_killed_suite_keeps_every_finished_cell(calls: Calls, tmp_path: Path) -> None:
     with pytest.raises(BertVisionError, match="no data"):
         measure(tmp_path, suite(1, 4, 2), seeds=1)
@@ -145,7 +155,7 @@ def test_runs_are_removed_when_no_later_cell_reads_them(tmp_path: Path, monkeypa
     cells = (
         Cell(name="tuned", kind="tune", settings=tuned),
         Cell(name="other", kind="tune", settings=TuneSettings(epochs=2)),
-        Cell(name="heads", kind="heads", settings=HeadsSettings(on=tuned), on="tuned"),
+        Cell(name="heads", kind="heads", settings=HeadsSettings(on=tuned)),
     )
     what = Suite(name="small", about="", cells=cells, pairs=())
     measure(tmp_path, what, seeds=1)

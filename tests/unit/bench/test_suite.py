@@ -58,6 +58,13 @@ def test_a_cell_is_known_by_its_settings_and_seed_and_not_by_its_name() -> None:
     [
         ([TUNE], {"cells": []}, r"unknown key 'cells'. Did you mean 'cell'\?"),
         ([TUNE], {"defaults": {"epoch": 1}}, r"unknown key in \[defaults\] 'epoch'. Did you mean 'epochs'\?"),
+        ([TUNE], {"defaults": 3}, r"one table \[defaults\] and tables \[\[compare\]\] are expected"),
+        (
+            [TUNE, HEADS | {"heads": ["ladder size"]}],
+            {},
+            r"heads has 'ladder size'; a name and options such as size=64",
+        ),
+        ([TUNE, HEADS | {"heads": [""]}], {}, r"--heads names no head"),
         ([], {}, r"it has no cell; tables \[\[cell\]\]"),
         ([TUNE, TUNE], {}, "two cells are called 'lora'"),
         ([TUNE | {"name": "a:b"}], {}, "a cell is called 'a:b'; a name without a colon"),

@@ -71,7 +71,8 @@ class Notes:
         self.kept.append((fraction, step))
         return self.scores[len(self.kept) - 1] if self.scores else None
 
-    def on_saved(self) -> None:
+    def on_saved(self, seconds: float) -> None:
+        assert seconds > 0
         self.saved += 1
 
 
