@@ -158,6 +158,15 @@ def test_the_same_seed_gives_the_same_answers_and_another_gives_others(command: 
     assert found[0][0] == found[1][0] != found[0][1]
 
 
+def test_a_plain_loop_that_diverges_is_a_result(capsys: Capture, command: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(SUITE.replace("lr = 5e-3", "lr = 1e30"), encoding="utf-8")
+    assert main([*command, "--seeds", "1", "--only", "plain"]) == 0
+    assert "plain, seed 0: its loss was not finite any more; the record says so" in capsys.readouterr().err
+    [cell] = read(tmp_path)["cells"].values()
+    assert cell["result"]["diverged"] == "scores of the plain loop are not finite. Use a smaller lr."
+
+
 def test_what_is_wrong_is_said(capsys: Capture, command: list[str], tmp_path: Path) -> None:
     assert main([*command, "--only", "tunes"]) == 2
     assert "unknown cell 'tunes'. Did you mean 'tuned'?" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from bertvision.bench.plain_rival import (
 )
 from bertvision.bench.settings import PlainSettings
 from bertvision.encoder.load import fingerprint, load_encoder
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, DivergedError
 from bertvision.evaluation.outputs import SpanScores, split_scores
 from bertvision.pretrained import locate_encoder
 from bertvision.runs.evaluate import tell
@@ -103,8 +103,17 @@ class _Rival:
         self._models: dict[str, Model] = {}
         self._cost: dict[str, Any] = {}
 
+    def tell(self, step: int, total: int) -> None:
+        """Show how far it is."""
+        if self._show is not None:
+            self._show(step, total, {})
+
     def measure(self, steps: PlainSteps) -> None:
-        """Judge the model as it is now."""
+        """Judge the model as it is now.
+
+        Raises:
+            DivergedError: its scores are not finite.
+        """
         tell(self._show, f"scoring {steps.epochs:g} epochs …")
         held_out = self._judge.held_out
         verdict = self._judge.judge(
@@ -135,7 +144,10 @@ class _Rival:
         }
 
     def _scores(self, part: Part) -> SpanScores:
-        return split_scores(plain_scores(self.model, part.windows, self._batch, self.device))
+        scores = plain_scores(self.model, part.windows, self._batch, self.device)
+        if not np.isfinite(scores).all():
+            raise DivergedError("scores of the plain loop are not finite. Use a smaller lr.")
+        return split_scores(scores)
 
 
 def _told(verdict: Verdict) -> Model:

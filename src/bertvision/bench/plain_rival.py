@@ -1,6 +1,5 @@
 """The rival: the loop over transformers and PEFT that people write. It shares nothing with ours but token windows."""
 
-import inspect
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from bertvision.encoder.load import silence
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.windows import Windows
 
+TELL_STEPS = 20
 GROUPED = 50
 """Batches whose windows are sorted by length together, as transformers' own trainer does it."""
 
@@ -88,14 +88,9 @@ def plain_inputs(model: Any, windows: Windows, rows: IntArray, device: torch.dev
     """A batch, padded to its longest window."""
     ids, types, real = windows.padded(rows, model.config.pad_token_id or 0)
     names = {"input_ids": ids, "attention_mask": real.astype(np.int64)}
-    if "token_type_ids" in inspect.signature(plain_base(model).forward).parameters:
+    if getattr(model.config, "type_vocab_size", 0) > 1:
         names["token_type_ids"] = types
     return {name: torch.from_numpy(values).to(device) for name, values in names.items()}
-
-
-def plain_base(model: Any) -> Any:  # noqa: ANN401 - transformers' models have no type
-    """The model inside PEFT's."""
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def plain_loss(model: Any, windows: Windows, rows: IntArray, device: torch.device) -> Tensor:  # noqa: ANN401
@@ -124,8 +119,12 @@ def plain_training(  # noqa: PLR0913 - what a loop depends on
     *,
     fractions: Sequence[float],
     measure: Callable[[PlainSteps], None],
+    tell: Callable[[int, int], None] = lambda _step, _total: None,
 ) -> None:
-    """Train until the last fraction of an epoch; `measure` is called at each, outside the clock."""
+    """Train until the last fraction of an epoch; `measure` is called at each, outside the clock.
+
+    `tell` is told every few steps how many of all were made.
+    """
     from transformers import get_scheduler  # noqa: PLC0415 - takes seconds to import
 
     torch.manual_seed(options.seed)
@@ -150,6 +149,8 @@ def plain_training(  # noqa: PLR0913 - what a loop depends on
         if step == 1:
             clock.first = clock.stop()
             clock.go_on()
+        if step % TELL_STEPS == 0:
+            tell(step, total)
         if step in stops:
             seconds = clock.stop()
             measure(PlainSteps(epochs=stops[step], seconds=seconds, first=clock.first, peak=clock.peak))

@@ -1,6 +1,7 @@
 """The rival against ours: the same model, the same windows, the same numbers."""
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from bertvision.tasks.windows import Windows, build_windows
 from bertvision.training.lessons import TuneData
 from bertvision.training.model import TunedModel
 from close import FLOAT32
+from tiny_models import save_tiny, tiny_windows
 from tiny_run import WINDOWS, parameters, save_tiny_encoder, write_questions
 
 CPU = torch.device("cpu")
@@ -81,6 +83,17 @@ def test_lora_starts_as_the_encoder_and_learns_as_much_as_ours(encoder: str, win
     assert counts[0] == counts[1]
 
 
+@pytest.mark.parametrize("kind", ["mpnet", "roberta"])
+def test_other_architectures_learn_as_much_as_ours_and_take_what_they_know(kind: str, tmp_path: Path) -> None:
+    folder = save_tiny(tmp_path, kind)
+    rival, model = plain_model(folder, "lora:2", 0), load_encoder(folder)
+    apply_learn(model, parse_learn("lora:2"))
+    output = 16 * 2 + 2
+    ours = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    assert sum(p.numel() for p in rival.parameters() if p.requires_grad) == ours + output
+    assert plain_scores(rival, tiny_windows(5, 9, 7), 2, CPU).shape == (21, 2)
+
+
 def test_scores_of_padded_batches_are_ours(encoder: str, windows: Windows) -> None:
     rival = plain_model(encoder, "full", 0)
     found = plain_scores(rival, windows, 7, CPU)
@@ -117,7 +130,17 @@ def test_it_learns_and_is_measured_outside_the_clock(encoder: str, windows: Wind
         steps.append(found)
         plain_scores(model, windows, 8, CPU)
 
-    plain_training(model, windows, OPTIONS, CPU, fractions=[0.4, 1, 6], measure=measure)
+    told: list[tuple[int, int]] = []
+    plain_training(
+        model,
+        windows,
+        OPTIONS,
+        CPU,
+        fractions=[0.4, 1, 6],
+        measure=measure,
+        tell=lambda step, total: told.append((step, total)),
+    )
+    assert told == [(20, 30)]  # 40 windows in 5 batches, 6 times
     assert [one.epochs for one in steps] == [0.4, 1, 6]
     assert 0 < steps[0].first <= steps[0].seconds < steps[1].seconds < steps[2].seconds
     assert {one.first for one in steps} == {steps[0].first}
