@@ -113,9 +113,10 @@ def test_a_suite_is_measured_cell_by_cell(capsys: Capture, command: list[str], t
     tuned, heads, plain = (cells[name]["models"] for name in ("tuned", "heads", "plain"))
     assert 0 < cells["tuned"]["first_step_seconds"] < tuned["0.5"]["seconds"] < tuned["1"]["seconds"]
     assert cells["tuned"]["trainable"] == cells["plain"]["trainable"] == tuned["1"]["parameters"]
-    own = heads["own_output@1"]
     same = ("scores", "held_out", "outcomes", "parameters", "bytes", "seconds")
-    assert [own[key] for key in same] == [tuned["1"][key] for key in same]
+    for at in ("0.5", "1"):
+        assert [heads[f"own_output@{at}"][key] for key in same] == [tuned[at][key] for key in same]
+    own = heads["own_output@1"]
     # a head adds its pass to the tuning, and its numbers to what the encoder learnt
     head = heads["adapter_pool size=4 skip=true@1"]
     assert head["seconds"] > tuned["1"]["seconds"]

@@ -19,7 +19,7 @@ from bertvision.runs.ensemble import ENSEMBLE, ensemble
 from bertvision.runs.fit import FitResult, fit_heads
 from bertvision.runs.fit_run import SPENT
 from bertvision.runs.folder import CONFIG, RunFolder
-from bertvision.runs.subject import OWN_OUTPUT
+from bertvision.runs.subject import OWN_OUTPUT, load_subject
 
 HEADS_RUN = "heads"
 FEWEST_MEMBERS = 2
@@ -58,7 +58,7 @@ def _fit(settings: HeadsSettings, seed: int, place: Place, snapshot: Snapshot | 
     run = place.run(HEADS_RUN, settings, seed) / f"at-{name}"
     request = settings.request(place, seed, encoder)
     fitted = fit_heads(request, run, resume=(run / CONFIG).is_file(), show=place.show)
-    return _Level(name, snapshot, fitted, judge_models(str(run), place))
+    return _Level(name, snapshot, fitted, judge_models(load_subject(run), place))
 
 
 @final

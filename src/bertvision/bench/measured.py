@@ -15,7 +15,7 @@ from bertvision.runs.evaluation_files import ANSWERS, PREDICTIONS
 from bertvision.runs.evaluation_record import EvaluatedRow
 from bertvision.runs.measure_inference import InferenceSeconds, measure_inference
 from bertvision.runs.read_subjects import SharedPass
-from bertvision.runs.subject import Subject, load_subject
+from bertvision.runs.subject import Subject
 from bertvision.runs.validate import answerable_only
 from bertvision.tasks.examples import Questions, gold_targets
 from bertvision.tasks.files import read_json
@@ -34,7 +34,7 @@ class JudgedModels:
 
     Attributes:
         subject: what was judged, and on what.
-        models: by name.
+        models: by name; `inference_seconds` are those of one example.
         seconds: of answers.
     """
 
@@ -43,15 +43,14 @@ class JudgedModels:
     seconds: InferenceSeconds
 
 
-def judge_models(run: str, place: Place) -> JudgedModels:
-    """Score every model of a run on dev, and time its answers: one pass over the split, and some over few examples.
+def judge_models(subject: Subject, place: Place) -> JudgedModels:
+    """Score every model of a run, and time its answers: one pass over the split, and some over few examples.
 
     Raises:
-        BertVisionError: there is no such run, or it is not finished.
+        BertVisionError: an encoder or head cannot be had.
     """
     begin = time.perf_counter()
-    subject = load_subject(run)
-    tell(place.show, f"reading {run} …")
+    tell(place.show, f"reading {subject.run.name} …")
     shared = SharedPass(subject, place.device)
     shared.check(subject)
     read = shared.read({(0, name): subject for name in subject.heads}, partial(tell, place.show))

@@ -9,7 +9,7 @@ from bertvision.encoder.snapshot import Snapshot
 from bertvision.runs.analyse_curves import tuned_seconds
 from bertvision.runs.folder import CONFIG, RunFolder
 from bertvision.runs.peak_memory import PeakMemory
-from bertvision.runs.subject import OWN_OUTPUT
+from bertvision.runs.subject import OWN_OUTPUT, another_snapshot, load_subject
 from bertvision.runs.tune import tune
 from bertvision.runs.tuning import TuneResult
 
@@ -25,8 +25,10 @@ def measure_tune(settings: TuneSettings, seed: int, place: Place) -> dict[str, A
     peak = PeakMemory(place.device, place.show)
     tuned = tuned_run(settings, seed, place, peak)
     models = {}
+    subject = load_subject(tuned.run)
     for snapshot in tuned.snapshots:
-        judged = judge_models(f"{tuned.run}@{snapshot.folder.name}", place).models
+        subject = another_snapshot(subject, f"{tuned.run}@{snapshot.folder.name}")
+        judged = judge_models(subject, place).models
         models[snapshot.folder.name] = {
             "epochs": snapshot.fraction,
             "seconds": tuned_seconds(snapshot),
