@@ -12,6 +12,7 @@ from bertvision.bench.place import Place
 from bertvision.bench.results import SuiteResults, open_results
 from bertvision.bench.suite import Cell, Suite
 from bertvision.errors import DivergedError
+from bertvision.lock import lock_folder
 from bertvision.runs.watch import telling
 
 
@@ -97,34 +98,42 @@ def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
         keep: leave the runs in the work folder, also when no later cell reads them.
 
     Raises:
-        BertVisionError: a cell cannot be measured; what was measured before is kept.
+        BertVisionError: a cell cannot be measured, or another process works in the same folder; what was measured
+            before is kept.
     """
-    begin = time.monotonic()
-    results = open_results(record, suite)
     cells = suite.only(only)
-    todo = [job for job in list_jobs(results, cells, seeds) if not job.done]
-    measured, diverged = 0, []
-    for number, job in enumerate(todo):
-        left = None if max_seconds is None else max_seconds - (time.monotonic() - begin)
-        needed = results.estimate(job.cell, job.seed) or 0.0
-        if left is not None and needed >= left:
-            break
-        name = f"{job.cell.name}, seed {job.seed}"
-        told = replace(place, show=telling(place.show, f"{number + 1}/{len(todo)} {name}:"))
-        started = time.monotonic()
-        try:
-            result = KINDS[job.cell.kind].measure(job.cell.settings, job.seed, told)
-        except DivergedError as error:  # a result, too: others go on
-            result = {"models": {}, "diverged": str(error)}
-            diverged.append(name)
-        results.add(job.cell, job.seed, result, time.monotonic() - started)
-        measured += 1
-        if not keep:
-            _clear(place, job, todo[number + 1 :])
-    if not todo:
-        results.save()  # names, order and comparisons may have changed
+    stop = None if max_seconds is None else time.monotonic() + max_seconds
+    with lock_folder(place.work):
+        results = open_results(record, suite)
+        todo = [job for job in list_jobs(results, cells, seeds) if not job.done]
+        measured, diverged = 0, []
+        for number, job in enumerate(todo):
+            needed = results.estimate(job.cell, job.seed) or 0.0
+            if stop is not None and time.monotonic() + needed >= stop:
+                break
+            name = f"{job.cell.name}, seed {job.seed}"
+            told = replace(place, show=telling(place.show, f"{number + 1}/{len(todo)} {name}:"))
+            if not _measure(results, job, told):
+                diverged.append(name)
+            measured += 1
+            if not keep:
+                _clear(place, job, todo[number + 1 :])
+        if not todo:
+            results.save()  # names, order and comparisons may have changed
     jobs = list_jobs(results, cells, seeds)
     return SuiteRun(record=record, jobs=jobs, measured=measured, diverged=tuple(diverged))
+
+
+def _measure(results: SuiteResults, job: Job, place: Place) -> bool:
+    """Measure a cell, and keep what came out; False if it diverged, which is a result, too."""
+    begin = time.monotonic()
+    finite = True
+    try:
+        result = KINDS[job.cell.kind].measure(job.cell.settings, job.seed, place)
+    except DivergedError as error:
+        result, finite = {"models": {}, "diverged": str(error)}, False
+    results.add(job.cell, job.seed, result, time.monotonic() - begin)
+    return finite
 
 
 def _clear(place: Place, job: Job, later: Sequence[Job]) -> None:

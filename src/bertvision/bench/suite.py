@@ -151,8 +151,8 @@ def _check_words(what: str, given: Mapping[str, Any], known: Sequence[str] | set
 
 def _cell(table: Mapping[str, Any], defaults: Mapping[str, Any], before: Mapping[str, Cell]) -> Cell:
     name, kind = str(table.get("name", "")), str(table.get("kind", ""))
-    if not name or ":" in name:
-        raise BertVisionError(f"a cell is called '{name}'; a name without a colon is expected.")
+    if not name or set(name) & {":", ","}:
+        raise BertVisionError(f"a cell is called '{name}'; a name without colons and commas is expected.")
     if kind not in KINDS:
         raise UnknownNameError(f"kind of cell '{name}'", kind, KINDS)
     settings = KINDS[kind].settings

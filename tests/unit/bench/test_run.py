@@ -15,6 +15,7 @@ from bertvision.bench.run import SuiteRun, run_suite
 from bertvision.bench.settings import HeadsSettings, TuneSettings
 from bertvision.bench.suite import Cell, Pair, Suite
 from bertvision.errors import BertVisionError, DivergedError
+from bertvision.lock import lock_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +146,7 @@ def test_runs_are_removed_when_no_later_cell_reads_them(tmp_path: Path, monkeypa
     def make(kind: str) -> Kind:
         def measure(settings: Any, seed: int, place: Place) -> dict[str, Any]:  # noqa: ANN401 - of either kind
             place.run(kind, settings, seed).mkdir(parents=True)
-            there.append(sorted(path.name.partition("-")[0] for path in place.work.iterdir()))
+            there.append(sorted(path.name.partition("-")[0] for path in place.work.glob("[!.]*")))
             return {"models": {}}
 
         return Kind(Number, measure)
@@ -160,10 +161,16 @@ def test_runs_are_removed_when_no_later_cell_reads_them(tmp_path: Path, monkeypa
     what = Suite(name="small", about="", cells=cells, pairs=())
     measure(tmp_path, what, seeds=1)
     assert there == [["tune"], ["tune", "tune"], ["heads", "tune"]]
-    assert list((tmp_path / "work").iterdir()) == []
+    assert not (tmp_path / "work").exists()
     (tmp_path / "results" / "small.json").unlink()
     measure(tmp_path, what, seeds=1, keep=True)
     assert len(list((tmp_path / "work").iterdir())) == 3
+
+
+def test_one_process_at_a_time_measures_in_a_folder(calls: Calls, tmp_path: Path) -> None:
+    with lock_folder(tmp_path / "work"), pytest.raises(BertVisionError, match="is in use by another process"):
+        measure(tmp_path, suite(1))
+    assert calls == []
 
 
 def test_an_estimate_needs_a_cell_of_the_kind(calls: Calls, tmp_path: Path) -> None:
