@@ -149,10 +149,10 @@ def _notes(cells: Sequence[Measured]) -> list[str]:
         seeds = sorted({len(cell.entries) for cell in cells if cell.entries})
         machines = sorted({str(one["provenance"]["gpu"] or one["provenance"]["processor"]) for one in entries})
         commits = sorted({str(one["provenance"]["commit"])[:8] for one in entries})
-        hours = sum(one["seconds"] for one in entries) / 60
+        minutes = sum(one["seconds"] for one in entries) / 60
         counted = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else f"{seeds[0]} seed{'s' * (seeds[0] > 1)}"
         lines.append(
-            f"Mean ± standard deviation, {counted}; {', '.join(machines)}; {hours:,.0f} minutes in all; "
+            f"Mean ± standard deviation, {counted}; {', '.join(machines)}; {minutes:,.0f} minutes in all; "
             f"commit {', '.join(commits)}."
         )
     if any(entry["dirty"] for entry in entries):
