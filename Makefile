@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: install demo test check format lint types tests bench clean
+.PHONY: install demo test check format lint types tests bench report clean
 
 install: $(VENV)/.installed
 
@@ -34,6 +34,9 @@ tests: install
 bench: install
 	@echo "timings are ratios measured side by side; leave the machine alone meanwhile"
 	for script in bench/bench_*.py; do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python bench/table.py
+
+report: install
 	$(BIN)/python bench/table.py
 
 clean:

@@ -1,22 +1,27 @@
-"""Write the tables of records, heads and costs into the README and the pages of docs/, between their marks."""
+"""Write tables of records, heads and costs into the README and docs, between their marks, and the plots of suites."""
 
 import json
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
+from bertvision.atomic import write_text
 from bertvision.bench.checks import BERT_LARGE as LARGE_SHAPE
 from bertvision.bench.checks import PARAMETERS, cost_checks
 from bertvision.bench.cost import learning_of
 from bertvision.bench.estimate import Bill, Work, estimate
 from bertvision.bench.hardware import HARDWARE
 from bertvision.bench.lengths import SQUAD_WINDOWS, squad_lengths
+from bertvision.bench.plot import curve_plots
+from bertvision.bench.results import read_suite_record
+from bertvision.bench.tables import suite_markdown
 from bertvision.cli.ls import BERT_LARGE, reference_parameters
 from bertvision.encoder.learn import parse_learn
 from bertvision.heads import HEADS
 from bertvision.runs.amounts import in_bytes, in_seconds
 
 ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 
 
 def speed_table() -> str:
@@ -147,6 +152,25 @@ def bytes_table() -> str:
     return "\n".join(rows)
 
 
+def suite_tables(name: str) -> str:
+    """The record of a suite as Markdown, or how to measure it."""
+    path = ROOT / "results" / f"{name}.json"
+    if not path.exists():
+        return f"Not measured yet: `bertvision bench {name} --data DIR`"
+    plots = [f"![{plot.stem}]({plot.relative_to(DOCS)})" for plot in suite_plots(name)]
+    return "\n\n".join([suite_markdown(read_suite_record(path)), *plots, f"[Record](../results/{path.name})"])
+
+
+def suite_plots(name: str) -> dict[Path, str]:
+    """The pictures of a suite's record, by file."""
+    path = ROOT / "results" / f"{name}.json"
+    found = curve_plots(read_suite_record(path)) if path.exists() else {}
+    return {DOCS / "plots" / f"{name}-{encoder.replace('/', '-')}.svg": drawn for encoder, drawn in found.items()}
+
+
+SUITES = sorted(path.stem for path in (ROOT / "experiments").glob("*.toml") if path.stem != "smoke")
+"""Suites whose tables are published; a trial of the machinery has none."""
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "speed": ("README.md", speed_table),
     "size": ("README.md", size_table),
@@ -156,6 +180,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "cost checks": ("docs/scale.md", checks_table),
     "scale": ("docs/scale.md", scale_table),
     "bytes": ("docs/scale.md", bytes_table),
+    **{f"suite {name}": ("docs/benchmarks.md", partial(suite_tables, name)) for name in SUITES},
 }
 """By name: where a table stands, and who makes it."""
 
@@ -172,7 +197,10 @@ def with_tables(document: str, text: str) -> str:
 
 
 def main() -> None:
-    """Rewrite the documents."""
+    """Rewrite the documents, and draw the plots."""
+    for name in SUITES:
+        for path, drawn in suite_plots(name).items():
+            write_text(path, drawn)
     for document in sorted({place for place, _ in TABLES.values()}):
         path = ROOT / document
         path.write_text(with_tables(document, path.read_text(encoding="utf-8")), encoding="utf-8")

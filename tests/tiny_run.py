@@ -259,7 +259,7 @@ def words(request: TuneRequest, out: Path, *more: str) -> list[str]:
 def read_lines(run: Path) -> list[dict[str, Any]]:
     """The lines of a run's metrics, without the time they took."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+    return [{key: value for key, value in line.items() if key not in ("seconds", "spent")} for line in lines]
 
 
 def losses(run: Path) -> list[float]:

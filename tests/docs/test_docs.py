@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -55,15 +56,32 @@ def test_python_of_the_readme_and_of_the_heads_page_runs(block: str, tmp_path: P
     assert done.returncode == 0, done.stderr
 
 
-def test_the_tables_are_those_of_the_records() -> None:
+@pytest.fixture(scope="module")
+def table() -> ModuleType:
+    """bench/table.py, which is no part of the package."""
     spec = importlib.util.spec_from_file_location("table", ROOT / "bench" / "table.py")
     assert spec is not None
     assert spec.loader is not None
-    table = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(table)
-    for document in ("README.md", "docs/heads.md", "docs/scale.md"):
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tables_are_those_of_the_records(table: ModuleType) -> None:
+    for document in sorted({place for place, _ in table.TABLES.values()}):
         text = (ROOT / document).read_text(encoding="utf-8")
-        assert table.with_tables(document, text) == text, "run: python bench/table.py"
+        assert table.with_tables(document, text) == text, "run: make report"
+
+
+def test_every_table_has_its_marks(table: ModuleType) -> None:
+    for name, (document, _) in table.TABLES.items():
+        assert f"<!-- {name} table: written by bench/table.py -->" in (ROOT / document).read_text(encoding="utf-8")
+
+
+def test_the_plots_are_those_of_the_records(table: ModuleType) -> None:
+    drawn = {path: text for name in table.SUITES for path, text in table.suite_plots(name).items()}
+    assert set((ROOT / "docs" / "plots").glob("*")) == set(drawn), "run: make report"
+    assert all(path.read_text(encoding="utf-8") == text for path, text in drawn.items()), "run: make report"
 
 
 def test_every_speed_claim_was_met_when_it_was_measured() -> None:

@@ -58,9 +58,8 @@ def test_json_alone_goes_to_standard_output_and_progress_to_standard_error(
     assert printed["trainable"] < printed["total"]
     assert printed["metrics"]["total"] == 12
     lines = output.err.splitlines()
-    assert [line.partition("  ")[0] for line in lines if line.startswith("step")] == ["step 2 of 5"] * 3 + [
-        "step 5 of 5"
-    ] * 3
+    steps = [line.partition("  ")[0] for line in lines if line.startswith("step")]
+    assert steps == ["step 1 of 5", *["step 2 of 5"] * 3, *["step 5 of 5"] * 3]
     [kept] = [line for line in lines if "snapshot 0.4  " in line]
     assert [part.split(" ")[0] for part in kept.split("  ")[1:]] == [
         "snapshot",

@@ -1,1 +1,1 @@
-"""Measuring: timings side by side, and records that say where they come from."""
+"""Measuring: timings side by side, suites of experiments, and records that say where they come from."""

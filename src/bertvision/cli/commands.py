@@ -169,6 +169,15 @@ COMMANDS = {
             "bertvision run glue --data DIR --encoder E --learn lora:16 --epochs 0.3 --out runs/glue",
         ),
     ),
+    "bench": Command(
+        "Measure a suite of experiments, the most important first, into one record; goes on when it is run again.",
+        "bertvision.cli.bench",
+        (
+            "bertvision bench rival --data DIR --encoder all-mpnet-base-v2=models/mpnet --max-minutes 25",
+            "bertvision bench experiments/smoke.toml --seeds 1 --results records",
+            "bertvision bench heads --dry-run",
+        ),
+    ),
     "export": Command(
         "Write a pack as one ONNX graph with tokenizer and card, checked against PyTorch, to run it without torch.",
         "bertvision.cli.export",

@@ -119,7 +119,7 @@ def _load_model(name: str, place: str, dtype: torch.dtype) -> Any:  # noqa: ANN4
     from transformers import AutoModel  # noqa: PLC0415 - takes seconds to import
 
     try:
-        with _silence():
+        with silence():
             model, loading = AutoModel.from_pretrained(
                 place, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True
             )
@@ -141,7 +141,7 @@ def _load_model(name: str, place: str, dtype: torch.dtype) -> Any:  # noqa: ANN4
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
+def silence() -> Iterator[None]:
     """Keep transformers' bar and its report of weights off the terminal: we check the weights; downloads still show."""
     from transformers.utils import logging  # noqa: PLC0415
 

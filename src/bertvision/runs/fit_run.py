@@ -2,6 +2,7 @@
 
 import math
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
@@ -18,6 +19,8 @@ from bertvision.training.solve import Solution
 from bertvision.training.trainee import Trainee
 
 HEADS_FOLDER = "heads"
+SPENT = "spent"
+"""In a line of the log: seconds of the pass so far, the encoder's included, without judging."""
 
 
 @final
@@ -40,6 +43,7 @@ class FitRun:
         self._show = show
         self._total = 0
         self._losses: Mapping[int, float] = {}
+        self._spent, self._since = 0.0, 0.0
         self.held_out: States = frozen.states(frozen.held_out, layers)
         self.notices: list[str] = []
         self.following: list[int] = []
@@ -64,16 +68,20 @@ class FitRun:
             seconds = line.get("seconds")
             for number, spent in seconds.items() if isinstance(seconds, dict) else ():
                 self._trainees[int(number)].watch.seconds = float(spent)
+            self._spent = float(str(line.get(SPENT, self._spent)))
             if "dropped" in line:
                 self._drop(int(str(line["dropped"])), str(line["reason"]))
         self._total = total
         self._tell(step, {})
+        self._since = time.perf_counter()
 
     def on_log(self, step: int, losses: Mapping[int, float]) -> None:
-        """Write a line of the log with everybody's loss."""
+        """Write a line of the log with everybody's loss, and the seconds of each and of the whole pass."""
+        now = time.perf_counter()
+        self._spent, self._since = self._spent + now - self._since, now
         by_head = {str(self.following[number]): loss for number, loss in losses.items()}
         seconds = {str(number): round(self._trainees[number].watch.seconds, 3) for number in self.following}
-        self._folder.log({"step": step, "losses": by_head, "seconds": seconds})
+        self._folder.log({"step": step, "losses": by_head, "seconds": seconds, SPENT: round(self._spent, 3)})
         least = min(losses.values(), default=math.nan)
         self._tell(step, {"heads": float(len(losses)), "least loss": least})
 
@@ -95,6 +103,7 @@ class FitRun:
                 self._keep(number)
             shown = score if score is not None and math.isfinite(score) else None
             self._folder.log({"step": step, "validated": fraction, "head": number, "score": shown, "kept": better})
+        self._since = time.perf_counter()  # judging is no step
 
     def judge(self, numbers: Sequence[int]) -> dict[int, float | None]:
         """The main metric of heads as they are now on the held-out examples, by number."""

@@ -1,6 +1,6 @@
 """Subject: a finished run with the examples that it is evaluated on, before any encoder runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bertvision.errors import BertVisionError
@@ -99,12 +99,6 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
         raise BertVisionError(f"{run.name} learnt from these examples: they are its training split. Use --split dev.")
     part = parts.part(judged.splits[split])
     held_out = None if parts.held_out is None else parts.part(parts.held_out)
-    names = {name: run.head_folder(name) for name in run.heads}
-    if run.own is not None:
-        names[OWN_OUTPUT] = run.own.folder
-    missing = [str(folder) for folder in names.values() if not (folder / WEIGHTS).is_file()]
-    if missing:
-        raise BertVisionError(f"{run.name}: the head in {missing[0]} is not there any more. Fit it again.")
     return Subject(
         run=run,
         parts=parts,
@@ -113,9 +107,34 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
         part=part,
         held_out=held_out,
         digests=(_digest(parts, part), None if held_out is None else _digest(parts, held_out)),
-        heads={name: file_digest(folder / WEIGHTS)[:16] for name, folder in names.items()},
+        heads=_head_digests(run),
         notices=(*dict.fromkeys((*loaded.notices, *judged.notices)), *run.notices),
     )
+
+
+def another_snapshot(subject: Subject, name: str | Path) -> Subject:
+    """Another snapshot of the tuned run that a subject is of, to be evaluated on the same examples, which stay loaded.
+
+    Raises:
+        BertVisionError: there is no such snapshot.
+    """
+    run = open_run(name)
+    return replace(subject, run=run, heads=_head_digests(run))
+
+
+def _head_digests(run: FinishedRun) -> dict[str, str]:
+    """Of every head of a run, and of its encoder's own output, a digest of the weights.
+
+    Raises:
+        BertVisionError: one is not there.
+    """
+    names = {name: run.head_folder(name) for name in run.heads}
+    if run.own is not None:
+        names[OWN_OUTPUT] = run.own.folder
+    missing = [str(folder) for folder in names.values() if not (folder / WEIGHTS).is_file()]
+    if missing:
+        raise BertVisionError(f"{run.name}: the head in {missing[0]} is not there any more. Fit it again.")
+    return {name: file_digest(folder / WEIGHTS)[:16] for name, folder in names.items()}
 
 
 def _check_labels(learnt: TaskData, judged: TaskData, data: str) -> None:

@@ -153,6 +153,10 @@ class RunWatcher:
         self.since = time.perf_counter()  # a snapshot is no step
         return score
 
+    def on_saved(self, seconds: float) -> None:
+        """Leave the time of a checkpoint aside, which is no step, either."""
+        self.since += seconds
+
     def _show(self, step: int, values: Mapping[str, float], *, doing: str = "") -> None:
         if self.show is not None:
             self.show(step, self.total, values, doing=doing)

@@ -46,10 +46,16 @@ class Watcher(Protocol):
         """Called once, with the steps that were made before, and those of the whole run."""
 
     def on_log(self, step: int, values: dict[str, float]) -> None:
-        """Called every `LOG_STEPS` steps, and before every snapshot, with the mean loss and the learning rate."""
+        """Called after the first step, which may compile, every `LOG_STEPS`, and before every snapshot.
+
+        With the mean loss since the last time, and the learning rate.
+        """
 
     def on_snapshot(self, fraction: float, step: int) -> float | None:
         """Called at every snapshot; saves and scores it. Returns a held-out score, larger is better, or None."""
+
+    def on_saved(self, seconds: float) -> None:
+        """Called after every checkpoint, with the seconds that it took."""
 
 
 def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
@@ -89,7 +95,7 @@ def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
         tuning.step(rows, factor)
         progress = replace(progress, step=step + 1)
         fraction = stops.get(progress.step)
-        if fraction is not None or progress.step % LOG_STEPS == 0:
+        if fraction is not None or progress.step == 1 or progress.step % LOG_STEPS == 0:
             values = {"loss": tuning.losses.mean(progress.step), "lr": tuning.rates[0] * factor}
             on_main(accelerator, lambda: watcher.on_log(progress.step, values))  # noqa: B023 - called at once
         if fraction is not None:
@@ -98,7 +104,8 @@ def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
             progress = _judge(progress, score)
             model.train()
         if fraction is not None or saving.due(progress.step):
-            saving.save(progress, tuning)
+            seconds = saving.save(progress, tuning)
+            on_main(accelerator, lambda: watcher.on_saved(seconds))  # noqa: B023 - called at once
     return progress
 
 
@@ -183,13 +190,15 @@ class _Saving:
             return step % self.every == 0
         return step % LOG_STEPS == 0 and on_main(self.accelerator, lambda: time.monotonic() - self.last > SAVE_SECONDS)
 
-    def save(self, progress: Progress, tuning: _Tuning) -> None:
-        """Let the main process write down what all of them have."""
-        loss = tuning.losses.look(progress.step)
+    def save(self, progress: Progress, tuning: _Tuning) -> float:
+        """Let the main process write down what all of them have; the seconds that takes."""
+        loss = tuning.losses.look(progress.step)  # waits for the steps, whose time is theirs
+        begin = time.perf_counter()
         tuning.check_weights(progress.step)
         owns = gather(self.accelerator, OwnState(loss, random_states()))
         on_main(self.accelerator, lambda: save_checkpoint(self.run, progress, tuning.model, tuning.optimizer, owns))
         self.last = time.monotonic()
+        return time.perf_counter() - begin
 
 
 def build_optimizer(model: nn.Module, options: TuneOptions, rate: float) -> torch.optim.Optimizer:

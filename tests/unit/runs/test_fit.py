@@ -320,8 +320,11 @@ def test_an_interrupted_fit_ends_as_one_that_was_left_alone(
     assert any("layer_mix) was dropped" in notice for notice in resumed.notices)
     texts = (resumed.run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     spent = [line["seconds"]["0"] for line in map(json.loads, texts) if "seconds" in line]
-    assert spent == sorted(spent)  # what was spent before counts, too
-    assert spent[0] < spent[-1]
+    passes = [line["spent"] for line in map(json.loads, texts) if "spent" in line]
+    for seconds in (spent, passes):
+        assert seconds == sorted(seconds)  # what was spent before counts, too
+        assert seconds[0] < seconds[-1]
+    assert all(one <= whole for one, whole in zip(spent, passes, strict=True))  # the encoder runs, too
 
 
 def test_a_finished_fit_gives_its_result_again_and_another_request_is_refused(ask: Ask, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -103,9 +104,10 @@ def test_a_run_leaves_config_metrics_snapshots_and_result(data: dict[str, str], 
     assert config["request"]["encoder"] == encoder
     lines = read_lines(result.run)
     # 40 questions, 4 of them held out: 36 windows in 5 batches, of which 0.4 are 2
-    assert [(line["step"], line.get("snapshot")) for line in lines] == [(2, None), (2, 0.4), (5, None), (5, 1.0)]
+    steps = [(line["step"], line.get("snapshot")) for line in lines]
+    assert steps == [(1, None), (2, None), (2, 0.4), (5, None), (5, 1.0)]
     assert lines[0].keys() == {"step", "loss", "lr"}
-    assert {"f1", "f1_fitted", "best_f1", "held_out_best_f1", "threshold"} <= lines[1].keys()
+    assert {"f1", "f1_fitted", "best_f1", "held_out_best_f1", "threshold"} <= lines[2].keys()
     assert isinstance(result.metrics["total"], int)
     written = json.loads((result.run / "result.json").read_text(encoding="utf-8"))
     assert (written["steps"], written["processes"], written["metrics"]) == (5, 1, result.metrics)
@@ -329,6 +331,7 @@ def test_progress_is_shown_and_says_what_takes_long(data: dict[str, str], encode
     main = {"snapshot", "loss", "f1", "exact", "f1_fitted", "best_f1"}
     assert shown == [
         (0, 5, set(), ""),
+        (1, 5, {"loss", "lr"}, ""),
         (2, 5, {"loss", "lr"}, ""),
         (2, 5, set(), "scoring snapshot 0.4 …"),
         (2, 5, main, ""),
@@ -595,7 +598,31 @@ def test_a_tracker_is_told_what_the_log_is_told(
     result = tune(tiny_request("sst2", data["sst2"], encoder, tracker="tensorboard"), tmp_path / "run")
     assert (result.run / "events").is_dir()
     assert Tracker.calls == ["bertvision", "start", "finish"]
-    assert Tracker.logged == [(5, {"loss", "lr"}), (5, {"accuracy", "held_out_accuracy"})]
+    assert Tracker.logged == [(1, {"loss", "lr"}), (5, {"loss", "lr"}), (5, {"accuracy", "held_out_accuracy"})]
+
+
+def test_neither_scoring_nor_checkpoints_count_as_seconds_of_steps(
+    data: dict[str, str], encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("bertvision.runs.watch.time.perf_counter", lambda: clock[0])
+
+    def slow(module: str, name: str, seconds: float) -> None:
+        done = getattr(sys.modules[module], name)
+
+        def take(*words: Any, **more: Any) -> Any:  # noqa: ANN401 - passed on
+            clock[0] += seconds
+            return done(*words, **more)
+
+        monkeypatch.setattr(f"{module}.{name}", take)
+
+    slow("bertvision.training.tune", "rate_factor", 1.0)  # called at every step
+    slow("bertvision.training.tune", "save_checkpoint", 1000.0)
+    slow("bertvision.runs.tune", "save_snapshot", 1000.0)
+    request = tiny_request("sst2", data["sst2"], encoder, snapshots=(0.4,), learn="top:1", save_every=1)
+    run = tune(request, tmp_path / "run").run
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(line["step"], line["seconds"]) for line in lines if "seconds" in line] == [(1, 1.0), (2, 2.0), (5, 5.0)]
 
 
 def test_seconds_of_steps_go_on_after_an_interruption(data: dict[str, str], encoder: str, tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ class Notes:
     begun: tuple[int, int] | None = None
     logged: dict[int, dict[str, float]] = field(default_factory=dict)
     kept: list[tuple[float, int]] = field(default_factory=list)
+    saved: int = 0
 
     def on_begin(self, step: int, total: int) -> None:
         self.begun = (step, total)
@@ -69,6 +70,10 @@ class Notes:
     def on_snapshot(self, fraction: float, step: int) -> float | None:
         self.kept.append((fraction, step))
         return self.scores[len(self.kept) - 1] if self.scores else None
+
+    def on_saved(self, seconds: float) -> None:
+        assert seconds > 0
+        self.saved += 1
 
 
 def tune(
@@ -139,10 +144,11 @@ def test_the_log_has_the_mean_loss_and_the_rate_and_the_last_step(tmp_path: Path
     tune(tmp_path, notes, options=options, fractions=[0.5, 2], rate=0.048)
     assert notes.begun == (0, 48)
     assert notes.kept == [(0.5, 12), (2, 48)]
-    assert list(notes.logged) == [12, 20, 40, 48]
+    assert list(notes.logged) == [1, 12, 20, 40, 48]  # the first step by itself: it may compile
     # the rate of step 12 was set before it, when 11 of 48 had been made
     rates = [values["lr"] for values in notes.logged.values()]
-    assert rates == pytest.approx([0.037, 0.029, 0.009, 0.001], abs=FLOAT32)
+    assert rates == pytest.approx([0.048, 0.037, 0.029, 0.009, 0.001], abs=FLOAT32)
+    assert notes.saved == 2  # after each snapshot
 
 
 def test_the_first_loss_is_that_of_a_model_that_knows_nothing(tmp_path: Path) -> None:

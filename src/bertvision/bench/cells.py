@@ -1,0 +1,35 @@
+"""KINDS: every kind of cell by name, with what it may be told and who measures it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from bertvision.bench.heads_cell import measure_heads
+from bertvision.bench.place import Place
+from bertvision.bench.plain_cell import measure_plain
+from bertvision.bench.settings import HeadsSettings, PlainSettings, TuneSettings
+from bertvision.bench.tune_cell import measure_tune
+
+Measure = Callable[[Any, int, Place], dict[str, Any]]
+"""Settings, a seed and a place → what was measured, as JSON can hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of cell.
+
+    Attributes:
+        settings: a dataclass with a default for each setting, and a method `check`.
+        measure: who measures.
+    """
+
+    settings: type[Any]
+    measure: Measure
+
+
+KINDS: dict[str, Kind] = {
+    "tune": Kind(TuneSettings, measure_tune),
+    "heads": Kind(HeadsSettings, measure_heads),
+    "plain": Kind(PlainSettings, measure_plain),
+}
+"""Every kind by name. A measured result has `models`: by name what each is worth; see docs/benchmarks.md."""

@@ -1,0 +1,114 @@
+"""What the seeds of a cell say together: means, spreads, the best by held-out examples, and paired tests."""
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bertvision.bench.outcomes import unpack_outcomes
+from bertvision.bench.place import agrees
+from bertvision.errors import UnknownNameError
+from bertvision.evaluation.bootstrap import Difference, Metric, paired_difference
+from bertvision.tasks.examples import FloatArray
+
+RESAMPLES = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A cell of a suite with all seeds that were measured.
+
+    Attributes:
+        name: of the cell.
+        kind: of the cell.
+        settings: of the cell.
+        entries: of the record, by seed.
+    """
+
+    name: str
+    kind: str
+    settings: Mapping[str, Any]
+    entries: Mapping[int, Mapping[str, Any]]
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the models that every seed has, in order; those that diverged have none."""
+        found = [list(one["result"].get("models", {})) for one in self.entries.values()]
+        return [name for name in found[0] if all(name in others for others in found)] if found else []
+
+    def over_seeds(self, model: str, read: Callable[[Mapping[str, Any]], float | None]) -> list[float]:
+        """A number of a model with every seed that has it."""
+        found = [read(entry["result"]["models"][model]) for entry in self.entries.values()]
+        return [value for value in found if value is not None]
+
+    def best(self, models: Sequence[str] | None = None) -> str:
+        """Which model, of some or all, is best by held-out examples, the mean over seeds; of equal ones the first."""
+
+        def held_out(model: str) -> float:
+            values = self.over_seeds(model, lambda one: one["held_out"])
+            return statistics.fmean(values) if values else -np.inf
+
+        return max(self.models if models is None else models, key=held_out)
+
+
+def measured_cells(record: Mapping[str, Any]) -> list[Measured]:
+    """The cells that a suite asks for now, in its order, with what was measured with these very settings."""
+    cells = []
+    for planned in record["plan"]:
+        alike = [
+            one
+            for one in record["cells"].values()
+            if one["kind"] == planned["kind"] and agrees(one["settings"], planned["settings"])
+        ]
+        entries = {one["seed"]: one for one in sorted(alike, key=lambda one: one["seed"])}
+        cells.append(Measured(planned["name"], planned["kind"], planned["settings"], entries))
+    return cells
+
+
+def mean_and_spread(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """The mean, and the standard deviation of several; None where there is none."""
+    if not values:
+        return None, None
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+
+
+def find_model(cells: Iterable[Measured], words: str) -> tuple[Measured, str] | None:
+    """The model that `CELL:MODEL` means, or the best of `CELL` by held-out examples; None if it is not measured.
+
+    Raises:
+        UnknownNameError: the cell has no such model.
+    """
+    name, _, model = words.partition(":")
+    cell = next((one for one in cells if one.name == name), None)
+    if cell is None or not cell.models:
+        return None
+    if model and model not in cell.models:
+        raise UnknownNameError(f"model of cell '{name}'", model, cell.models)
+    return cell, model or cell.best()
+
+
+def paired_test(first: tuple[Measured, str], second: tuple[Measured, str]) -> tuple[Difference, int] | None:
+    """The difference of two models in points, over the examples of dev, and how many seeds both have.
+
+    Every example counts with its mean over those seeds. None where no seed has both, or where outcomes are no numbers.
+    """
+    seeds = sorted(set(first[0].entries) & set(second[0].entries))
+    ours, theirs = (
+        [cell.entries[seed]["result"]["models"][model]["outcomes"] for seed in seeds] for cell, model in (first, second)
+    )
+    if not seeds or None in [*ours, *theirs]:
+        return None
+    means = [np.mean([unpack_outcomes(line) for line in lines], axis=0) for lines in (ours, theirs)]
+    found = paired_difference(_mean_of(means[0]), _mean_of(means[1]), len(means[0]), resamples=RESAMPLES)
+    return found["points"], len(seeds)
+
+
+def _mean_of(values: FloatArray) -> Metric:
+    """A metric: the mean in points, of examples that count more or less often."""
+
+    def metric(counts: FloatArray) -> dict[str, FloatArray]:
+        return {"points": 100.0 * (counts @ values) / counts.sum(axis=1)}
+
+    return metric

@@ -1,0 +1,181 @@
+"""The kind `heads`: many heads learn in one pass over each frozen snapshot, and are joined into ensembles."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from bertvision.bench.measured import JudgedModels, Model, judge_models, outcomes, size_of, told
+from bertvision.bench.place import Place
+from bertvision.bench.settings import UNTUNED, HeadsSettings
+from bertvision.bench.tune_cell import tuned_run
+from bertvision.encoder.snapshot import Snapshot
+from bertvision.evaluation.bootstrap import LEAST_RESAMPLES
+from bertvision.evaluation.ensemble import How
+from bertvision.heads import count_parameters, load_head
+from bertvision.heads.files import WEIGHTS
+from bertvision.runs.analyse_curves import tuned_parameters, tuned_seconds
+from bertvision.runs.ensemble import ENSEMBLE, ensemble
+from bertvision.runs.fit import FitResult, fit_heads
+from bertvision.runs.fit_run import SPENT
+from bertvision.runs.folder import CONFIG, RunFolder
+from bertvision.runs.subject import OWN_OUTPUT, load_subject
+
+HEADS_RUN = "heads"
+FEWEST_MEMBERS = 2
+
+
+def measure_heads(settings: HeadsSettings, seed: int, place: Place) -> dict[str, Any]:
+    """Fit heads on every snapshot that is asked for, judge each and its encoder's own output, and join them.
+
+    A model is called `HEAD@EPOCHS`, or `WAY@EPOCHS` where it is an ensemble, or `WAY` where it is one of all snapshots.
+
+    Raises:
+        BertVisionError: something in the settings does not fit.
+    """
+    words = list(settings.specs(seed))
+    levels = [_fit(settings, seed, place, snapshot) for snapshot in _snapshots(settings, seed, place)]
+    models = {label: model for level in levels for label, model in level.models(words).items()}
+    groups = [*([level] for level in levels), *([levels] if len(levels) > 1 else [])]
+    for group in groups:
+        models |= _join(settings, group, place)
+    return {"models": models, "trainable": levels[-1].learnt, "weights": levels[-1].fingerprint}
+
+
+def _snapshots(settings: HeadsSettings, seed: int, place: Place) -> list[Snapshot | None]:
+    """Those that heads read; None reads the encoder as it is."""
+    if settings.on is None:
+        return [None]
+    there = {snapshot.fraction: snapshot for snapshot in tuned_run(settings.on, seed, place).snapshots}
+    return [there[fraction] for fraction in settings.fractions]
+
+
+def _fit(settings: HeadsSettings, seed: int, place: Place, snapshot: Snapshot | None) -> "_Level":
+    name = UNTUNED if snapshot is None else snapshot.folder.name
+    encoder = place.find_encoder(settings.encoder)
+    if snapshot is not None:
+        encoder = f"{snapshot.folder.parent.parent}@{name}"
+    run = place.run(HEADS_RUN, settings, seed) / f"at-{name}"
+    request = settings.request(place, seed, encoder)
+    fitted = fit_heads(request, run, resume=(run / CONFIG).is_file(), show=place.show)
+    return _Level(name, snapshot, fitted, judge_models(load_subject(run), place))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A frozen encoder with its heads.
+
+    Attributes:
+        name: epochs that it was tuned for.
+        snapshot: of the encoder; None is the encoder as it is.
+        fitted: its heads.
+        judged: what they are worth.
+    """
+
+    name: str
+    snapshot: Snapshot | None
+    fitted: FitResult
+    judged: JudgedModels
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the encoder before anybody tuned it."""
+        return self.snapshot.fingerprint if self.snapshot is not None else RunFolder(self.fitted.run).weights()
+
+    @property
+    def learnt(self) -> int:
+        """Parameters of the encoder that learnt, without its own output."""
+        if self.snapshot is None:
+            return 0
+        return (tuned_parameters(self.snapshot) or 0) - count_parameters(load_head(self.snapshot.folder))
+
+    @property
+    def changed(self) -> int:
+        """Bytes that the encoder's changes take."""
+        return 0 if self.snapshot is None else size_of(self.snapshot.folder) - _weights(self.snapshot.folder)
+
+    @property
+    def tuned(self) -> float:
+        """Seconds that the encoder was tuned for."""
+        return 0.0 if self.snapshot is None else tuned_seconds(self.snapshot) or 0.0
+
+    @property
+    def spent(self) -> float:
+        """Seconds of the pass in which all heads learnt, the encoder's included; solved heads take none of it."""
+        lines = RunFolder(self.fitted.run).lines()
+        return max((float(str(line[SPENT])) for line in lines if SPENT in line), default=0.0)
+
+    def models(self, words: Sequence[str]) -> dict[str, Model]:
+        """What is told of each model, by its words and the epochs of the encoder."""
+        rows = {Path(row["folder"]).name: row for row in self.fitted.leaderboard}
+        others = sum(row["seconds"] for row in rows.values())
+        found: dict[str, Model] = {}
+        for name, judged in self.judged.models.items():
+            own = name == OWN_OUTPUT
+            label = name if own else words[int(name.partition("-")[0])]
+            alone = 0.0 if own else max(self.spent - others, 0.0) + rows[name]["seconds"]
+            found[f"{label}@{self.name}"] = {
+                "epochs": float(self.name),
+                "seconds": round(self.tuned + alone, 3),
+                "parameters": self.learnt + judged["head_parameters"],
+                "bytes": self.changed + _weights(self.judged.subject.head_folder(name)),
+                **judged,
+            }
+        return found
+
+    def share(self, members: Sequence[str]) -> tuple[int, int, float]:
+        """Parameters, bytes and seconds per example of members on this encoder; nothing where there are none."""
+        if not members:
+            return 0, 0, 0.0
+        models, seconds = self.judged.models, self.judged.seconds
+        parameters = self.learnt + sum(models[name]["head_parameters"] for name in members)
+        size = self.changed + sum(_weights(self.judged.subject.head_folder(name)) for name in members)
+        spent = seconds.encoder[max(models[name]["depth"] for name in members)]
+        spent += sum(seconds.heads.get(name, 0.0) for name in members)
+        return parameters, size, spent / seconds.examples
+
+
+def _join(settings: HeadsSettings, levels: Sequence[_Level], place: Place) -> dict[str, Model]:
+    """Every ensemble of the models of some levels."""
+    kind = levels[0].judged.subject.parts.task.kind
+    if sum(len(level.judged.models) for level in levels) < FEWEST_MEMBERS:
+        return {}
+    known: tuple[How, ...] = ("mean",) if kind == "scores" else ("max", "mean", "greedy")
+    after = f"@{levels[0].name}" if len(levels) == 1 else ""
+    return {f"{way}{after}": _ensemble(levels, way, place) for way in known if way in settings.ensembles}
+
+
+def _ensemble(levels: Sequence[_Level], way: How, place: Place) -> Model:
+    joined = ensemble(
+        [level.fitted.run for level in levels],
+        how=way,
+        resamples=LEAST_RESAMPLES,
+        device=place.device,
+        show=place.show,
+    )
+    record, subject = joined.record, levels[0].judged.subject
+    used = [member.row.name for member in record.members if member.weight > 0.0]
+    shares = []
+    for level in levels:
+        before = f"{level.fitted.run}:" if len(levels) > 1 else ""
+        shares.append(level.share([name.removeprefix(before) for name in used if name.startswith(before)]))
+    parameters, size, seconds = (sum(column) for column in zip(*shares, strict=True))
+    return {
+        "epochs": float(levels[-1].name),
+        "seconds": round(levels[-1].tuned + sum(level.spent for level in levels), 3),
+        "parameters": parameters,
+        "bytes": size,
+        **told(subject.parts.task, record.ensemble),
+        "head": None,
+        "head_parameters": record.ensemble.parameters,
+        "depth": record.ensemble.depth,
+        "members": len(used),
+        "inference_seconds": round(seconds, 7),
+        "outcomes": outcomes(subject, joined.folder / ENSEMBLE),
+    }
+
+
+def _weights(folder: Path) -> int:
+    """Bytes of a head's weights."""
+    return (folder / WEIGHTS).stat().st_size

@@ -1,0 +1,169 @@
+"""The kind `plain`: the usual loop over transformers and PEFT, judged as our runs are, on the same windows."""
+
+from typing import Any, final
+
+import numpy as np
+
+from bertvision.bench.measured import SHOWN, Model
+from bertvision.bench.outcomes import pack_outcomes
+from bertvision.bench.place import Place
+from bertvision.bench.plain_rival import (
+    PlainOptions,
+    PlainSteps,
+    merged,
+    plain_model,
+    plain_scores,
+    plain_training,
+)
+from bertvision.bench.settings import PlainSettings
+from bertvision.encoder.load import fingerprint, load_encoder
+from bertvision.errors import BertVisionError, DivergedError
+from bertvision.evaluation.outputs import SpanScores, split_scores
+from bertvision.pretrained import locate_encoder
+from bertvision.runs.evaluate import tell
+from bertvision.runs.judge import FITTED, ZERO, Judge, Verdict
+from bertvision.runs.measure_inference import EXAMPLES
+from bertvision.runs.parts import choose_device, split_train, training_split
+from bertvision.runs.stopwatch import least_seconds
+from bertvision.runs.validate import Part
+from bertvision.tasks.examples import Examples
+from bertvision.tasks.load import load_task
+from bertvision.tasks.tokenizer import TextTokenizer
+from bertvision.tasks.windows import Windows, build_windows
+from bertvision.training.options import default_rate
+
+FORWARD_BATCH = {"cpu": 16, "cuda": 256}
+"""Windows at a time where nothing is learnt."""
+
+FLOAT32 = 4
+"""Bytes of a stored number."""
+
+
+def measure_plain(settings: PlainSettings, seed: int, place: Place) -> dict[str, Any]:
+    """Train with the usual loop, and judge it at every fraction that is asked for.
+
+    Raises:
+        BertVisionError: the data do not fit.
+    """
+    rival = _Rival(settings, seed, place)
+    rate = settings.lr if settings.lr is not None else default_rate(settings.learn)
+    options = PlainOptions(
+        lr=rate,
+        head_lr=settings.head_lr,
+        batch=settings.batch,
+        schedule=settings.schedule,
+        warmup=settings.warmup,
+        seed=seed,
+    )
+    tell(place.show, f"training {settings.learn} with the plain loop …")
+    plain_training(rival.model, rival.train, options, rival.device, fractions=settings.fractions, measure=rival.measure)
+    return rival.result()
+
+
+@final
+class _Rival:
+    """A model of the usual loop, and who judges it.
+
+    Attributes:
+        model: learns.
+        device: where.
+        train: the windows that it learns from.
+    """
+
+    def __init__(self, settings: PlainSettings, seed: int, place: Place) -> None:
+        """Load data and model.
+
+        Raises:
+            BertVisionError: the data do not fit.
+        """
+        loaded = load_task(settings.task, data=place.find_data(settings.data))
+        if "dev" not in loaded.splits:
+            raise BertVisionError(f"{settings.task} has no dev split here, so that nothing can be judged.")
+        learnt, held_out = split_train(
+            training_split(loaded), fraction=settings.fraction, held_out=settings.held_out, seed=seed
+        )
+        encoder = place.find_encoder(settings.encoder)
+        tokenizer = TextTokenizer.load(encoder)
+
+        def part(examples: Examples) -> Part:
+            return Part(examples=examples, windows=build_windows(loaded.task, examples, tokenizer, settings.windows))
+
+        self.device = choose_device(place.device)
+        self.model = plain_model(locate_encoder(encoder), settings.learn, seed)
+        self.train: Windows = part(learnt).windows
+        self._weights = fingerprint(load_encoder(encoder))
+        self._trainable = sum(value.numel() for value in self.model.parameters() if value.requires_grad)
+        self._total = sum(value.numel() for value in self.model.parameters())
+        self._show = place.show
+        self._batch = FORWARD_BATCH["cpu" if self.device.type == "cpu" else "cuda"]
+        dev = loaded.splits["dev"]
+        some = np.arange(min(len(dev), EXAMPLES["cpu" if self.device.type == "cpu" else "cuda"]))
+        self._timed = part(dev.select(some))
+        self._judge = Judge(loaded.task, part(dev), None if held_out is None else part(held_out))
+        self._models: dict[str, Model] = {}
+        self._cost: dict[str, Any] = {}
+
+    def tell(self, step: int, total: int) -> None:
+        """Show how far it is."""
+        if self._show is not None:
+            self._show(step, total, {})
+
+    def measure(self, steps: PlainSteps) -> None:
+        """Judge the model as it is now.
+
+        Raises:
+            DivergedError: its scores are not finite.
+        """
+        tell(self._show, f"scoring {steps.epochs:g} epochs …")
+        held_out = self._judge.held_out
+        verdict = self._judge.judge(
+            self._scores(self._judge.split), None if held_out is None else self._scores(held_out)
+        )
+        self._models[f"{steps.epochs:g}"] = {
+            "epochs": steps.epochs,
+            "seconds": round(steps.seconds, 3),
+            "parameters": self._trainable,
+            "bytes": FLOAT32 * self._trainable,
+            **_told(verdict),
+        }
+        self._cost = {"first_step_seconds": round(steps.first, 3), "peak_bytes": steps.peak}
+
+    def result(self) -> dict[str, Any]:
+        """All that was measured; answers are timed now, with low-rank changes merged into their maps."""
+        self.model = merged(self.model)
+        self._scores(self._timed)  # the first pass is slower, and not timed
+        spent = least_seconds(lambda: self._scores(self._timed), self.device) / len(self._timed.examples)
+        for model in self._models.values():
+            model["inference_seconds"] = round(spent, 7)
+        return {
+            "models": self._models,
+            "trainable": self._trainable,
+            "total": self._total,
+            **self._cost,
+            "weights": self._weights,
+        }
+
+    def _scores(self, part: Part) -> SpanScores:
+        scores = plain_scores(self.model, part.windows, self._batch, self.device)
+        if not np.isfinite(scores).all():
+            raise DivergedError("scores of the plain loop are not finite. Use a smaller lr.")
+        return split_scores(scores)
+
+
+def _told(verdict: Verdict) -> Model:
+    """What a verdict says, as `told` says it of a row."""
+    answers = verdict.answers
+    if answers is None:
+        raise TypeError("the plain loop answers questions")
+    at = next(name for name in (FITTED, ZERO, *verdict.thresholds) if name in verdict.thresholds)
+    scores = {
+        name: {metric: round(one.values[metric], 4) for metric in SHOWN if metric in one.values}
+        for name, one in verdict.scorings.items()
+    }
+    return {
+        "held_out": None if verdict.held_out is None else round(verdict.held_out, 4),
+        "scores": scores,
+        "thresholds": {name: round(value, 4) for name, value in verdict.thresholds.items() if value is not None},
+        "head": None,
+        "outcomes": pack_outcomes(answers.scores_at(verdict.thresholds[at]).f1),
+    }

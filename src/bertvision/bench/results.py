@@ -1,0 +1,103 @@
+"""results/SUITE.json: every measured cell of a suite, with where it was measured; written anew after each cell."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bertvision.atomic import write_json
+from bertvision.bench.place import agrees
+from bertvision.bench.suite import Cell, Suite
+from bertvision.errors import BertVisionError
+from bertvision.provenance import provenance
+from bertvision.tasks.files import read_json
+
+FORMAT = 1
+RECORD = "suite"
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteResults:
+    """The record of a suite on disk.
+
+    Attributes:
+        path: of the file.
+        suite: what it is about.
+        cells: what was measured, by the cells' keys; those that the suite no longer asks for stay.
+    """
+
+    path: Path
+    suite: Suite
+    cells: dict[str, dict[str, Any]]
+
+    def find(self, cell: Cell, seed: int) -> dict[str, Any] | None:
+        """What was measured of a cell with these very settings; None if nothing was."""
+        found = self.cells.get(cell.key(seed))
+        return found if found is not None and agrees(found["settings"], cell.as_json()["settings"]) else None
+
+    def add(self, cell: Cell, seed: int, result: Mapping[str, Any], seconds: float) -> None:
+        """Keep what was measured, on disk, too.
+
+        Raises:
+            BertVisionError: it cannot be written; what was there before is kept.
+        """
+        where = provenance()
+        self.cells[cell.key(seed)] = {
+            **cell.as_json(),
+            "seed": seed,
+            "seconds": round(seconds, 1),
+            "dirty": where["dirty"],
+            "result": dict(result),
+            "provenance": where,
+        }
+        self.save()
+
+    def save(self) -> None:
+        """Write the record.
+
+        Raises:
+            BertVisionError: it cannot be written.
+        """
+        write_json(self.path, self.as_json())
+
+    def as_json(self) -> dict[str, Any]:
+        """What the file holds; `plan` says which cells the suite asks for now."""
+        suite = self.suite
+        return {
+            "format": FORMAT,
+            "record": RECORD,
+            "suite": suite.name,
+            "about": suite.about,
+            "plan": [cell.as_json() for cell in suite.cells],
+            "pairs": [asdict(pair) for pair in suite.pairs],
+            "cells": self.cells,
+        }
+
+    def estimate(self, cell: Cell, seed: int) -> float | None:
+        """About how many seconds a cell will take: as many as with another seed, or as the longest of its kind."""
+        same = [found["seconds"] for other in range(seed) if (found := self.find(cell, other)) is not None]
+        alike = [one["seconds"] for one in self.cells.values() if one["kind"] == cell.kind]
+        return max(same or alike, default=None)
+
+
+def open_results(path: Path, suite: Suite) -> SuiteResults:
+    """The record of a suite, as far as it is there.
+
+    Raises:
+        BertVisionError: the file is something else.
+    """
+    return SuiteResults(path, suite, read_suite_record(path)["cells"] if path.is_file() else {})
+
+
+def read_suite_record(path: Path) -> dict[str, Any]:
+    """What the file of a suite's record holds.
+
+    Raises:
+        BertVisionError: it is something else.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict) or (content.get("format"), content.get("record")) != (FORMAT, RECORD):
+        raise BertVisionError(
+            f"{path} is no record of a suite in format {FORMAT}. Move it away, or use another --results."
+        )
+    return content

@@ -1,0 +1,152 @@
+"""run_suite: measures the cells of a suite, the most important first, as far as time allows; goes on if run again."""
+
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bertvision.bench.cells import KINDS
+from bertvision.bench.place import Place
+from bertvision.bench.results import SuiteResults, open_results
+from bertvision.bench.suite import Cell, Suite
+from bertvision.errors import DivergedError
+from bertvision.lock import lock_folder
+from bertvision.runs.watch import telling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A cell with a seed, and how it stands.
+
+    Attributes:
+        cell: what is measured.
+        seed: with which seed.
+        done: whether the record has it.
+        estimate: seconds that it took, or is likely to take; None where nobody knows.
+    """
+
+    cell: Cell
+    seed: int
+    done: bool
+    estimate: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        """In words."""
+        return {
+            "name": self.cell.name,
+            "kind": self.cell.kind,
+            "seed": self.seed,
+            "done": self.done,
+            "seconds": self.estimate,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteRun:
+    """What came of a suite.
+
+    Attributes:
+        record: file of the results.
+        jobs: every cell with every seed, in order.
+        measured: how many were measured now.
+        diverged: names of those whose loss was not finite, measured now.
+    """
+
+    record: Path
+    jobs: tuple[Job, ...]
+    measured: int
+    diverged: tuple[str, ...]
+
+    @property
+    def left(self) -> list[Job]:
+        """What is not measured yet."""
+        return [job for job in self.jobs if not job.done]
+
+
+def list_jobs(results: SuiteResults, cells: Sequence[Cell], seeds: int) -> tuple[Job, ...]:
+    """Every cell with every seed: all cells with the first seed, then all with the next."""
+    jobs = []
+    for seed in range(seeds):
+        for cell in cells:
+            found = results.find(cell, seed)
+            estimate = results.estimate(cell, seed) if found is None else found["seconds"]
+            jobs.append(Job(cell=cell, seed=seed, done=found is not None, estimate=estimate))
+    return tuple(jobs)
+
+
+def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
+    suite: Suite,
+    place: Place,
+    record: Path,
+    *,
+    seeds: int = 3,
+    only: Sequence[str] = (),
+    max_seconds: float | None = None,
+    keep: bool = False,
+) -> SuiteRun:
+    """Measure what the record lacks, cell by cell; each is on disk before the next begins.
+
+    Args:
+        suite: what is measured.
+        place: where things are.
+        record: file of the results.
+        seeds: how many, from 0 on.
+        only: names of cells; empty measures all.
+        max_seconds: stop before a cell that would not fit; one of which nothing is known is tried.
+        keep: leave the runs in the work folder, also when no later cell reads them.
+
+    Raises:
+        BertVisionError: a cell cannot be measured, or another process works in the same folder; what was measured
+            before is kept.
+    """
+    cells = suite.only(only)
+    stop = None if max_seconds is None else time.monotonic() + max_seconds
+    with lock_folder(place.work):
+        results = open_results(record, suite)
+        todo = [job for job in list_jobs(results, cells, seeds) if not job.done]
+        measured, diverged = 0, []
+        for number, job in enumerate(todo):
+            needed = results.estimate(job.cell, job.seed) or 0.0
+            if stop is not None and time.monotonic() + needed >= stop:
+                break
+            name = f"{job.cell.name}, seed {job.seed}"
+            told = replace(place, show=telling(place.show, f"{number + 1}/{len(todo)} {name}:"))
+            if not _measure(results, job, told):
+                diverged.append(name)
+            measured += 1
+            if not keep:
+                _clear(place, job, todo[number + 1 :])
+        if not todo:
+            results.save()  # names, order and comparisons may have changed
+    jobs = list_jobs(results, cells, seeds)
+    return SuiteRun(record=record, jobs=jobs, measured=measured, diverged=tuple(diverged))
+
+
+def _measure(results: SuiteResults, job: Job, place: Place) -> bool:
+    """Measure a cell, and keep what came out; False if it diverged, which is a result, too."""
+    begin = time.monotonic()
+    finite = True
+    try:
+        result = KINDS[job.cell.kind].measure(job.cell.settings, job.seed, place)
+    except DivergedError as error:
+        result, finite = {"models": {}, "diverged": str(error)}, False
+    results.add(job.cell, job.seed, result, time.monotonic() - begin)
+    return finite
+
+
+def _clear(place: Place, job: Job, later: Sequence[Job]) -> None:
+    """Remove the runs of a cell that no later one reads."""
+    needed = {run for other in later for run in _runs(place, other)}
+    for run in _runs(place, job):
+        if run not in needed:
+            shutil.rmtree(run, ignore_errors=True)
+
+
+def _runs(place: Place, job: Job) -> list[Path]:
+    """The folders that a cell reads or makes."""
+    settings = job.cell.settings
+    on = getattr(settings, "on", None)
+    runs = [place.run(job.cell.kind, settings, job.seed)]
+    return runs if on is None else [*runs, place.run("tune", on, job.seed)]

@@ -1,0 +1,216 @@
+"""A suite: experiments/NAME.toml → what is measured, in order of importance, and what is compared."""
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, get_origin, get_type_hints
+
+from bertvision.bench.cells import KINDS
+from bertvision.bench.place import settings_digest
+from bertvision.errors import BertVisionError, UnknownNameError
+from bertvision.runs.typed_json import from_json
+
+EXPERIMENTS = Path("experiments")
+SUITE_KEYS = ("about", "defaults", "cell", "compare")
+COMPARE_KEYS = ("first", "second")
+OWN_KEYS = ("name", "kind")
+ON = "on"
+"""The setting that names another cell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """What is measured, with any seed.
+
+    Attributes:
+        name: in the suite.
+        kind: in `KINDS`.
+        settings: of that kind.
+    """
+
+    name: str
+    kind: str
+    settings: Any
+
+    def key(self, seed: int) -> str:
+        """What stands for it, with a seed, in the record: other settings are another cell."""
+        return f"{self.kind}-{settings_digest(self.kind, self.settings, seed)}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Its settings as a record has them."""
+        return {"name": self.name, "kind": self.kind, "settings": _plain(self.settings)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two models that are compared by a paired test.
+
+    Attributes:
+        first, second: `CELL:MODEL`, or `CELL` for that of its models which is best by held-out examples.
+    """
+
+    first: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """What is measured and compared.
+
+    Attributes:
+        name: of the suite, and of its record.
+        about: what it asks, in a line.
+        cells: the most important first.
+        pairs: what is compared.
+    """
+
+    name: str
+    about: str
+    cells: tuple[Cell, ...]
+    pairs: tuple[Pair, ...]
+
+    def only(self, names: Sequence[str]) -> tuple[Cell, ...]:
+        """The cells of those names, in their order; all where none is named.
+
+        Raises:
+            UnknownNameError: there is no such cell.
+        """
+        known = [cell.name for cell in self.cells]
+        for name in names:
+            if name not in known:
+                raise UnknownNameError("cell", name, known)
+        return tuple(cell for cell in self.cells if not names or cell.name in names)
+
+
+def find_suite(name: str) -> Path:
+    """The file of a suite: a path, or a name in the folder experiments.
+
+    Raises:
+        BertVisionError: there is none.
+    """
+    path = Path(name) if name.endswith(".toml") else EXPERIMENTS / f"{name}.toml"
+    if path.is_file():
+        return path
+    known = sorted(one.stem for one in EXPERIMENTS.glob("*.toml"))
+    if known and not name.endswith(".toml"):
+        raise UnknownNameError("suite", name, known)
+    raise BertVisionError(f"{path} is not there. Name a file such as {EXPERIMENTS / 'smoke.toml'}.")
+
+
+def load_suite(path: Path) -> Suite:
+    """A suite from its file; see docs/benchmarks.md.
+
+    Raises:
+        BertVisionError: it cannot be read, or a word or a value in it is wrong; the nearest right one is named.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BertVisionError(f"{path} cannot be read as TOML ({error}).") from None
+    try:
+        return parse_suite(path.stem, content)
+    except BertVisionError as error:
+        raise BertVisionError(f"{path}: {error}") from None
+
+
+def parse_suite(name: str, content: Mapping[str, Any]) -> Suite:
+    """A suite from the content of its file.
+
+    Raises:
+        BertVisionError: a word or a value in it is wrong; the nearest right one is named.
+    """
+    _check_words("key", content, SUITE_KEYS)
+    defaults, tables, pairs = content.get("defaults", {}), content.get("cell", []), content.get("compare", [])
+    if not isinstance(defaults, dict) or not isinstance(pairs, list):
+        raise BertVisionError("one table [defaults] and tables [[compare]] are expected.")
+    known = {one.name for kind in KINDS.values() for one in fields(kind.settings)} - {ON}
+    _check_words("key in [defaults]", defaults, known)
+    if not isinstance(tables, list) or not tables:
+        raise BertVisionError("it has no cell; tables [[cell]] with a name and a kind are expected.")
+    cells: dict[str, Cell] = {}
+    for table in tables:
+        cell = _cell(table, defaults, cells)
+        if cell.name in cells:
+            raise BertVisionError(f"two cells are called '{cell.name}'; each needs a name of its own.")
+        cells[cell.name] = cell
+    return Suite(
+        name=name,
+        about=str(content.get("about", "")),
+        cells=tuple(cells.values()),
+        pairs=tuple(_pair(table, cells) for table in pairs),
+    )
+
+
+def _check_words(what: str, given: Mapping[str, Any], known: Sequence[str] | set[str]) -> None:
+    for word in given:
+        if word not in known:
+            raise UnknownNameError(what, word, known)
+
+
+def _cell(table: Mapping[str, Any], defaults: Mapping[str, Any], before: Mapping[str, Cell]) -> Cell:
+    name, kind = str(table.get("name", "")), str(table.get("kind", ""))
+    if not name or set(name) & {":", ","}:
+        raise BertVisionError(f"a cell is called '{name}'; a name without colons and commas is expected.")
+    if kind not in KINDS:
+        raise UnknownNameError(f"kind of cell '{name}'", kind, KINDS)
+    settings = KINDS[kind].settings
+    own = {one.name for one in fields(settings)}
+    given = {key: value for key, value in table.items() if key not in OWN_KEYS}
+    _check_words(f"key in cell '{name}'", given, own)
+    on = None if given.get(ON) is None else str(given[ON])
+    try:
+        values = {key: value for key, value in defaults.items() if key in own} | given
+        built = _build(settings, values | ({} if on is None else {ON: _settings_of(on, before)}))
+        _check_kept(built, given, on)
+        built.check()
+    except BertVisionError as error:
+        raise BertVisionError(f"cell '{name}': {error}") from None
+    return Cell(name=name, kind=kind, settings=built)
+
+
+def _check_kept(built: Any, given: Mapping[str, Any], on: str | None) -> None:  # noqa: ANN401 - of any kind
+    """Refuse what a cell says of examples and encoder, and takes from another cell."""
+    for key, value in given.items():
+        if key != ON and _plain(built)[key] != value:
+            raise BertVisionError(f"{key} is that of '{on}', {getattr(built, key)!r}; leave it out.")
+
+
+def _settings_of(name: str, before: Mapping[str, Cell]) -> dict[str, Any]:
+    if name not in before:
+        raise UnknownNameError("cell above", name, before)
+    return _plain(before[name].settings)
+
+
+def _plain(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass of any kind
+    """Settings as JSON has them, with lists for tuples."""
+    content: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
+    return content
+
+
+def _build(settings: type[Any], values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a dataclass of any kind
+    """Settings from their words, each checked by itself, so that the message names it."""
+    usual = _plain(settings())
+    for key, value in values.items():
+        try:
+            from_json(settings, usual | {key: value})
+        except (KeyError, TypeError):
+            hint = get_type_hints(settings)[key]
+            kind = getattr(hint, "__name__", None) if get_origin(hint) is None else str(hint)
+            raise BertVisionError(
+                f"{key} is {value!r}; {kind or hint} is expected, such as the default {usual[key]!r}."
+            ) from None
+    return from_json(settings, usual | dict(values))
+
+
+def _pair(table: Mapping[str, Any], cells: Mapping[str, Cell]) -> Pair:
+    _check_words("key in [[compare]]", table, COMPARE_KEYS)
+    for key in COMPARE_KEYS:
+        cell, _, model = str(table.get(key, "")).partition(":")
+        if cell not in cells:
+            raise UnknownNameError(f"cell in [[compare]] {key}", cell, cells)
+        known = getattr(cells[cell].settings, "models", None)  # not every kind knows them beforehand
+        if model and known is not None and model not in known:
+            raise UnknownNameError(f"model of cell '{cell}'", model, known)
+    return Pair(first=str(table["first"]), second=str(table["second"]))

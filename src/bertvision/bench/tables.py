@@ -1,0 +1,173 @@
+"""The record of a suite → Markdown: means and spreads over seeds, costs, and paired tests."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bertvision.bench.compare import Measured, find_model, mean_and_spread, measured_cells, paired_test
+from bertvision.report.markdown import code, plain
+from bertvision.report.numbers import NOTHING, Unit, show_difference, show_interval, show_number
+from bertvision.runs.judge import BEST, CLAIMED, FITTED, PLAIN, ZERO
+
+Read = Callable[[Mapping[str, Any]], float | None]
+"""A number of a model."""
+
+MEGABYTE, GIGABYTE, MILLI = 1e6, 1e9, 1e-3
+DIRTY = "†"
+"""Marks cells that were measured with changes that no commit has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        title: with its unit.
+        read: the number of a model.
+        unit: how it is written.
+        spread: whether the spread over seeds is told.
+    """
+
+    title: str
+    read: Read
+    unit: Unit = "number"
+    spread: bool = False
+
+
+def suite_markdown(record: Mapping[str, Any]) -> str:
+    """All tables of a suite, one after the other, for each task and encoder."""
+    cells = measured_cells(record)
+    there = [cell for cell in cells if cell.models]
+    groups = dict.fromkeys((cell.settings["task"], cell.settings["encoder"]) for cell in there)
+    parts = [plain(record["about"])] if record["about"] else []
+    for task, encoder in groups:
+        some = [cell for cell in there if (cell.settings["task"], cell.settings["encoder"]) == (task, encoder)]
+        parts += [f"**{plain(task)}, {plain(encoder)}**", overview_table(some)]
+        if any(len(cell.models) > 1 for cell in some):
+            parts += ["Every model:", models_table(some)]
+    tests = pairs_table(record["pairs"], there)
+    parts += [tests] if tests else []
+    return "\n\n".join([*parts, *_notes(cells)])
+
+
+def overview_table(cells: Sequence[Measured]) -> str:
+    """A row for each cell: its last snapshot, or of heads the best by held-out examples; and what it costs."""
+    chosen = [(cell, cell.best() if cell.kind == "heads" else cell.models[-1]) for cell in cells]
+    columns = [*_scores(chosen), *_COSTS]
+    rows = []
+    for cell, model in chosen:
+        entries = [entry["result"] for entry in cell.entries.values()]
+        first = [one["first_step_seconds"] for one in entries if one.get("first_step_seconds") is not None]
+        peak = [one["peak_bytes"] / GIGABYTE for one in entries if one.get("peak_bytes") is not None]
+        more = [_over(first, "seconds", spread=False), _over(peak, "number", spread=False)]
+        rows.append([*_names(cell, model), *(_number(cell, model, column) for column in columns), *more])
+    titles = ["cell", "model", *(column.title for column in columns), "first step, s", "peak GPU, GB"]
+    return _table(titles, rows)
+
+
+def models_table(cells: Sequence[Measured]) -> str:
+    """A row for each model of each cell: how good it is, after how many seconds."""
+    every = [(cell, model) for cell in cells for model in cell.models]
+    columns = [_EPOCHS, *_scores(every), Column("held out", lambda one: one["held_out"], _unit(every)), *_COSTS[:3]]
+    rows = [[*_names(cell, model), *(_number(cell, model, column) for column in columns)] for cell, model in every]
+    return _table(["cell", "model", *(column.title for column in columns)], rows)
+
+
+def pairs_table(pairs: Iterable[Mapping[str, str]], cells: Sequence[Measured]) -> str:
+    """Paired tests of what the suite compares, as far as it is measured; empty where nothing is."""
+    rows = []
+    for pair in pairs:
+        found = [find_model(cells, pair[side]) for side in ("first", "second")]
+        first, second = found
+        tested = None if first is None or second is None else paired_test(first, second)
+        if first is None or second is None or tested is None:
+            continue
+        test, seeds = tested
+        words = "no difference" if test.p >= CLAIMED else "higher" if test.value > 0 else "lower"
+        sides = [code(f"{cell.name}:{model}") for cell, model in (first, second)]
+        interval = show_interval(test.interval.low, test.interval.high, "percent")
+        rows.append([*sides, show_difference(test.value, "percent"), interval, show_number(test.p, "p"), words, seeds])
+    titles = ["first", "second", "points", "95 % interval", "p", "first is", "seeds"]
+    return _table(titles, rows) if rows else ""
+
+
+_EPOCHS = Column("epochs", lambda one: one["epochs"])
+_COSTS = (
+    Column("learnt", lambda one: one["parameters"], "count"),
+    Column("stored, MB", lambda one: one["bytes"] / MEGABYTE, "number"),
+    Column("training, s", lambda one: one["seconds"], "seconds", spread=True),
+    Column(
+        "answer, ms",
+        lambda one: None if one["inference_seconds"] is None else one["inference_seconds"] / MILLI,
+        "seconds",
+    ),
+)
+
+
+def _scores(models: Sequence[tuple[Measured, str]]) -> list[Column]:
+    """What models are judged by: F1 at three thresholds, or the first metric of labels and scores."""
+    cell, model = models[0]
+    scores = next(iter(cell.entries.values()))["result"]["models"][model]["scores"]
+    titles = {ZERO: "F1, threshold 0", FITTED: "F1, fitted", BEST: "F1, best on dev"}
+    if PLAIN not in scores:
+        return [Column(title, _score(at, "f1"), "percent", spread=True) for at, title in titles.items() if at in scores]
+    metric = next(iter(scores[PLAIN]))
+    return [Column(metric.replace("_", " "), _score(PLAIN, metric), _unit(models), spread=True)]
+
+
+def _score(at: str, metric: str) -> Read:
+    return lambda one: one["scores"][at][metric] if at in one["scores"] else None
+
+
+def _unit(models: Sequence[tuple[Measured, str]]) -> Unit:
+    """Questions are scored in percent, all else in parts of 1."""
+    cell, model = models[0]
+    scores = next(iter(cell.entries.values()))["result"]["models"][model]["scores"]
+    return "percent" if any("exact" in name for values in scores.values() for name in values) else "share"
+
+
+def _number(cell: Measured, model: str, column: Column) -> str:
+    return _over(cell.over_seeds(model, column.read), column.unit, spread=column.spread)
+
+
+def _over(values: Sequence[float], unit: Unit, *, spread: bool) -> str:
+    mean, deviation = mean_and_spread(values)
+    text = show_number(mean, unit)
+    return f"{text} ± {show_number(deviation, unit)}" if spread and deviation is not None else text
+
+
+def _names(cell: Measured, model: str) -> list[str]:
+    dirty = any(entry["dirty"] for entry in cell.entries.values())
+    return [code(cell.name) + (DIRTY if dirty else ""), code(model)]
+
+
+def _notes(cells: Sequence[Measured]) -> list[str]:
+    """How many seeds, on what, from which commits, what is missing."""
+    entries = [entry for cell in cells for entry in cell.entries.values()]
+    lines = []
+    if entries:
+        seeds = sorted({len(cell.entries) for cell in cells if cell.entries})
+        machines = sorted({str(one["provenance"]["gpu"] or one["provenance"]["processor"]) for one in entries})
+        commits = sorted({str(one["provenance"]["commit"])[:8] for one in entries})
+        minutes = sum(one["seconds"] for one in entries) / 60
+        counted = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else f"{seeds[0]} seed{'s' * (seeds[0] > 1)}"
+        lines.append(
+            f"Mean ± standard deviation, {counted}; {', '.join(machines)}; {minutes:,.0f} minutes in all; "
+            f"commit {', '.join(commits)}."
+        )
+    if any(entry["dirty"] for entry in entries):
+        lines.append(f"{DIRTY} measured with changes that no commit has.")
+    failed = [cell.name for cell in cells if any("diverged" in one["result"] for one in cell.entries.values())]
+    if failed:
+        lines.append(f"Loss not finite with some seed: {', '.join(map(code, failed))}.")
+    missing = [cell.name for cell in cells if not cell.entries]
+    if missing:
+        lines.append(f"Not measured yet: {', '.join(map(code, missing))}.")
+    return lines
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A Markdown table without the columns that hold nothing."""
+    kept = [n for n in range(len(titles)) if any(row[n] != NOTHING for row in rows)]
+    lines = [[titles[n] for n in kept], ["---"] * len(kept), *([str(row[n]) for n in kept] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

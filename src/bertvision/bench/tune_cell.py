@@ -1,0 +1,72 @@
+"""The kind `tune`: an encoder learns, and every snapshot is judged."""
+
+from typing import Any
+
+from bertvision.bench.measured import judge_models, size_of
+from bertvision.bench.place import Place
+from bertvision.bench.settings import TuneSettings
+from bertvision.encoder.snapshot import Snapshot
+from bertvision.runs.analyse_curves import tuned_seconds
+from bertvision.runs.folder import CONFIG, RunFolder
+from bertvision.runs.peak_memory import PeakMemory
+from bertvision.runs.subject import OWN_OUTPUT, another_snapshot, load_subject
+from bertvision.runs.tune import tune
+from bertvision.runs.tuning import TuneResult
+
+TUNE = "tune"
+
+
+def measure_tune(settings: TuneSettings, seed: int, place: Place) -> dict[str, Any]:
+    """Tune an encoder, and judge its own output at every snapshot.
+
+    Raises:
+        BertVisionError: something in the settings does not fit, or it diverged.
+    """
+    peak = PeakMemory(place.device, place.show)
+    tuned = tuned_run(settings, seed, place, peak)
+    models = {}
+    subject = load_subject(tuned.run)
+    for snapshot in tuned.snapshots:
+        subject = another_snapshot(subject, f"{tuned.run}@{snapshot.folder.name}")
+        judged = judge_models(subject, place).models
+        models[snapshot.folder.name] = {
+            "epochs": snapshot.fraction,
+            "seconds": tuned_seconds(snapshot),
+            "parameters": tuned.trainable,
+            "bytes": size_of(snapshot.folder),
+            **judged[OWN_OUTPUT],
+        }
+    return {
+        "models": models,
+        "trainable": tuned.trainable,
+        "total": tuned.total,
+        "first_step_seconds": first_step_seconds(tuned.snapshots[0]),
+        "peak_bytes": peak.bytes,
+        "weights": tuned.snapshots[0].fingerprint,
+    }
+
+
+def tuned_run(settings: TuneSettings, seed: int, place: Place, peak: PeakMemory | None = None) -> TuneResult:
+    """The run of the settings, made or finished if need be; it leaves the dev split alone.
+
+    Raises:
+        BertVisionError: something in the settings does not fit, or it diverged.
+    """
+    run = place.run(TUNE, settings, seed)
+    return tune(
+        settings.request(place, seed),
+        run,
+        resume=(run / CONFIG).is_file(),
+        show=place.show if peak is None else peak.show,
+        judge=_let_pass,
+    )
+
+
+def first_step_seconds(snapshot: Snapshot) -> float | None:
+    """Seconds of the first step of a run, compiling included; None if its log does not say."""
+    lines = RunFolder(snapshot.folder.parent.parent).lines()
+    return next((float(str(line["seconds"])) for line in lines if line["step"] == 1 and "seconds" in line), None)
+
+
+def _let_pass(fraction: float, score: float | None) -> None:
+    """Whoever judges snapshots keeps the run from looking at dev."""

@@ -1,0 +1,189 @@
+"""`bertvision bench` as a user runs it, with an encoder and questions that take a second."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertvision.bench.compare import measured_cells
+from bertvision.bench.suite import load_suite
+from bertvision.bench.tables import suite_markdown
+from bertvision.cli.main import main
+from tiny_run import save_tiny_encoder, write_labels, write_questions
+
+Capture = pytest.CaptureFixture[str]
+
+SUITE = """
+about = "small"
+[defaults]
+data = "squad2"
+encoder = "tiny"
+length = 64
+stride = 16
+question = 24
+held_out = 0.2
+batch = 8
+epochs = 1.0
+snapshots = [0.5]
+lr = 5e-3
+
+[[cell]]
+name = "tuned"
+kind = "tune"
+learn = "lora:2"
+
+[[cell]]
+name = "heads"
+kind = "heads"
+on = "tuned"
+at = [0.5, 1.0]
+heads = ["last_layer", "adapter_pool size=4 skip=true"]
+ensembles = ["mean", "greedy"]
+
+[[cell]]
+name = "plain"
+kind = "plain"
+learn = "lora:2"
+
+[[cell]]
+name = "untuned"
+kind = "heads"
+heads = ["layer_mix", "last_layer"]
+ensembles = []
+
+[[cell]]
+name = "labels"
+kind = "tune"
+task = "sst2"
+data = "sst2"
+head = "layer_mix"
+
+[[compare]]
+first = "heads:greedy"
+second = "plain:1"
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    write_questions(tmp_path / "data" / "squad2", train=60)
+    write_labels(tmp_path / "data" / "sst2")
+    (tmp_path / "small.toml").write_text(SUITE, encoding="utf-8")
+    encoder = save_tiny_encoder(tmp_path / "encoder")
+    places = ["--data", str(tmp_path / "data"), "--encoder", f"tiny={encoder}", "--device", "cpu"]
+    places += ["--results", str(tmp_path / "results"), "--work", str(tmp_path / "work")]
+    return ["bench", str(tmp_path / "small.toml"), *places]
+
+
+def read(tmp_path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((tmp_path / "results" / "small.json").read_text(encoding="utf-8"))
+    return content
+
+
+def test_a_suite_is_measured_cell_by_cell(capsys: Capture, command: list[str], tmp_path: Path) -> None:
+    assert main([*command, "--seeds", "1", "--dry-run"]) == 0
+    assert "Left: 5. The same command goes on with tuned, seed 0." in capsys.readouterr().out
+    assert not (tmp_path / "results").exists()
+
+    assert main([*command, "--seeds", "1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["left"], [cell["name"] for cell in told["cells"]]) == (
+        0,
+        ["tuned", "heads", "plain", "untuned", "labels"],
+    )
+    assert not (tmp_path / "work").exists()
+    record = read(tmp_path)
+    cells = {cell["name"]: cell["result"] for cell in record["cells"].values()}
+    suite = load_suite(tmp_path / "small.toml")
+    for cell in suite.cells:
+        assert set(cells[cell.name]["models"]) == set(cell.settings.models), cell.name
+    for name, result in cells.items():
+        assert result["weights"] == cells["tuned"]["weights"], name
+        for model in result["models"].values():
+            outcomes = [float(word) for word in model["outcomes"].split()]
+            assert len(outcomes) == 12
+            if name != "labels":
+                assert model["scores"]["fitted"]["f1"] == pytest.approx(100 * sum(outcomes) / 12, abs=0.05)
+                assert model["held_out"] is not None
+            assert model["inference_seconds"] > 0
+
+    tuned, heads, plain = (cells[name]["models"] for name in ("tuned", "heads", "plain"))
+    assert 0 < cells["tuned"]["first_step_seconds"] < tuned["0.5"]["seconds"] < tuned["1"]["seconds"]
+    assert cells["tuned"]["trainable"] == cells["plain"]["trainable"] == tuned["1"]["parameters"]
+    same = ("scores", "held_out", "outcomes", "parameters", "bytes", "seconds")
+    for at in ("0.5", "1"):
+        assert [heads[f"own_output@{at}"][key] for key in same] == [tuned[at][key] for key in same]
+    own = heads["own_output@1"]
+    # a head adds its pass to the tuning, and its numbers to what the encoder learnt
+    head = heads["adapter_pool size=4 skip=true@1"]
+    assert head["seconds"] > tuned["1"]["seconds"]
+    assert head["parameters"] == tuned["1"]["parameters"] - own["head_parameters"] + head["head_parameters"]
+    assert heads["mean"]["members"] == 6
+    assert heads["mean"]["seconds"] > heads["mean@1"]["seconds"] > head["seconds"]
+    learnt = cells["heads"]["trainable"]
+    assert heads["mean"]["parameters"] == 2 * learnt + heads["mean"]["head_parameters"]
+    assert cells["untuned"]["models"]["layer_mix@0"]["parameters"] == 16 * 2 + 2 + 3 + 1  # map, weights, scale
+    assert plain["1"]["bytes"] == 4 * plain["1"]["parameters"]
+    assert cells["labels"]["models"]["1"]["scores"].keys() == {"plain"}
+
+    text = suite_markdown(record)
+    assert "**sst2, tiny**" in text
+    assert "`heads:greedy` | `plain:1`" in text
+    assert [cell.name for cell in measured_cells(record)] == [cell.name for cell in suite.cells]
+
+
+def test_it_goes_on_where_it_was_and_keeps_runs_that_are_asked_for(
+    capsys: Capture, command: list[str], tmp_path: Path
+) -> None:
+    assert main([*command, "--seeds", "2", "--only", "tuned", "--max-minutes", "0.0001"]) == 0
+    assert "Left: 1" in capsys.readouterr().out  # of the first nothing was known
+    first = read(tmp_path)["cells"]
+    assert main([*command, "--seeds", "1", "--only", "tuned,heads", "--keep"]) == 0
+    assert "2 of 2 measured" in capsys.readouterr().out
+    record = read(tmp_path)
+    assert {key: record["cells"][key] for key in first} == first
+    assert [(cell["name"], cell["seed"]) for cell in record["cells"].values()] == [("tuned", 0), ("heads", 0)]
+    # the tuned run was removed before, and made again for the heads
+    assert sorted(path.name.partition("-")[0] for path in (tmp_path / "work").iterdir()) == ["heads", "tune"]
+
+
+def test_the_same_seed_gives_the_same_answers_and_another_gives_others(command: list[str], tmp_path: Path) -> None:
+    found = []
+    for folder, seeds in (("one", "2"), ("two", "1")):
+        assert main([*command, "--seeds", seeds, "--only", "plain", "--results", str(tmp_path / folder)]) == 0
+        cells = json.loads((tmp_path / folder / "small.json").read_text(encoding="utf-8"))["cells"]
+        found.append({cell["seed"]: cell["result"]["models"]["1"]["thresholds"] for cell in cells.values()})
+    assert found[0][0] == found[1][0] != found[0][1]
+
+
+def test_a_plain_loop_that_diverges_is_a_result(capsys: Capture, command: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(SUITE.replace("lr = 5e-3", "lr = 1e30"), encoding="utf-8")
+    assert main([*command, "--seeds", "1", "--only", "plain"]) == 0
+    assert "plain, seed 0: its loss was not finite any more; the record says so" in capsys.readouterr().err
+    [cell] = read(tmp_path)["cells"].values()
+    assert cell["result"]["diverged"] == "scores of the plain loop are not finite. Use a smaller lr."
+
+
+def test_what_is_wrong_is_said(capsys: Capture, command: list[str], tmp_path: Path) -> None:
+    assert main([*command, "--only", "tunes"]) == 2
+    assert "unknown cell 'tunes'. Did you mean 'tuned'?" in capsys.readouterr().err
+    assert main([*command, "--seeds", "0"]) == 2
+    assert "--seeds is 0, at least 1 is expected" in capsys.readouterr().err
+    assert main(["bench", str(tmp_path / "small.toml"), "--results", str(tmp_path / "results")]) == 2
+    assert "the suite needs the data 'squad2'. Say where they are: --data DIR" in capsys.readouterr().err
+    assert main([*command, "--encoder", "tiny"]) == 2
+    assert (
+        "--encoder is 'tiny', a name and a value such as minilm=models/minilm are expected" in capsys.readouterr().err
+    )
+    assert not (tmp_path / "results").exists()
+
+
+def test_it_needs_no_package_of_the_extras() -> None:
+    names = ("datasets", "optuna", "sqlalchemy", "fastapi", "uvicorn", "onnxruntime")
+    blocked = f"sys.modules.update(dict.fromkeys({names}))"
+    code = f"import sys; {blocked}; import bertvision.cli.bench, bertvision.bench.run, bertvision.bench.tables"
+    subprocess.run([sys.executable, "-c", code], check=True)

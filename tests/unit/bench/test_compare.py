@@ -1,0 +1,73 @@
+import pytest
+
+from bertvision.bench.compare import find_model, mean_and_spread, measured_cells, paired_test
+from bertvision.errors import BertVisionError
+from suite_record import entry, model, record
+
+EASY = " ".join(["1"] * 90 + ["0"] * 10)
+HARD = " ".join(["1"] * 60 + ["0"] * 40)
+
+
+def test_only_what_was_measured_with_the_settings_of_now_counts() -> None:
+    content = record(entry("a", "tune", 1, {"1": model(70)}), entry("a", "tune", 0, {"1": model(60)}))
+    content["cells"]["old"] = entry("a", "tune", 2, {"1": model(10)}) | {"settings": {"task": "squad1"}}
+    content["cells"]["other"] = entry("a", "plain", 2, {"1": model(10)})
+    [cell] = measured_cells(content)
+    assert list(cell.entries) == [0, 1]
+    assert cell.over_seeds("1", lambda one: one["scores"]["fitted"]["f1"]) == [60, 70]
+
+
+def test_a_model_must_be_there_with_every_seed() -> None:
+    content = record(entry("a", "tune", 0, {"1": model(1), "2": model(2)}), entry("a", "tune", 1, {"2": model(2)}))
+    assert measured_cells(content)[0].models == ["2"]
+
+
+def test_the_best_is_chosen_by_held_out_examples_and_not_by_dev() -> None:
+    models = [{"x": model(90, held_out=10), "y": model(20, held_out=held_out)} for held_out in (9, 12)]
+    [cell] = measured_cells(record(entry("a", "heads", 0, models[0]), entry("a", "heads", 1, models[1])))
+    assert cell.best() == "y"  # 10.5 on average
+    assert cell.best(["x"]) == "x"
+
+
+def test_the_spread_is_the_standard_deviation_of_a_sample() -> None:
+    assert mean_and_spread([1.0, 2.0, 3.0]) == (2.0, 1.0)
+    assert mean_and_spread([4.0]) == (4.0, None)
+    assert mean_and_spread([]) == (None, None)
+
+
+def test_a_model_is_found_by_its_words() -> None:
+    cells = measured_cells(record(entry("a", "heads", 0, {"x@1": model(1, held_out=1), "y@1": model(1)}), more=["b"]))
+    found = [find_model(cells, words) for words in ("a:x@1", "a")]
+    assert [None if one is None else one[1] for one in found] == ["x@1", "y@1"]
+    assert find_model(cells, "b") is None
+    with pytest.raises(BertVisionError, match=r"unknown model of cell 'a' 'z@1'"):
+        find_model(cells, "a:z@1")
+
+
+def test_a_paired_test_is_over_examples_of_the_seeds_that_both_have() -> None:
+    content = record(
+        entry("a", "tune", 0, {"1": model(1, outcomes=EASY)}),
+        entry("a", "tune", 1, {"1": model(1, outcomes=HARD)}),
+        entry("b", "tune", 1, {"1": model(1, outcomes=HARD)}),
+        entry("c", "tune", 0, {"1": model(1, outcomes=HARD)}),
+        entry("d", "tune", 5, {"1": model(1, outcomes=HARD)}),
+    )
+    a, b, c, d = measured_cells(content)
+    same, other = paired_test((a, "1"), (b, "1")), paired_test((a, "1"), (c, "1"))
+    assert same is not None
+    assert (same[0].value, same[1]) == (0.0, 1)
+    assert other is not None
+    test, seeds = other
+    assert test.value == pytest.approx(30.0)
+    assert seeds == 1
+    assert 20 < test.interval.low < 30 < test.interval.high < 40
+    assert test.p < 0.001
+    assert paired_test((a, "1"), (d, "1")) is None
+
+
+def test_scores_that_are_no_outcomes_are_not_compared() -> None:
+    content = record(
+        entry("a", "tune", 0, {"1": model(1) | {"outcomes": None}}), entry("b", "tune", 0, {"1": model(1)})
+    )
+    a, b = measured_cells(content)
+    assert paired_test((a, "1"), (b, "1")) is None

@@ -1,0 +1,181 @@
+"""The rival against ours: the same model, the same windows, the same numbers."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bertvision.bench.plain_rival import (
+    PlainOptions,
+    PlainSteps,
+    merged,
+    plain_batches,
+    plain_loss,
+    plain_model,
+    plain_scores,
+    plain_training,
+)
+from bertvision.encoder.learn import apply_learn, parse_learn
+from bertvision.encoder.load import load_encoder
+from bertvision.heads import HeadShape, build_head
+from bertvision.runs.outputs import PassOptions, span_scores
+from bertvision.tasks.examples import Questions
+from bertvision.tasks.load import load_task
+from bertvision.tasks.tokenizer import TextTokenizer
+from bertvision.tasks.windows import Windows, build_windows
+from bertvision.training.lessons import TuneData
+from bertvision.training.model import TunedModel
+from close import FLOAT32
+from tiny_models import save_tiny, tiny_windows
+from tiny_run import WINDOWS, parameters, save_tiny_encoder, write_questions
+
+CPU = torch.device("cpu")
+OPTIONS = PlainOptions(lr=5e-3, head_lr=5e-3, batch=8, schedule="linear", warmup=0.0, seed=0)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_tiny_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture(scope="module")
+def windows(encoder: str, tmp_path_factory: pytest.TempPathFactory) -> Windows:
+    loaded = load_task("squad2", data=write_questions(tmp_path_factory.mktemp("data"), train=40))
+    train = loaded.splits["train"]
+    assert isinstance(train, Questions)
+    return build_windows(loaded.task, train, TextTokenizer.load(encoder), WINDOWS)
+
+
+def ours(encoder: str, rival: Any) -> TunedModel:  # noqa: ANN401 - transformers' models have no type
+    """Our model with the rival's output."""
+    loaded = load_encoder(encoder)
+    head = build_head("last_layer", HeadShape(layers=3, width=16, outputs=2), {"dropout": 0.0})
+    head.project.load_state_dict(rival.qa_outputs.state_dict())
+    return TunedModel(loaded, head)
+
+
+def alike(windows: Windows) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Windows of one length: the usual loss counts padding, too, and ours does not."""
+    lengths = windows.lengths.tolist()
+    common = max(set(lengths), key=lengths.count)
+    return np.flatnonzero(windows.lengths == common)
+
+
+def test_the_first_loss_is_ours(encoder: str, windows: Windows) -> None:
+    rival = plain_model(encoder, "full", 0)
+    model, rows = ours(encoder, rival), alike(windows)
+    assert len(rows) >= 3
+    data = TuneData(task=load_task("squad2").task, windows=windows, pool="cls", packed=False, pad=0)
+    expected = data.losses(model, rows, CPU).mean()
+    assert plain_loss(rival, windows, rows, CPU).item() == pytest.approx(expected.item(), abs=FLOAT32)
+
+
+def test_lora_starts_as_the_encoder_and_learns_as_much_as_ours(encoder: str, windows: Windows) -> None:
+    rival, plain = plain_model(encoder, "lora:4", 0), plain_model(encoder, "full", 0)
+    rows = alike(windows)
+    assert plain_loss(rival, windows, rows, CPU).item() == pytest.approx(plain_loss(plain, windows, rows, CPU).item())
+    model = ours(encoder, plain)
+    apply_learn(model.encoder, parse_learn("lora:4"))
+    counts = [sum(p.numel() for p in one.parameters() if p.requires_grad) for one in (rival, model)]
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("kind", ["mpnet", "roberta"])
+def test_other_architectures_learn_as_much_as_ours_and_take_what_they_know(kind: str, tmp_path: Path) -> None:
+    folder = save_tiny(tmp_path, kind)
+    rival, model = plain_model(folder, "lora:2", 0), load_encoder(folder)
+    apply_learn(model, parse_learn("lora:2"))
+    output = 16 * 2 + 2
+    ours = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    assert sum(p.numel() for p in rival.parameters() if p.requires_grad) == ours + output
+    assert plain_scores(rival, tiny_windows(5, 9, 7), 2, CPU).shape == (21, 2)
+
+
+def test_scores_of_padded_batches_are_ours(encoder: str, windows: Windows) -> None:
+    rival = plain_model(encoder, "full", 0)
+    found = plain_scores(rival, windows, 7, CPU)
+    expected = span_scores(ours(encoder, rival), windows, PassOptions(packed=False, pad=0, bf16=False))
+    assert found[:, 0] == pytest.approx(expected.start, abs=FLOAT32)
+    assert found[:, 1] == pytest.approx(expected.end, abs=FLOAT32)
+
+
+@pytest.mark.parametrize(
+    ("learn", "changed"),
+    [("full", {"weight", "bias"}), ("bitfit", {"bias"}), ("none", set()), ("lora:2", {"lora_A", "lora_B"})],
+)
+def test_what_learns_changes_and_nothing_else(learn: str, changed: set[str], encoder: str, windows: Windows) -> None:
+    model = plain_model(encoder, learn, 0)
+    before = parameters(model)
+    plain_training(model, windows, OPTIONS, CPU, fractions=[1], measure=lambda _: None)
+    after = parameters(model)
+    different = [name for name in before if not torch.equal(before[name], after[name])]
+    free = [name for name, value in model.named_parameters() if value.requires_grad]
+    assert set(different) <= set(free)
+    inside = {name.rpartition(".default")[0] or name for name in different if "qa_outputs" not in name}
+    assert {name.rpartition(".")[2] for name in inside} == changed
+    assert any("qa_outputs" in name for name in different)
+
+
+def test_it_learns_and_is_measured_outside_the_clock(encoder: str, windows: Windows) -> None:
+    model, steps = plain_model(encoder, "full", 0), list[PlainSteps]()
+    rows = np.arange(len(windows))
+    before = plain_loss(model, windows, rows, CPU).item()
+
+    def measure(found: PlainSteps) -> None:
+        torch.zeros(1)
+        model.eval()
+        steps.append(found)
+        plain_scores(model, windows, 8, CPU)
+
+    told: list[tuple[int, int]] = []
+    plain_training(
+        model,
+        windows,
+        OPTIONS,
+        CPU,
+        fractions=[0.4, 1, 6],
+        measure=measure,
+        tell=lambda step, total: told.append((step, total)),
+    )
+    assert told == [(20, 30)]  # 40 windows in 5 batches, 6 times
+    assert [one.epochs for one in steps] == [0.4, 1, 6]
+    assert 0 < steps[0].first <= steps[0].seconds < steps[1].seconds < steps[2].seconds
+    assert {one.first for one in steps} == {steps[0].first}
+    assert [one.peak for one in steps] == [None] * 3
+    assert plain_loss(model, windows, rows, CPU).item() < before / 2
+
+
+def test_a_clock_stands_while_it_is_measured(encoder: str, windows: Windows, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(10_000))
+    monkeypatch.setattr("bertvision.bench.plain_rival.time.perf_counter", lambda: float(next(ticks)))
+    seen: list[PlainSteps] = []
+
+    def measure(found: PlainSteps) -> None:
+        seen.append(found)
+        for _ in range(1000):
+            next(ticks)
+
+    plain_training(plain_model(encoder, "none", 0), windows, OPTIONS, CPU, fractions=[0.4, 1], measure=measure)
+    # begin, end of the first step, its restart, and two stops with a restart between: one tick from each to the next
+    assert [one.seconds for one in seen] == [2.0, 3.0]
+    assert seen[0].first == 1.0
+
+
+def test_an_epoch_has_every_window_once_in_batches_of_like_lengths(windows: Windows) -> None:
+    torch.manual_seed(0)
+    batches = plain_batches(windows, 8)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(windows)))
+    ranges = sorted((windows.lengths[batch].min(), windows.lengths[batch].max()) for batch in batches)
+    assert all(longest <= shortest for (_, longest), (shortest, _) in pairwise(ranges))
+    torch.manual_seed(1)
+    assert [batch.tolist() for batch in plain_batches(windows, 8)] != [batch.tolist() for batch in batches]
+
+
+def test_merged_changes_answer_the_same(encoder: str, windows: Windows) -> None:
+    model = plain_model(encoder, "lora:2", 0)
+    plain_training(model, windows, OPTIONS, CPU, fractions=[1], measure=lambda _: None)
+    before = plain_scores(model, windows, 8, CPU)
+    assert plain_scores(merged(model), windows, 8, CPU) == pytest.approx(before, abs=FLOAT32)

@@ -1,0 +1,40 @@
+from xml.etree import ElementTree as ET
+
+from bertvision.bench.plot import curve_plots
+from suite_record import entry, model, record
+
+SVG = "{http://www.w3.org/2000/svg}"
+CURVE = {"0.5": model(60, epochs=0.5, seconds=5), "1": model(70, seconds=10)}
+
+
+def test_every_cell_has_a_line_with_its_marks_and_its_name() -> None:
+    heads = {"x@1": model(99, held_out=1, seconds=20), "y@1": model(75, seconds=21)}
+    [(encoder, drawn)] = curve_plots(
+        record(entry("a", "tune", 0, CURVE), entry("b", "plain", 0, CURVE), entry("c", "heads", 0, heads))
+    ).items()
+    assert encoder == "mpnet"
+    root = ET.fromstring(drawn)  # noqa: S314 - we have just drawn it
+    texts = [one.text for one in root.iter(f"{SVG}text")]
+    assert {"a", "b", "c"} <= set(texts)
+    tips = [one.text for mark in root.iter(f"{SVG}g") for one in mark.iter(f"{SVG}title")]
+    assert [tip for tip in tips if tip and tip.startswith("c")] == ["c: 75.0 at 21.0"]  # best by held-out examples
+    assert len(tips) == 5
+    style = root.find(f"{SVG}style")
+    assert style is not None
+    assert "light-dark" not in str(style.text)
+    assert ".line" in str(style.text)
+
+
+def test_several_seeds_give_a_band_of_their_range() -> None:
+    better = {name: one | {"scores": {"fitted": {"f1": 90.0}}} for name, one in CURVE.items()}
+    one, two = (
+        curve_plots(record(*(entry("a", "tune", n, models) for n, models in enumerate(seeds))))["mpnet"]
+        for seeds in ([CURVE], [CURVE, better])
+    )
+    assert 'class="band' not in one
+    assert 'class="band' in two
+
+
+def test_single_points_make_no_curve() -> None:
+    assert curve_plots(record(entry("a", "tune", 0, {"1": model(70)}))) == {}
+    assert curve_plots(record(more=["a"])) == {}

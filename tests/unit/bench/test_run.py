@@ -1,0 +1,180 @@
+"""Suites without anything heavy: cells of a kind that answers at once."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertvision.bench import run as run_module
+from bertvision.bench.cells import Kind
+from bertvision.bench.place import Place
+from bertvision.bench.results import open_results, read_suite_record
+from bertvision.bench.run import SuiteRun, run_suite
+from bertvision.bench.settings import HeadsSettings, TuneSettings
+from bertvision.bench.suite import Cell, Pair, Suite
+from bertvision.errors import BertVisionError, DivergedError
+from bertvision.lock import lock_folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    number: int = 0
+
+
+Calls = list[tuple[int, int]]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """What was measured: number and seed."""
+    made: Calls = []
+
+    def measure(settings: Number, seed: int, place: Place) -> dict[str, Any]:
+        assert place.show is None
+        made.append((settings.number, seed))
+        clock[0] += 10.0 * settings.number
+        if settings.number == 3:
+            raise DivergedError("the loss is nan")
+        if settings.number == 4:
+            raise BertVisionError("no data")
+        return {"models": {}, "number": settings.number}
+
+    clock = [0.0]
+    monkeypatch.setattr(run_module, "KINDS", {"number": Kind(Number, measure)})
+    monkeypatch.setattr("bertvision.bench.run.time.monotonic", lambda: clock[0])
+    return made
+
+
+def suite(*numbers: int, name: str = "n") -> Suite:
+    cells = [Cell(name=f"{name}{number}", kind="number", settings=Number(number=number)) for number in numbers]
+    pairs = (Pair(first=cells[0].name, second=cells[-1].name),)
+    return Suite(name="small", about="numbers", cells=tuple(cells), pairs=pairs)
+
+
+def measure(tmp_path: Path, what: Suite, **more: Any) -> SuiteRun:  # noqa: ANN401 - any option
+    return run_suite(what, Place(work=tmp_path / "work"), tmp_path / "results" / "small.json", **more)
+
+
+def test_all_cells_with_the_first_seed_come_before_the_next_seed(calls: Calls, tmp_path: Path) -> None:
+    done = measure(tmp_path, suite(2, 1), seeds=2)
+    assert calls == [(2, 0), (1, 0), (2, 1), (1, 1)]
+    assert (done.measured, done.left) == (4, [])
+    record = json.loads(done.record.read_text(encoding="utf-8"))
+    assert (record["suite"], record["about"], record["pairs"]) == (
+        "small",
+        "numbers",
+        [{"first": "n2", "second": "n1"}],
+    )
+    assert [cell["name"] for cell in record["plan"]] == ["n2", "n1"]
+    one = next(iter(record["cells"].values()))
+    assert (one["name"], one["seed"], one["settings"], one["seconds"]) == ("n2", 0, {"number": 2}, 20.0)
+    assert one["result"] == {"models": {}, "number": 2}
+    assert one["dirty"] == one["provenance"]["dirty"]
+
+
+def test_what_was_measured_is_not_measured_again_whatever_it_is_called(calls: Calls, tmp_path: Path) -> None:
+    measure(tmp_path, suite(2, 1), seeds=1)
+    before = read_suite_record(tmp_path / "results" / "small.json")
+    done = measure(tmp_path, suite(1, 2, name="m"), seeds=1)
+    assert (len(calls), done.measured) == (2, 0)
+    after = read_suite_record(done.record)
+    assert after["cells"] == before["cells"]
+    assert [cell["name"] for cell in after["plan"]] == ["m1", "m2"]
+    measure(tmp_path, suite(1, 5), seeds=1)
+    assert calls[2:] == [(5, 0)]
+
+
+def test_a_default_that_has_changed_is_measured_anew(calls: Calls, tmp_path: Path) -> None:
+    done = measure(tmp_path, suite(0), seeds=1)
+    content = json.loads(done.record.read_text(encoding="utf-8"))
+    [cell] = content["cells"].values()
+    cell["settings"]["number"] = 7  # what the default was then
+    done.record.write_text(json.dumps(content), encoding="utf-8")
+    measure(tmp_path, suite(0), seeds=1)
+    assert calls == [(0, 0), (0, 0)]
+
+
+def test_a_killed_suite_keeps_every_finished_cell(calls: Calls, tmp_path: Path) -> None:
+    with pytest.raises(BertVisionError, match="no data"):
+        measure(tmp_path, suite(1, 4, 2), seeds=1)
+    assert len(read_suite_record(tmp_path / "results" / "small.json")["cells"]) == 1
+    measure(tmp_path, suite(1, 2), seeds=1)
+    assert calls == [(1, 0), (4, 0), (2, 0)]
+
+
+def test_a_cell_that_diverged_is_a_result_and_others_go_on(calls: Calls, tmp_path: Path) -> None:
+    done = measure(tmp_path, suite(3, 1), seeds=1)
+    assert (done.diverged, done.left, len(calls)) == (("n3, seed 0",), [], 2)
+    found = {cell["name"]: cell["result"] for cell in read_suite_record(done.record)["cells"].values()}
+    assert found["n3"] == {"models": {}, "diverged": "the loss is nan"}
+
+
+def test_it_stops_before_a_cell_that_would_not_fit(calls: Calls, tmp_path: Path) -> None:
+    # 10 and 20 s are spent; the third, if it takes as long as the longest of its kind, would end after 50
+    done = measure(tmp_path, suite(1, 2, 5), seeds=2, max_seconds=45.0)
+    assert calls == [(1, 0), (2, 0)]
+    assert [(job.cell.name, job.seed, job.estimate) for job in done.left] == [
+        ("n5", 0, 20.0),
+        ("n1", 1, 10.0),  # as with the other seed
+        ("n2", 1, 20.0),
+        ("n5", 1, 20.0),
+    ]
+    measure(tmp_path, suite(1, 2, 5), seeds=1, max_seconds=45.0)
+    assert calls[2:] == [(5, 0)]
+
+
+def test_only_the_named_cells_are_measured(calls: Calls, tmp_path: Path) -> None:
+    done = measure(tmp_path, suite(1, 2, 5), seeds=1, only=["n2"])
+    assert (calls, done.left) == ([(2, 0)], [])
+
+
+def test_a_record_of_another_kind_is_not_overwritten(calls: Calls, tmp_path: Path) -> None:
+    path = tmp_path / "results" / "small.json"
+    path.parent.mkdir()
+    path.write_text('{"format": 1, "kind": "speed"}', encoding="utf-8")
+    with pytest.raises(BertVisionError, match=r"small.json is no record of a suite in format 1"):
+        measure(tmp_path, suite(1))
+    assert calls == []
+    assert json.loads(path.read_text(encoding="utf-8")) == {"format": 1, "kind": "speed"}
+
+
+def test_runs_are_removed_when_no_later_cell_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there: list[list[str]] = []
+
+    def make(kind: str) -> Kind:
+        def measure(settings: Any, seed: int, place: Place) -> dict[str, Any]:  # noqa: ANN401 - of either kind
+            place.run(kind, settings, seed).mkdir(parents=True)
+            there.append(sorted(path.name.partition("-")[0] for path in place.work.glob("[!.]*")))
+            return {"models": {}}
+
+        return Kind(Number, measure)
+
+    monkeypatch.setattr(run_module, "KINDS", {"tune": make("tune"), "heads": make("heads")})
+    tuned = TuneSettings(epochs=1)
+    cells = (
+        Cell(name="tuned", kind="tune", settings=tuned),
+        Cell(name="other", kind="tune", settings=TuneSettings(epochs=2)),
+        Cell(name="heads", kind="heads", settings=HeadsSettings(on=tuned)),
+    )
+    what = Suite(name="small", about="", cells=cells, pairs=())
+    measure(tmp_path, what, seeds=1)
+    assert there == [["tune"], ["tune", "tune"], ["heads", "tune"]]
+    assert not (tmp_path / "work").exists()
+    (tmp_path / "results" / "small.json").unlink()
+    measure(tmp_path, what, seeds=1, keep=True)
+    assert len(list((tmp_path / "work").iterdir())) == 3
+
+
+def test_one_process_at_a_time_measures_in_a_folder(calls: Calls, tmp_path: Path) -> None:
+    with lock_folder(tmp_path / "work"), pytest.raises(BertVisionError, match="is in use by another process"):
+        measure(tmp_path, suite(1))
+    assert calls == []
+
+
+def test_an_estimate_needs_a_cell_of_the_kind(calls: Calls, tmp_path: Path) -> None:
+    what = suite(1, 2)
+    results = open_results(tmp_path / "small.json", what)
+    assert results.estimate(what.cells[0], 0) is None
+    assert calls == []

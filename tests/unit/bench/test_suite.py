@@ -1,0 +1,144 @@
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertvision.bench.settings import HeadsSettings, TuneSettings
+from bertvision.bench.suite import Cell, Suite, find_suite, load_suite, parse_suite
+from bertvision.errors import BertVisionError
+from conftest import ROOT
+
+TUNE = {"name": "lora", "kind": "tune", "learn": "lora:16", "snapshots": [0.5]}
+HEADS = {"name": "heads", "kind": "heads", "on": "lora", "at": [0.5, 1], "heads": ["layer_mix", "ladder size=8"]}
+
+
+def parse(*cells: dict[str, Any], **more: Any) -> Suite:  # noqa: ANN401 - any content
+    return parse_suite("small", {"cell": list(cells), **more})
+
+
+def test_defaults_reach_the_cells_that_know_them_and_cells_win() -> None:
+    suite = parse(
+        TUNE | {"batch": 8}, HEADS | {"at": [0.5]}, defaults={"epochs": 3, "batch": 4, "encoder": "e", "head_epochs": 2}
+    )
+    lora, heads = (cell.settings for cell in suite.cells)
+    assert (lora.epochs, lora.batch, lora.encoder) == (3, 8, "e")
+    assert (heads.batch, heads.head_epochs) == (4, 2)
+
+
+def test_heads_take_over_the_examples_of_the_run_that_they_read() -> None:
+    suite = parse(TUNE | {"fraction": 0.1, "length": 99, "encoder": "e"}, HEADS)
+    heads = suite.cells[1].settings
+    assert isinstance(heads, HeadsSettings)
+    assert heads.on == suite.cells[0].settings
+    assert (heads.fraction, heads.length, heads.encoder) == (0.1, 99, "e")
+
+
+def test_models_are_named_before_they_are_measured() -> None:
+    lora, heads = (cell.settings for cell in parse(TUNE, HEADS).cells)
+    assert lora.models == ["0.5", "1"]
+    assert heads.models[:4] == ["layer_mix@0.5", "ladder size=8@0.5", "own_output@0.5", "max@0.5"]
+    assert heads.models[-3:] == ["max", "mean", "greedy"]
+    alone = HeadsSettings(heads=("layer_mix",), ensembles=("mean",))
+    assert alone.models == ["layer_mix@0", "mean@0"]
+
+
+def test_a_cell_is_known_by_its_settings_and_seed_and_not_by_its_name() -> None:
+    cell = Cell(name="a", kind="tune", settings=TuneSettings(epochs=1))
+    assert cell.key(0) == Cell(name="b", kind="tune", settings=TuneSettings(epochs=1.0)).key(0)
+    others = [cell.key(1), Cell(name="a", kind="plain", settings=TuneSettings(epochs=1)).key(0)]
+    others.append(Cell(name="a", kind="tune", settings=TuneSettings(epochs=2)).key(0))
+    others.append(Cell(name="a", kind="tune", settings=TuneSettings(epochs=1, compile=True)).key(0))
+    assert len({cell.key(0), *others}) == 5
+
+
+@pytest.mark.parametrize(
+    ("cells", "more", "message"),
+    [
+        ([TUNE], {"cells": []}, r"unknown key 'cells'. Did you mean 'cell'\?"),
+        ([TUNE], {"defaults": {"epoch": 1}}, r"unknown key in \[defaults\] 'epoch'. Did you mean 'epochs'\?"),
+        ([TUNE], {"defaults": 3}, r"one table \[defaults\] and tables \[\[compare\]\] are expected"),
+        (
+            [TUNE, HEADS | {"heads": ["ladder size"]}],
+            {},
+            r"heads has 'ladder size'; a name and options such as size=64",
+        ),
+        ([TUNE, HEADS | {"heads": [""]}], {}, r"--heads names no head"),
+        ([], {}, r"it has no cell; tables \[\[cell\]\]"),
+        ([TUNE, TUNE], {}, "two cells are called 'lora'"),
+        ([TUNE | {"name": "a:b"}], {}, "a cell is called 'a:b'; a name without colons and commas"),
+        ([TUNE | {"name": "a,b"}], {}, "a cell is called 'a,b'"),
+        ([{"kind": "tune"}], {}, "a cell is called ''"),
+        ([TUNE | {"kind": "tuned"}], {}, r"unknown kind of cell 'lora' 'tuned'. Did you mean 'tune'\?"),
+        ([TUNE | {"snapshot": []}], {}, r"unknown key in cell 'lora' 'snapshot'. Did you mean 'snapshots'\?"),
+        ([TUNE | {"epochs": "two"}], {}, r"cell 'lora': epochs is 'two'; float is expected, such as the default 1.0"),
+        ([TUNE | {"schedule": "line"}], {}, r"cell 'lora': schedule is 'line'; .*linear.* is expected"),
+        ([TUNE | {"learn": "lora"}], {}, r"cell 'lora': --learn is 'lora', one of these is expected"),
+        ([TUNE | {"head": "layermix"}], {}, r"cell 'lora': unknown head 'layermix'. Did you mean 'layer_mix'\?"),
+        ([TUNE | {"task": "squad"}], {}, r"cell 'lora': unknown task 'squad'. Did you mean 'squad"),
+        ([TUNE | {"batch": 0}], {}, r"cell 'lora': --batch is 0, at least 1 is expected"),
+        ([HEADS], {}, r"cell 'heads': unknown cell above 'lora'"),
+        ([TUNE, HEADS | {"on": "lore"}], {}, r"cell 'heads': unknown cell above 'lore'. Did you mean 'lora'\?"),
+        ([TUNE, HEADS | {"at": [0.7]}], {}, r"cell 'heads': at has 0.7; the tuned run has snapshots at 0.5, 1"),
+        ([TUNE, HEADS | {"fraction": 0.5}], {}, r"cell 'heads': fraction is that of 'lora', 1.0; leave it out"),
+        ([TUNE, HEADS | {"ensembles": ["men"]}], {}, r"unknown ensemble 'men'. Did you mean 'mean'\?"),
+        ([{"name": "h", "kind": "heads", "at": [1]}], {}, r"at names snapshots, and no tuned run is named"),
+        (
+            [{"name": "p", "kind": "plain", "learn": "top:3"}],
+            {},
+            r"learn is 'top:3'; the plain loop knows lora:R, full",
+        ),
+        ([{"name": "p", "kind": "plain", "task": "sst2"}], {}, r"task is 'sst2'; the plain loop is for questions"),
+        ([TUNE], {"compare": [{"first": "lora"}]}, r"unknown cell in \[\[compare\]\] second ''"),
+        ([TUNE], {"compare": [{"first": "lora", "other": "a"}]}, r"unknown key in \[\[compare\]\] 'other'"),
+        (
+            [TUNE],
+            {"compare": [{"first": "lora:2", "second": "lora"}]},
+            r"unknown model of cell 'lora' '2'.*Known: 0.5, 1",
+        ),
+    ],
+)
+def test_wrong_words_are_answered_with_right_ones(
+    cells: list[dict[str, Any]], more: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BertVisionError, match=message):
+        parse(*cells, **more)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "experiments").glob("*.toml")), ids=lambda path: path.stem)
+def test_every_file_of_experiments_can_be_read(path: Path) -> None:
+    suite = load_suite(path)
+    assert suite.name == path.stem
+    assert suite.about
+    assert len({cell.key(0) for cell in suite.cells}) == len(suite.cells), "two cells are the same"
+
+
+def test_the_example_of_the_page_is_a_suite() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    assert [cell.kind for cell in parse_suite("page", tomllib.loads(block)).cells] == ["tune", "heads"]
+
+
+def test_a_file_that_is_no_suite_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken.toml").write_text("[[cell", encoding="utf-8")
+    with pytest.raises(BertVisionError, match=r"broken.toml cannot be read as TOML"):
+        load_suite(tmp_path / "broken.toml")
+    (tmp_path / "odd.toml").write_text("abut = 'a'", encoding="utf-8")
+    with pytest.raises(BertVisionError, match=r"odd.toml: unknown key 'abut'. Did you mean 'about'\?"):
+        load_suite(tmp_path / "odd.toml")
+    monkeypatch.chdir(ROOT)
+    assert find_suite("rival") == Path("experiments/rival.toml")
+    with pytest.raises(BertVisionError, match=r"unknown suite 'rivals'. Did you mean 'rival'\?"):
+        find_suite("rivals")
+    with pytest.raises(BertVisionError, match=r"other.toml is not there"):
+        find_suite("other.toml")
+
+
+def test_only_names_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    suite = load_suite(find_suite("smoke"))
+    assert [cell.name for cell in suite.only([])] == ["tuned", "plain", "heads"]
+    assert [cell.name for cell in suite.only(["heads", "tuned"])] == ["tuned", "heads"]
+    with pytest.raises(BertVisionError, match=r"unknown cell 'head'. Did you mean 'heads'\?"):
+        suite.only(["head"])
