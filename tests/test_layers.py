@@ -15,13 +15,16 @@ ORDER = [
 """The parts in the order in which they may build on each other, which is also the order to read them in."""
 
 WALLS = {
-    "torch": {"encoder", "store", "heads", "objectives", "training", "runs", "packs", "estimators"},
+    "torch": {"encoder", "store", "heads", "objectives", "training", "runs", "packs", "estimators"}
+    | {"bench/sentence_methods.py"},
     "transformers": {"tasks/tokenizer.py", "encoder/load.py", "encoder/packed.py"},
     "peft": {"encoder/lora.py"},
     "accelerate": {"training/processes.py"},
-    "datasets": {"tasks/hub.py"},
+    "datasets": {"tasks/hub.py", "bench/sentence_methods.py"},
+    "sentence_transformers": {"bench/sentence_methods.py"},
+    "setfit": {"bench/sentence_methods.py"},
     "pyarrow": {"tasks/tables.py"},
-    "sklearn": {"evaluation/metrics.py", "estimators"},
+    "sklearn": {"evaluation/metrics.py", "estimators", "bench/sentence_methods.py"},
     "scipy": {"evaluation/metrics.py", "analysis/seeds.py"},
     "optuna": {f"runs/search{part}.py" for part in ("", "_groups", "_heads", "_record", "_study", "_tune")},
     "sqlalchemy": {"runs/search_study.py"},
