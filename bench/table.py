@@ -1,9 +1,10 @@
-"""Write the tables of records and heads into the README and docs/heads.md, between their marks."""
+"""Write the tables of records and heads into the README and docs, between their marks."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
 
+from bertvision.bench.sentence_table import sentences_markdown
 from bertvision.cli.ls import BERT_LARGE, reference_parameters
 from bertvision.heads import HEADS
 
@@ -91,12 +92,20 @@ def span_heads_table() -> str:
     return "\n".join(rows)
 
 
+def sentences_table() -> str:
+    """Solved heads beside what most people do with sentences."""
+    path = ROOT / "results" / "trial" / "sentences-minilm.json"
+    tables = sentences_markdown(json.loads(path.read_text(encoding="utf-8")))
+    return f"[The record](../results/trial/{path.name}).\n\n{tables}"
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "speed": ("README.md", speed_table),
     "size": ("README.md", size_table),
     "quality": ("README.md", quality_table),
     "heads": ("docs/heads.md", heads_table),
     "span heads": ("docs/heads.md", span_heads_table),
+    "sentences": ("docs/benchmarks-sentences.md", sentences_table),
 }
 """By name: where a table stands, and who makes it."""
 
