@@ -15,7 +15,7 @@ from typing import Any
 
 from bertvision.atomic import write_json
 from bertvision.bench.sentence_table import add_tests
-from bertvision.bench.sentences import SentenceSettings, measure_sentences
+from bertvision.bench.sentences import SentenceSettings, measure_sentences, pack_predictions
 from bertvision.provenance import provenance
 from bertvision.tasks.examples import gold_targets
 from bertvision.tasks.load import load_task
@@ -65,7 +65,7 @@ def main() -> None:
         cell = {"settings": told, "seed": seed, **measure_sentences(settings, seed, options.cache)}
         print(settings.task, settings.method, settings.shots, seed, cell["metrics"], cell["seconds"], flush=True)
         record["cells"].append(cell)
-        golds = gold_targets(load_task(settings.task, data=settings.data).splits["dev"]).tolist()
+        golds = pack_predictions(gold_targets(load_task(settings.task, data=settings.data).splits["dev"]))
         record["golds"].setdefault(settings.task, golds)
         write_json(options.out, {**record, "provenance": provenance()})
     write_json(options.out, {**add_tests(record), "provenance": provenance()})

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from statistics import mean, stdev
 from typing import Any
 
-import numpy as np
-
-from bertvision.bench.sentences import paired_tests
+from bertvision.bench.sentences import paired_tests, unpack_predictions
 from bertvision.tasks.load import TASKS
 
 OURS = "layer_concat"
@@ -35,7 +33,7 @@ def add_tests(record: Mapping[str, Any]) -> dict[str, Any]:
     tests = []
     for task, method in packed:
         if method in RIVALS and (task, OURS) in packed:
-            golds = np.array(record["golds"][task])
+            golds = unpack_predictions(record["golds"][task])
             metric = TASKS[task].metrics[0]
             test = paired_tests(TASKS[task], golds, packed[task, OURS], packed[task, method])[metric]
             tests.append({"task": task, "against": method, "metric": metric, **test})
