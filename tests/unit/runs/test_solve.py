@@ -9,7 +9,7 @@ import torch
 
 from bertvision.heads import HeadOptions, HeadShape
 from bertvision.runs import solve as solve_module
-from bertvision.runs.solve import Solver, solve_trainee
+from bertvision.runs.solve import Solver, solve_task, solve_trainee
 from bertvision.runs.states import RowStates
 from bertvision.tasks.load import TASKS
 from bertvision.training.solve import Solution, solve_linear
@@ -109,3 +109,21 @@ def test_heads_with_the_same_answer_are_solved_once(monkeypatch: pytest.MonkeyPa
     assert len(set(strengths[:3])) == 1
     assert not torch.equal(trainees[3].head.project.weight, first.head.project.weight)
     assert not torch.equal(trainees[5].head.project.weight, first.head.project.weight)
+
+
+def test_two_labels_are_decided_between_as_the_tasks_metrics_want_it() -> None:
+    random = torch.Generator().manual_seed(0)
+    targets = (np.arange(400) % 8 > 0).astype(np.int64)
+    inputs = torch.randn(400, 3, generator=random) + 0.8 * torch.from_numpy(targets == 0)[:, None]
+    accuracy, matthews = (solve_task(TASKS[name], inputs, targets) for name in ("sst2", "cola"))
+    assert torch.equal(accuracy.weight, matthews.weight)
+    assert matthews.bias[1] < accuracy.bias[1]
+    said = (inputs @ matthews.weight.T + matthews.bias).argmax(dim=1).numpy()
+    plain = (inputs @ accuracy.weight.T + accuracy.bias).argmax(dim=1).numpy()
+    assert (said == 0).sum() > (plain == 0).sum()
+    assert np.corrcoef(said, targets)[0, 1] > np.corrcoef(plain, targets)[0, 1] + 0.05  # what MCC is
+    weights = torch.ones(2)
+    assert torch.equal(
+        solve_task(TASKS["cola"], inputs, targets, weights=weights).bias,
+        solve_task(TASKS["sst2"], inputs, targets, weights=weights).bias,
+    )
