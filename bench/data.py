@@ -20,7 +20,7 @@ RESULTS = ROOT / "results"
 
 def questions(count: int) -> Questions:
     """That many questions: SQuAD 2.0 from the folder BERTVISION_DATA, or the built-in ones, repeated as needed."""
-    folder = _folder("squad2")
+    folder = data_folder("squad2")
     if not folder.is_dir():
         print("note: no SQuAD data, the built-in questions are used and repeated", file=sys.stderr)
     loaded = load_task("squad2", data=folder if folder.is_dir() else "builtin").splits["train"]
@@ -30,13 +30,14 @@ def questions(count: int) -> Questions:
     return dataclasses.replace(chosen, ids=[f"{key}-{number}" for number, key in enumerate(chosen.ids)])
 
 
-def _folder(name: str) -> Path:
+def data_folder(name: str) -> Path:
+    """A folder of the public data sets, there or not."""
     return Path(os.environ.get("BERTVISION_DATA", ROOT.parent / "shared" / "data")) / name
 
 
 def texts(task: str, count: int) -> Texts:
     """The first so many texts of a GLUE task from the folder BERTVISION_DATA, or built-in ones, repeated as needed."""
-    folder = _folder("glue")
+    folder = data_folder("glue")
     loaded = load_task(task, data=folder if folder.is_dir() else "builtin").splits["train"]
     if not isinstance(loaded, Texts):
         raise TypeError(f"{task} holds questions")

@@ -14,6 +14,7 @@ from bertvision.bench.hardware import HARDWARE
 from bertvision.bench.lengths import SQUAD_WINDOWS, squad_lengths
 from bertvision.bench.plot import curve_plots
 from bertvision.bench.results import read_suite_record
+from bertvision.bench.sentence_table import sentences_markdown
 from bertvision.bench.tables import suite_markdown
 from bertvision.cli.ls import BERT_LARGE, reference_parameters
 from bertvision.encoder.learn import parse_learn
@@ -171,6 +172,14 @@ def suite_plots(name: str) -> dict[Path, str]:
 SUITES = sorted(path.stem for path in (ROOT / "experiments").glob("*.toml") if path.stem != "smoke")
 """Suites whose tables are published; a trial of the machinery has none."""
 
+
+def sentences_table() -> str:
+    """Solved heads beside what most people do with sentences."""
+    path = ROOT / "results" / "trial" / "sentences-minilm.json"
+    tables = sentences_markdown(json.loads(path.read_text(encoding="utf-8")))
+    return f"[The record](../results/trial/{path.name}).\n\n{tables}"
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "speed": ("README.md", speed_table),
     "size": ("README.md", size_table),
@@ -181,6 +190,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "scale": ("docs/scale.md", scale_table),
     "bytes": ("docs/scale.md", bytes_table),
     **{f"suite {name}": ("docs/benchmarks.md", partial(suite_tables, name)) for name in SUITES},
+    "sentences": ("docs/benchmarks-sentences.md", sentences_table),
 }
 """By name: where a table stands, and who makes it."""
 

@@ -16,7 +16,8 @@ ORDER = [
 
 WALLS = {
     "torch": {
-        *("encoder", "store", "heads", "objectives", "training", "runs", "packs", "estimators", "bench/plain_rival.py")
+        *("encoder", "store", "heads", "objectives", "training", "runs", "packs", "estimators"),
+        *("bench/plain_rival.py", "bench/sentence_methods.py"),
     },
     # the rival is what people write with these libraries, so it is no wall's business to hide them there
     "transformers": {
@@ -28,9 +29,11 @@ WALLS = {
     },
     "peft": {"encoder/lora.py", "bench/plain_rival.py"},
     "accelerate": {"training/processes.py"},
-    "datasets": {"tasks/hub.py"},
+    "datasets": {"tasks/hub.py", "bench/sentence_methods.py"},
+    "sentence_transformers": {"bench/sentence_methods.py"},
+    "setfit": {"bench/sentence_methods.py"},
     "pyarrow": {"tasks/tables.py"},
-    "sklearn": {"evaluation/metrics.py", "estimators"},
+    "sklearn": {"evaluation/metrics.py", "estimators", "bench/sentence_methods.py"},
     "scipy": {"evaluation/metrics.py", "analysis/seeds.py"},
     "optuna": {f"runs/search{part}.py" for part in ("", "_groups", "_heads", "_record", "_study", "_tune")},
     "sqlalchemy": {"runs/search_study.py"},

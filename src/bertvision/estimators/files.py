@@ -16,7 +16,7 @@ from bertvision.errors import BertVisionError
 from bertvision.estimators.rows import text_rows
 from bertvision.provenance import package_version
 
-FORMAT = 1
+FORMAT = 2
 CARD, WEIGHTS = "estimator.json", "estimator.safetensors"
 
 E = TypeVar("E")

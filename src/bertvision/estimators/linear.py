@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.model_selection import train_test_split
 from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -22,10 +21,10 @@ from bertvision.objectives import Pool
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.runs.parts import Device
 from bertvision.tasks.task import TaskKind
-from bertvision.training.solve import solve_at, solve_linear
+from bertvision.training.solve import FOLDS, solve_at, solve_linear
 
-LEAST_HELD_OUT = 20
-"""Fewer held-out examples than this would choose a strength by chance; but at most half of all are held out."""
+LEAST_EXAMPLES = 4
+"""Fewer examples than this cannot choose a strength."""
 
 
 class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -39,32 +38,29 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         *,
         layers: tuple[int, ...] | None = None,
         strength: float | None = None,
-        held_out: float = 0.1,
+        folds: int = FOLDS,
         pool: Pool | None = None,
         length: int = 384,
         device: Device = "auto",
-        random_state: int = 0,
     ) -> None:
         """Choose the states and how the map is found.
 
         Args:
             encoder: `minilm`, a folder, a hub name, or a tuned run.
             layers: which, in ascending order, 0 being the embedding output; None for all.
-            strength: of the L2 penalty on standardised states; None chooses it on held-out examples.
-            held_out: share of the examples that choose the strength; the map is then solved from all of them.
+            strength: of the L2 penalty on standardised states; None chooses it by cross-validation.
+            folds: parts of the examples that choose the strength; the map is then solved from all of them.
             pool: `cls` or `mean`; None takes what the encoder was trained with.
             length: most tokens of a text.
             device: `auto`, `cpu` or `cuda`, for the encoder.
-            random_state: which examples are held out.
         """
         self.encoder = encoder
         self.layers = layers
         self.strength = strength
-        self.held_out = held_out
+        self.folds = folds
         self.pool = pool
         self.length = length
         self.device = device
-        self.random_state = random_state
 
     @override
     def __sklearn_tags__(self) -> Tags:
@@ -103,35 +99,26 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise BertVisionError(f"there are {len(inputs)} texts and {len(targets)} targets; as many are expected.")
         outputs = len(np.unique(targets)) if self._kind == "labels" else 1
         goal = torch.from_numpy(targets)
-        self.strength_ = self.strength if self.strength is not None else self._choose(inputs, goal, outputs, weights)
-        weight, bias = solve_at(
-            inputs, goal, strength=self.strength_, kind=self._kind, outputs=outputs, weights=weights
-        )
+        if self.strength is None:
+            self._check_folds(len(inputs), outputs)
+            found = solve_linear(inputs, goal, kind=self._kind, outputs=outputs, folds=self.folds, weights=weights)
+            weight, bias, self.strength_ = found.weight, found.bias, found.strength
+        else:
+            weight, bias = solve_at(
+                inputs, goal, strength=self.strength, kind=self._kind, outputs=outputs, weights=weights
+            )
+            self.strength_ = self.strength
         self.coef_: NDArray[np.float32] = weight.numpy()
         self.intercept_: NDArray[np.float32] = bias.numpy()
         self.n_features_in_ = inputs.shape[1]
 
-    def _choose(self, inputs: torch.Tensor, targets: torch.Tensor, outputs: int, weights: torch.Tensor | None) -> float:
-        """The strength with the least loss on held-out examples."""
-        if not 0.0 < self.held_out < 1.0:
-            raise BertVisionError(f"held_out is {self.held_out:g}; more than 0 and less than 1 is expected.")
-        count = min(max(round(self.held_out * len(inputs)), LEAST_HELD_OUT, outputs), len(inputs) // 2)
-        if count < max(outputs, 2):
+    def _check_folds(self, examples: int, outputs: int) -> None:
+        if self.folds < 2:
+            raise BertVisionError(f"folds is {self.folds}; 2 or more are expected.")
+        if examples < max(2 * outputs, LEAST_EXAMPLES):
             raise BertVisionError(
-                f"{len(inputs)} examples are too few to choose a strength on some of them. Set strength, such as 1.0."
+                f"{examples} examples are too few to choose a strength on some of them. Set strength, such as 1.0."
             )
-        stratify = targets.numpy() if self._kind == "labels" and np.bincount(targets.numpy()).min() > 1 else None
-        rest, judge = train_test_split(
-            np.arange(len(inputs)), test_size=count, random_state=self.random_state, stratify=stratify
-        )
-        return solve_linear(
-            inputs[rest],
-            targets[rest],
-            held_out=(inputs[judge], targets[judge]),
-            kind=self._kind,
-            outputs=outputs,
-            weights=weights,
-        ).strength
 
     def _outputs(self, texts: Iterable[object]) -> NDArray[np.float32]:
         check_is_fitted(self)
@@ -158,23 +145,21 @@ class AllLayerClassifier(ClassifierMixin, _AllLayerLinear):  # type: ignore[misc
         *,
         layers: tuple[int, ...] | None = None,
         strength: float | None = None,
-        held_out: float = 0.1,
+        folds: int = FOLDS,
         class_weight: Literal["balanced"] | None = None,
         pool: Pool | None = None,
         length: int = 384,
         device: Device = "auto",
-        random_state: int = 0,
     ) -> None:
         """As `AllLayerRegressor`, and `class_weight`: `balanced` lets every class count the same."""
         super().__init__(
             encoder,
             layers=layers,
             strength=strength,
-            held_out=held_out,
+            folds=folds,
             pool=pool,
             length=length,
             device=device,
-            random_state=random_state,
         )
         self.class_weight = class_weight
 

@@ -110,7 +110,7 @@ def learn_heads(
     """
     request = frozen.request
     states = frozen.states(frozen.train, layers)
-    solver = _solver(frozen, states, run.held_out) if request.solve else None
+    solver = _solver(frozen, states) if request.solve else None
     for number, trainee in enumerate(trainees):
         if solver is not None and isinstance(trainee.head, CONVEX):
             run.on_solved(number, solver.solve(trainee))
@@ -172,13 +172,11 @@ def build_trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Tr
     return Trainee(spec, frozen.shape, device=frozen.encoder.device, rows=rows)
 
 
-def _solver(frozen: FrozenTask, states: States, held_out: States) -> Solver | None:
+def _solver(frozen: FrozenTask, states: States) -> Solver | None:
     """Solves heads on rows in memory; None where there are none."""
-    if not isinstance(states, RowStates) or not isinstance(held_out, RowStates):
+    if not isinstance(states, RowStates):
         return None
-    train = states, frozen.train.windows.targets
-    held_out_part = held_out, frozen.held_out.windows.targets
-    return Solver(frozen.task, train=train, held_out=held_out_part, weights=frozen.class_weights)
+    return Solver(frozen.task, train=(states, frozen.train.windows.targets), weights=frozen.class_weights)
 
 
 def _result(folder: RunFolder, notices: Sequence[str]) -> FitResult:

@@ -1,10 +1,12 @@
 """Convex heads on rows in memory: each solved in one go, and those that have the same answer once."""
 
+from functools import partial
 from typing import final
 
 import torch
 from torch import Tensor
 
+from bertvision.evaluation.metrics import label_metrics
 from bertvision.heads.last_layer import LastLayer
 from bertvision.heads.layer_concat import LayerConcat
 from bertvision.runs.states import RowStates
@@ -22,30 +24,52 @@ def solve_trainee(
     task: Task,
     *,
     train: tuple[RowStates, IntArray | FloatArray],
-    held_out: tuple[RowStates, IntArray | FloatArray],
     weights: Tensor | None = None,
 ) -> Solution:
-    """Put the best weights into a convex head; the held-out examples choose the strength of the penalty.
+    """Put the best weights into a convex head; folds of its examples choose the strength of the penalty.
 
     Args:
         trainee: with a head that is one of `CONVEX`.
         task: with labels, tags or scores.
         train: rows and targets to learn from.
-        held_out: rows and targets that judge the strength; they are not learnt from.
         weights: (classes,) how much an example of each class counts.
     """
     with trainee.watch:
         chosen = torch.arange(len(train[1])) if trainee.rows is None else torch.from_numpy(trainee.rows).nonzero()[:, 0]
-        solution = solve_linear(
-            _inputs(trainee, train[0])[chosen],
-            torch.from_numpy(train[1])[chosen],
-            held_out=(_inputs(trainee, held_out[0]), torch.from_numpy(held_out[1])),
-            kind=task.kind,
-            outputs=task.outputs,
-            weights=weights,
-        )
+        solution = solve_task(task, _inputs(trainee, train[0])[chosen], train[1][chosen.numpy()], weights=weights)
         _put(solution, trainee)
     return solution
+
+
+def solve_task(
+    task: Task, inputs: Tensor, targets: IntArray | FloatArray, *, weights: Tensor | None = None
+) -> Solution:
+    """The best linear map for a task; between two labels is decided as its metrics want it.
+
+    Args:
+        task: with labels, tags or scores.
+        inputs: (examples, inputs), float32.
+        targets: of every example.
+        weights: (classes,) how much an example of each class counts; they then decide alone.
+    """
+    return solve_linear(
+        inputs,
+        torch.from_numpy(targets),
+        kind=task.kind,
+        outputs=task.outputs,
+        weights=weights,
+        score=partial(_mean_metric, task) if weights is None and _shifts(task) else None,
+    )
+
+
+def _shifts(task: Task) -> bool:
+    """Whether the likelier label may not be the better answer: accuracy alone wants the likelier one."""
+    return task.kind == "labels" and task.outputs == 2 and task.metrics[0] != "accuracy"
+
+
+def _mean_metric(task: Task, golds: IntArray, predictions: IntArray) -> float:
+    values = label_metrics(golds, predictions, classes=task.outputs, metrics=task.metrics)
+    return sum(values.values()) / len(values)
 
 
 @final
@@ -57,13 +81,11 @@ class Solver:
         task: Task,
         *,
         train: tuple[RowStates, IntArray | FloatArray],
-        held_out: tuple[RowStates, IntArray | FloatArray],
         weights: Tensor | None = None,
     ) -> None:
         """Take what all of them are solved from; see `solve_trainee`."""
         self._task = task
         self._train = train
-        self._held_out = held_out
         self._weights = weights
         self._solved: dict[tuple[tuple[int, ...], float], tuple[Solution, float]] = {}
 
@@ -75,7 +97,7 @@ class Solver:
             solution, trainee.watch.seconds = self._solved[key]
             _put(solution, trainee)
             return solution
-        solution = solve_trainee(trainee, self._task, train=self._train, held_out=self._held_out, weights=self._weights)
+        solution = solve_trainee(trainee, self._task, train=self._train, weights=self._weights)
         self._solved[key] = solution, trainee.watch.seconds
         return solution
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bertvision.encoder.batch import TokenBatch, packed_batch, padded_batch
 from bertvision.encoder.encoder import Encoder
@@ -122,5 +122,9 @@ def join_texts(rows: Sequence[Tensor]) -> Tensor:
 
 
 def compare_rows(first: Tensor, second: Tensor) -> Tensor:
-    """Two texts' rows as one: how far they are apart, and how far they agree, number by number."""
-    return torch.cat([(first - second).abs(), first * second], dim=-1)
+    """Two texts' rows as one: how far they are apart, and how far they agree, number by number.
+
+    Every layer's row has length 1 before that, so that what the texts share is not lost among how long their rows are.
+    """
+    one, two = (nn.functional.normalize(rows, dim=-1) for rows in (first, second))
+    return torch.cat([(one - two).abs(), one * two], dim=-1)

@@ -1,34 +1,52 @@
-"""Convex heads are solved on standardised states, not trained: L-BFGS for labels and tags, ridge for scores."""
+"""Convex heads are solved, not trained: logistic or ridge regression, its strength chosen by cross-validation.
+
+One map per fold, which learns from the other folds, and one that learns from all examples are solved together, so that
+the inputs are read once for all of them.
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import assert_never
+from dataclasses import dataclass, replace
+from typing import assert_never, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import TaskKind
 
-STRENGTHS = tuple(10.0**power for power in (1.0, 0.5, 0.0, -0.5, -1.0, -1.5, -2.0, -2.5, -3.0, -4.0))
+STRENGTHS = tuple(10.0**power for power in np.arange(1.5, -4.01, -0.25).tolist())
 """Strengths of the L2 penalty that are tried, strongest first: each start is the solution before."""
 
-STEPS = 50
+FOLDS = 5
+"""Parts of the examples that choose the strength."""
+
+STEPS = 100
 """Most L-BFGS steps for one strength."""
 
 PATIENCE = 1.02
 """How much worse than the best a loss may be before weaker penalties are left untried."""
 
+DIRECTIONS = 256
+"""Directions of most variance along which steps are scaled, so that few are needed."""
+
+
+LEAST_SHIFTED = 200
+"""Fewer examples than this would shift a decision by chance."""
+
+Score = Callable[[IntArray, IntArray], float]
+"""Right and given class numbers → how good that is, more being better."""
+
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A linear map.
+    """A linear map that was learnt from all examples.
 
     Attributes:
         weight: (outputs, inputs), for inputs as they are.
         bias: (outputs,).
         strength: of the L2 penalty that was chosen.
-        loss: mean over the held-out examples.
+        loss: mean over the examples, each by a map that did not learn from its fold.
     """
 
     weight: Tensor
@@ -37,139 +55,181 @@ class Solution:
     loss: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Scaled:
-    """Inputs of mean 0 and deviation 1."""
-
-    inputs: Tensor
-    mean: Tensor
-    deviation: Tensor
-
-    def unscaled(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        """A map of scaled inputs as a map of inputs as they are."""
-        plain = weight / self.deviation
-        return plain, bias - plain @ self.mean
-
-
 def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     inputs: Tensor,
     targets: Tensor,
     *,
-    held_out: tuple[Tensor, Tensor],
     kind: TaskKind,
     outputs: int,
+    folds: int = FOLDS,
     weights: Tensor | None = None,
+    score: Score | None = None,
 ) -> Solution:
-    """Solve for every strength, and keep the one with the least loss on held-out examples.
+    """Solve for every strength, and keep the one with the least loss of examples that were not learnt from.
 
     Args:
         inputs: (examples, inputs), float32.
         targets: (examples,) class numbers, or scores; or (examples, labels) tags.
-        held_out: the same of examples that judge the strength, and are not learnt from.
         kind: of the task.
         outputs: how many: one per label, or one score.
+        folds: parts of the examples; each is judged by a map that learnt from the others.
         weights: (classes,) how much an example of each class counts, for labels.
+        score: what counts in the end, for two labels: between them is decided where it is best for examples that were
+            not learnt from; None decides for the likelier one.
     """
-    scaled = _scaled(inputs)
-    loss_of, solve = _problem(kind, scaled.inputs, targets, outputs, weights)
-    found: list[Solution] = []
+    folds = min(folds, len(targets))
+    fold = torch.from_numpy(fold_rows(targets.cpu().numpy(), folds, kind)).to(inputs.device)
+    judged = fold[:, None] == torch.arange(folds + 1, device=inputs.device)  # (examples, maps); the last judges none
+    problem = _Problem(inputs, targets, ~judged, kind=kind, outputs=outputs, weights=weights)
+    found: list[tuple[Solution, Tensor]] = []
     for strength in STRENGTHS:
-        weight, bias = scaled.unscaled(*solve(strength))
-        loss = float(loss_of(nn.functional.linear(held_out[0], weight, bias), held_out[1]))
-        found.append(Solution(weight, bias, strength, loss))
-        if loss > PATIENCE * min(solution.loss for solution in found):
+        problem.solve(strength)
+        unseen = problem.outputs()[judged]  # (examples, outputs)
+        loss = float(_losses(kind, unseen, targets).mean())
+        found.append((Solution(*problem.map(), strength, loss), unseen))
+        if loss > PATIENCE * min(solution.loss for solution, _ in found):
             break  # weaker penalties only fit the noise
-    return min(found, key=lambda solution: solution.loss)
+    best, unseen = min(found, key=lambda pair: pair[0].loss)
+    if score is None:
+        return best
+    return replace(best, bias=best.bias - best.bias.new_tensor([0.0, _shift(unseen, targets, score)]))
 
 
 def solve_at(  # noqa: PLR0913 - what a solution depends on, by keyword
     inputs: Tensor, targets: Tensor, *, strength: float, kind: TaskKind, outputs: int, weights: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Weight and bias for one strength of the penalty; arguments as those of `solve_linear`."""
-    scaled = _scaled(inputs)
-    _, solve = _problem(kind, scaled.inputs, targets, outputs, weights)
-    for stronger in STRENGTHS:
-        if stronger > strength and kind != "scores":
-            solve(stronger)  # each start is the solution before
-    return scaled.unscaled(*solve(strength))
+    everything = torch.ones(len(inputs), 1, dtype=torch.bool, device=inputs.device)
+    problem = _Problem(inputs, targets, everything, kind=kind, outputs=outputs, weights=weights)
+    problem.solve(strength)
+    return problem.map()
 
 
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""Outputs, (examples, outputs), and targets → their mean loss."""
+def fold_rows(targets: IntArray | FloatArray, folds: int, kind: TaskKind) -> IntArray:
+    """The fold of every example, (examples,): of each class, or of like scores, about equally many in each."""
+    order = np.random.default_rng(0).permutation(len(targets))
+    if kind != "tags":
+        order = order[np.argsort(targets[order], kind="stable")]
+    numbers = np.empty(len(targets), dtype=np.int64)
+    numbers[order] = np.arange(len(targets)) % folds
+    return numbers
 
-Solver = Callable[[float], tuple[Tensor, Tensor]]
-"""A strength → weight and bias for scaled inputs."""
 
-
-def _problem(
-    kind: TaskKind, inputs: Tensor, targets: Tensor, outputs: int, weights: Tensor | None
-) -> tuple[Loss, Solver]:
-    """What judges a solution of a kind of task, and what finds it."""
+def _losses(kind: TaskKind, outputs: Tensor, targets: Tensor) -> Tensor:
+    """The loss of every example, (examples,)."""
     match kind:
         case "labels":
-            loss = partial(nn.functional.cross_entropy, weight=weights)
-            return nn.functional.cross_entropy, _logistic(inputs, targets, outputs, loss)
+            return nn.functional.cross_entropy(outputs, targets, reduction="none")
         case "tags":
             # the sum over labels, so that a strength means the same to each, however many there are
-            return _tag_loss, _logistic(inputs, targets, outputs, lambda *pair: outputs * _tag_loss(*pair))
+            every = nn.functional.binary_cross_entropy_with_logits(outputs, targets.float(), reduction="none")
+            return every.sum(dim=1)
         case "scores":
-            return _square_loss, _ridge(inputs, targets)
+            return 0.5 * (outputs[:, 0] - targets.float()).square()
         case "spans":
             raise AssertionError("heads that read every token are trained")
         case _:
             assert_never(kind)
 
 
-def _tag_loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    return nn.functional.binary_cross_entropy_with_logits(outputs, targets.float())
+def _shift(outputs: Tensor, targets: Tensor, score: Score) -> float:
+    """How far the second of two labels must be ahead, so that the score is best; 0 where that is no better."""
+    if len(targets) < LEAST_SHIFTED:
+        return 0.0
+    ahead, golds = (outputs[:, 1] - outputs[:, 0]).cpu().numpy(), targets.cpu().numpy()
+    cuts = np.quantile(ahead, np.linspace(0.03, 0.97, 95))
+    scores = np.array([score(golds, (ahead > cut).astype(np.int64)) for cut in cuts])
+    # over neighbouring cuts, since a score jumps from one to the next
+    smooth = np.convolve(np.pad(scores, 2, mode="edge"), np.full(5, 0.2), mode="valid")
+    best = int(smooth.argmax())
+    return float(cuts[best]) if scores[best] > score(golds, (ahead > 0).astype(np.int64)) else 0.0
 
 
-def _square_loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    return (outputs[:, 0] - targets.float()).square().mean()
+@final
+class _Problem:
+    """Several maps of the same inputs, each learning from some of the examples; goes on from the last solution."""
 
+    def __init__(  # noqa: PLR0913 - as `solve_linear`
+        self,
+        inputs: Tensor,
+        targets: Tensor,
+        learnt: Tensor,
+        *,
+        kind: TaskKind,
+        outputs: int,
+        weights: Tensor | None,
+    ) -> None:
+        self._mean = inputs.mean(dim=0)
+        deviation = inputs.std(dim=0, correction=0)
+        constant = deviation <= 1e-6 + 1e-5 * self._mean.abs()  # but for rounding, which would be blown up
+        self._deviation = torch.where(constant, 1.0, deviation)
+        self._inputs = (inputs - self._mean) / self._deviation
+        self._kind = kind
+        maps = learnt.shape[1]
+        self._targets = targets.repeat_interleave(maps, dim=0)  # (examples · maps, …)
+        shares = learnt.float() if weights is None else learnt * weights[targets][:, None]
+        self._shares = shares / shares.sum(dim=0).clamp(min=1e-12)  # (examples, maps)
+        self._steepness = _steepness(targets, kind, outputs)
+        self._variances, self._axes = _most_variance(self._inputs)
+        self._weight = inputs.new_zeros(maps, outputs, inputs.shape[1])
+        self._bias = inputs.new_zeros(maps, outputs)
+        if kind == "scores":
+            self._bias += targets.float().mean()
 
-def _scaled(inputs: Tensor) -> _Scaled:
-    mean = inputs.mean(dim=0)
-    deviation = inputs.std(dim=0, correction=0)
-    constant = deviation <= 1e-6 + 1e-5 * mean.abs()  # but for rounding, which would be blown up
-    deviation = torch.where(constant, 1.0, deviation)
-    return _Scaled((inputs - mean) / deviation, mean, deviation)
-
-
-def _ridge(inputs: Tensor, targets: Tensor) -> Solver:
-    """Ridge regression, over examples or over inputs, whichever are fewer."""
-    centre = targets.float().mean()
-    examples, numbers = inputs.shape
-    dual = examples < numbers
-    products = inputs @ inputs.T if dual else inputs.T @ inputs
-    right = (targets.float() - centre)[:, None] if dual else inputs.T @ (targets.float() - centre)[:, None]
-
-    def solve(strength: float) -> tuple[Tensor, Tensor]:
-        penalised = products + strength * examples * torch.eye(len(products), device=inputs.device)
-        found = torch.cholesky_solve(right, torch.linalg.cholesky(penalised))
-        return (inputs.T @ found if dual else found).T, centre[None]
-
-    return solve
-
-
-def _logistic(inputs: Tensor, targets: Tensor, outputs: int, loss_of: Loss) -> Solver:
-    """Logistic regression by L-BFGS, multinomial or one against the rest; goes on from the last solution."""
-    weight = inputs.new_zeros(outputs, inputs.shape[1]).requires_grad_()
-    bias = inputs.new_zeros(outputs).requires_grad_()
-
-    def solve(strength: float) -> tuple[Tensor, Tensor]:
+    def solve(self, strength: float) -> None:
+        """Find all maps for a strength by L-BFGS, in coordinates in which the loss curves about alike everywhere."""
+        scales = (self._steepness * self._variances + strength).rsqrt()  # along the axes; the last one for the rest
+        weight = self._rescaled(self._weight, 1.0 / scales).requires_grad_()
+        bias = (self._bias * self._steepness**0.5).requires_grad_()
         optimizer = torch.optim.LBFGS(
             [weight, bias], max_iter=STEPS, history_size=10, tolerance_grad=1e-5, line_search_fn="strong_wolfe"
         )
 
         def loss() -> Tensor:
             optimizer.zero_grad()
-            value = loss_of(nn.functional.linear(inputs, weight, bias), targets)
-            value = value + 0.5 * strength * weight.square().sum()
+            self._weight, self._bias = self._rescaled(weight, scales), bias / self._steepness**0.5
+            losses = _losses(self._kind, self.outputs().flatten(0, 1), self._targets).view_as(self._shares)
+            value = (losses * self._shares).sum() + 0.5 * strength * self._weight.square().sum()
             value.backward()  # type: ignore[no-untyped-call]  # torch has no type for it
             return value
 
         optimizer.step(loss)  # type: ignore[no-untyped-call]
-        return weight.detach().clone(), bias.detach().clone()
+        self._weight = self._rescaled(weight.detach(), scales)
+        self._bias = bias.detach() / self._steepness**0.5
 
-    return solve
+    def outputs(self) -> Tensor:
+        """What every map says of every example, (examples, maps, outputs)."""
+        return (self._inputs @ self._weight.flatten(0, 1).T).view(-1, *self._bias.shape) + self._bias
+
+    def map(self) -> tuple[Tensor, Tensor]:
+        """Weight and bias of the last map, for inputs as they are."""
+        weight = self._weight[-1] / self._deviation
+        return weight, self._bias[-1] - weight @ self._mean
+
+    def _rescaled(self, weight: Tensor, scales: Tensor) -> Tensor:
+        along = (weight @ self._axes) * (scales[:-1] - scales[-1])
+        return scales[-1] * weight + along @ self._axes.T
+
+
+def _steepness(targets: Tensor, kind: TaskKind, outputs: int) -> float:
+    """About how much a loss curves with an output: p (1 - p), where p is how often an output is right."""
+    match kind:
+        case "labels":
+            share = torch.bincount(targets, minlength=outputs) / len(targets)
+        case "tags":
+            share = targets.float().mean(dim=0)
+        case _:
+            return 1.0
+    return max(float((share * (1.0 - share)).mean()), 0.01)
+
+
+def _most_variance(inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """Variances along the axes of most variance and, at the end, of the rest, (axes + 1,); the axes, (inputs, axes)."""
+    examples, numbers = inputs.shape
+    axes = min(DIRECTIONS, examples, numbers)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        _, sizes, found = torch.svd_lowrank(inputs, q=axes, niter=1)
+    variances = sizes.square() / examples
+    rest = (inputs.square().sum() / examples - variances.sum()).clamp(min=0.0) / max(numbers - axes, 1)
+    return torch.cat([variances, rest[None]]), found

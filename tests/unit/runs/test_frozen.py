@@ -88,6 +88,7 @@ def test_pairs_apart_are_compared_number_by_number(encoder: str, pairs: str) -> 
         windows = build_windows(frozen.task, alone, tokenizer, WINDOWS)
         stream = StreamStates(loaded, windows, frozen.passes, range(3))
         u, v = (stream.batch(np.array([number])).hidden.states[0].mean(dim=1) for number in (0, 1))
+        u, v = (rows / rows.norm(dim=1, keepdim=True) for rows in (u, v))
         expected = torch.cat([(u - v).abs(), u * v], dim=1)
         torch.testing.assert_close(found[row], expected, rtol=FLOAT32, atol=FLOAT32)
 

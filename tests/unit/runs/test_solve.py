@@ -9,7 +9,7 @@ import torch
 
 from bertvision.heads import HeadOptions, HeadShape
 from bertvision.runs import solve as solve_module
-from bertvision.runs.solve import Solver, solve_trainee
+from bertvision.runs.solve import Solver, solve_task, solve_trainee
 from bertvision.runs.states import RowStates
 from bertvision.tasks.load import TASKS
 from bertvision.training.solve import Solution, solve_linear
@@ -42,7 +42,7 @@ def test_a_solved_head_gives_what_the_solution_says(name: str, options: HeadOpti
         scores = [states.rows[:, reads].sum(dim=(1, 2)).numpy() for states in (train, held_out)]
         cut = float(np.median(scores[0]))
         targets = [(found > cut).astype(np.int64) if task == "sst2" else found.astype(np.float64) for found in scores]
-        found = solve_trainee(trainee, TASKS[task], train=(train, targets[0]), held_out=(held_out, targets[1]))
+        found = solve_trainee(trainee, TASKS[task], train=(train, targets[0]))
     said, _ = held_out.batch(np.arange(40)).read(trainee.head.eval(), "cls")
     expected = held_out.rows[:, reads].flatten(1) @ found.weight.T + found.bias
     torch.testing.assert_close(said[:, 0], expected, rtol=SOLVED, atol=SOLVED)
@@ -55,14 +55,13 @@ def test_a_solved_head_gives_what_the_solution_says(name: str, options: HeadOpti
 
 def test_a_head_that_sees_a_share_is_solved_from_it_alone() -> None:
     mine = np.arange(40) % 2 == 0
-    states, held_out = rows(40, 0), rows(10, 1)
+    states = rows(40, 0)
     targets = np.random.default_rng(0).integers(0, 2, 40)
-    judges = np.random.default_rng(1).integers(0, 2, 10)
 
     def solved(changed: np.ndarray) -> torch.Tensor:
         shape = HeadShape(layers=3, width=5, outputs=2)
         trainee = Trainee(HeadSpec(head="last_layer"), shape, device=CPU, rows=mine)
-        solve_trainee(trainee, TASKS["sst2"], train=(states, changed), held_out=(held_out, judges))
+        solve_trainee(trainee, TASKS["sst2"], train=(states, changed))
         return trainee.head.project.weight.detach()
 
     assert torch.equal(solved(targets), solved(np.where(mine, targets, 1 - targets)))
@@ -78,8 +77,8 @@ def test_rows_that_begin_above_layer_0_are_read_by_their_numbers() -> None:
     above = [RowStates(states.rows[:, 1:], CPU, lowest=1) for states in (train, held_out)]
     targets = [states.rows[:, 1].sum(dim=1).double().numpy() for states in (train, held_out)]
     with torch.enable_grad():
-        solve_trainee(whole, TASKS["stsb"], train=(train, targets[0]), held_out=(held_out, targets[1]))
-        solve_trainee(cut, TASKS["stsb"], train=(above[0], targets[0]), held_out=(above[1], targets[1]))
+        solve_trainee(whole, TASKS["stsb"], train=(train, targets[0]))
+        solve_trainee(cut, TASKS["stsb"], train=(above[0], targets[0]))
     assert torch.equal(whole.head.project.weight, cut.head.project.weight)
 
 
@@ -99,7 +98,7 @@ def test_heads_with_the_same_answer_are_solved_once(monkeypatch: pytest.MonkeyPa
     trainees = [Trainee(spec, shape, device=CPU) for spec in (*specs, *others)]
     trainees.append(Trainee(replace(plain, fraction=0.5), shape, device=CPU, rows=few))
     targets = np.random.default_rng(0).integers(0, 2, 40)
-    solver = Solver(TASKS["sst2"], train=(rows(40, 0), targets), held_out=(rows(10, 1), targets[:10]))
+    solver = Solver(TASKS["sst2"], train=(rows(40, 0), targets))
     strengths = [solver.solve(trainee).strength for trainee in trainees]
     assert calls == [(40, 5), (40, 5), (40, 15), (20, 5)]
     first, *copies = trainees[:3]
@@ -110,3 +109,21 @@ def test_heads_with_the_same_answer_are_solved_once(monkeypatch: pytest.MonkeyPa
     assert len(set(strengths[:3])) == 1
     assert not torch.equal(trainees[3].head.project.weight, first.head.project.weight)
     assert not torch.equal(trainees[5].head.project.weight, first.head.project.weight)
+
+
+def test_two_labels_are_decided_between_as_the_tasks_metrics_want_it() -> None:
+    random = torch.Generator().manual_seed(0)
+    targets = (np.arange(400) % 8 > 0).astype(np.int64)
+    inputs = torch.randn(400, 3, generator=random) + 0.8 * torch.from_numpy(targets == 0)[:, None]
+    accuracy, matthews = (solve_task(TASKS[name], inputs, targets) for name in ("sst2", "cola"))
+    assert torch.equal(accuracy.weight, matthews.weight)
+    assert matthews.bias[1] < accuracy.bias[1]
+    said = (inputs @ matthews.weight.T + matthews.bias).argmax(dim=1).numpy()
+    plain = (inputs @ accuracy.weight.T + accuracy.bias).argmax(dim=1).numpy()
+    assert (said == 0).sum() > (plain == 0).sum()
+    assert np.corrcoef(said, targets)[0, 1] > np.corrcoef(plain, targets)[0, 1] + 0.05  # what MCC is
+    weights = torch.ones(2)
+    assert torch.equal(
+        solve_task(TASKS["cola"], inputs, targets, weights=weights).bias,
+        solve_task(TASKS["sst2"], inputs, targets, weights=weights).bias,
+    )

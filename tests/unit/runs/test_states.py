@@ -125,9 +125,10 @@ def test_every_window_becomes_one_row_per_layer(*, pool: Pool, packed: bool, mon
         torch.testing.assert_close(rows[row], expected, rtol=FLOAT32, atol=FLOAT32)
 
 
-def test_two_rows_are_compared_number_by_number() -> None:
-    first, second = torch.tensor([[[1.0, -2.0]]]), torch.tensor([[[3.0, 4.0]]])
-    assert compare_rows(first, second).tolist() == [[[2.0, 6.0, 3.0, -8.0]]]
+def test_two_rows_of_length_1_are_compared_number_by_number() -> None:
+    first, second = torch.tensor([[[4.0, -3.0]]]), torch.tensor([[[6.0, 8.0]]])  # 0.8, -0.6 and 0.6, 0.8
+    expected = torch.tensor([[[0.2, 1.4, 0.48, -0.48]]])
+    torch.testing.assert_close(compare_rows(first, second), expected, rtol=FLOAT32, atol=FLOAT32)
     assert torch.equal(compare_rows(first, second), compare_rows(second, first))
 
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from bertvision.tasks.task import TaskKind
 from bertvision.training import solve as solve_module
-from bertvision.training.solve import STRENGTHS, solve_linear
-from close import FLOAT32, SOLVED
+from bertvision.training.solve import LEAST_SHIFTED, fold_rows, solve_at, solve_linear
+from close import SOLVED
 
 
 def rows(examples: int, inputs: int, seed: int = 0) -> Tensor:
@@ -53,52 +53,32 @@ def standardised(inputs: Tensor) -> np.ndarray:
     return (values - values.mean(axis=0)) / values.std(axis=0)  # type: ignore[no-any-return]  # numpy's
 
 
-def only(monkeypatch: pytest.MonkeyPatch, strength: float) -> None:
-    monkeypatch.setattr(solve_module, "STRENGTHS", (strength,))
+def only(monkeypatch: pytest.MonkeyPatch, *strengths: float) -> None:
+    monkeypatch.setattr(solve_module, "STRENGTHS", strengths)
 
 
 @pytest.mark.parametrize("strength", [1.0, 0.01])
-@pytest.mark.parametrize(("examples", "inputs"), [(60, 5), (12, 20)])  # over inputs, and over examples
-def test_scores_are_solved_as_scikit_learn_does(
-    *, strength: float, examples: int, inputs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    only(monkeypatch, strength)
+@pytest.mark.parametrize(("examples", "inputs"), [(60, 5), (12, 20)])  # more examples than inputs, and fewer
+def test_scores_are_solved_as_scikit_learn_does(*, strength: float, examples: int, inputs: int) -> None:
     x, new = rows(examples, inputs), rows(7, inputs, seed=1)
     y = scores(x)
-    found = solve_linear(x, y, held_out=(new, scores(new)), kind="scores", outputs=1)
+    weight, bias = solve_at(x, y, strength=strength, kind="scores", outputs=1)
     ridge = Ridge(alpha=strength * examples).fit(standardised(x), y.numpy())
     deviation = x.double().numpy().std(axis=0)
-    assert found.weight.shape == (1, inputs)
-    assert found.weight[0].numpy() * deviation == pytest.approx(ridge.coef_, abs=SOLVED)
-    mine = new @ found.weight[0] + found.bias[0]
+    assert weight.shape == (1, inputs)
+    assert weight[0].numpy() * deviation == pytest.approx(ridge.coef_, abs=SOLVED)
     theirs = ridge.predict((new.double().numpy() - x.double().numpy().mean(axis=0)) / deviation)
-    assert mine.numpy() == pytest.approx(theirs, rel=SOLVED, abs=SOLVED)
-    assert found.loss == pytest.approx(((theirs - scores(new).numpy()) ** 2).mean(), rel=SOLVED)
-
-
-def test_solving_over_examples_and_over_inputs_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    only(monkeypatch, 0.1)
-    x = rows(10, 11)
-    y = scores(x)
-    over_examples = solve_linear(x, y, held_out=(x, y), kind="scores", outputs=1)
-    over_inputs = solve_linear(
-        torch.cat([x, x]), torch.cat([y, y]), held_out=(x, y), kind="scores", outputs=1
-    )  # 20 of 11
-    torch.testing.assert_close(over_inputs.weight, over_examples.weight, rtol=SOLVED, atol=SOLVED)
-    torch.testing.assert_close(over_inputs.bias, over_examples.bias, rtol=SOLVED, atol=SOLVED)
+    assert (new @ weight[0] + bias[0]).numpy() == pytest.approx(theirs, rel=SOLVED, abs=SOLVED)
 
 
 @pytest.mark.parametrize("strength", [0.3, 0.01])
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_labels_are_solved_as_scikit_learn_does(
-    *, strength: float, count: int, weighted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    only(monkeypatch, strength)
+def test_labels_are_solved_as_scikit_learn_does(*, strength: float, count: int, weighted: bool) -> None:
     x, new = rows(80, 6), rows(9, 6, seed=1)
     y = classes(x, count)
     weights = torch.arange(1, count + 1, dtype=torch.float32) if weighted else None
-    found = solve_linear(x, y, held_out=(new, classes(new, count)), kind="labels", outputs=count, weights=weights)
+    weight, bias = solve_at(x, y, strength=strength, kind="labels", outputs=count, weights=weights)
     total = float(weights[y].sum()) if weights is not None else len(y)
     by_class = {label: label + 1 for label in range(count)} if weighted else None
     # two classes as two rows of opposite weights have half of one row's penalty
@@ -106,72 +86,141 @@ def test_labels_are_solved_as_scikit_learn_does(
         C=(1.0 if count > 2 else 2.0) / (strength * total), tol=1e-8, max_iter=2000, class_weight=by_class
     ).fit(standardised(x), y.numpy())
     outside = (new.double().numpy() - x.double().numpy().mean(axis=0)) / x.double().numpy().std(axis=0)
-    mine = (new @ found.weight.T + found.bias).softmax(dim=1).numpy()
-    assert mine == pytest.approx(model.predict_proba(outside), abs=SOLVED)
-    gold = classes(new, count).numpy()
-    assert found.loss == pytest.approx(-np.log(mine[np.arange(9), gold]).mean(), rel=FLOAT32)  # every example alike
+    assert (new @ weight.T + bias).softmax(dim=1).numpy() == pytest.approx(model.predict_proba(outside), abs=SOLVED)
 
 
 @pytest.mark.parametrize("strength", [0.3, 0.01])
 @pytest.mark.parametrize("count", [1, 4])
-def test_tags_are_solved_as_scikit_learn_does_label_by_label(
-    *, strength: float, count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    only(monkeypatch, strength)
+def test_tags_are_solved_as_scikit_learn_does_label_by_label(*, strength: float, count: int) -> None:
     x, new = rows(80, 6), rows(9, 6, seed=1)
-    y, gold = tags(x, count), tags(new, count).numpy()
-    found = solve_linear(x, y, held_out=(new, tags(new, count)), kind="tags", outputs=count)
+    y = tags(x, count)
+    weight, bias = solve_at(x, y, strength=strength, kind="tags", outputs=count)
     outside = (new.double().numpy() - x.double().numpy().mean(axis=0)) / x.double().numpy().std(axis=0)
-    mine = (new @ found.weight.T + found.bias).sigmoid().numpy()
+    mine = (new @ weight.T + bias).sigmoid().numpy()
     for label in range(count):
         model = LogisticRegression(C=1 / (strength * len(y)), tol=1e-8, max_iter=2000)
         model.fit(standardised(x), y[:, label].numpy())
         assert mine[:, label] == pytest.approx(model.predict_proba(outside)[:, 1], abs=SOLVED)
-    assert found.loss == pytest.approx(-np.log(np.where(gold == 1, mine, 1 - mine)).mean(), rel=FLOAT32)
 
 
 def test_answers_in_a_text_are_not_solved() -> None:
     x = rows(4, 2)
     with pytest.raises(AssertionError, match="are trained"):
-        solve_linear(x, x, held_out=(x, x), kind="spans", outputs=2)
+        solve_at(x, x, strength=1.0, kind="spans", outputs=2)
 
 
 @pytest.mark.parametrize("kind", ["scores", "labels", "tags"])
-def test_the_strength_is_the_one_with_the_least_loss_on_held_out_examples(
+def test_the_loss_is_that_of_folds_by_maps_that_did_not_learn_from_them(
     kind: TaskKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    x, new = rows(40, 30), rows(200, 30, seed=1)
-    target, outputs = TARGETS[kind], OUTPUTS[kind]
-    found = solve_linear(x, target(x), held_out=(new, target(new)), kind=kind, outputs=outputs)
+    only(monkeypatch, 0.1)
+    x = rows(60, 8)
+    y, outputs = TARGETS[kind](x), OUTPUTS[kind]
+    found = solve_linear(x, y, kind=kind, outputs=outputs, folds=3)
+    fold = fold_rows(y.numpy(), 3, kind)
+    total = 0.0
+    # all maps see inputs that were standardised by all examples
+    scaled = torch.from_numpy(standardised(x)).float()
+    for number in range(3):
+        learnt, judged = fold != number, fold == number
+        design, goal = scaled[learnt].numpy(), y.numpy()[learnt]
+        if kind == "scores":
+            model = Ridge(alpha=0.1 * learnt.sum()).fit(design, goal)
+            said = model.predict(scaled.numpy()[judged])
+            total += float((0.5 * (said - y.numpy()[judged]) ** 2).sum())
+        elif kind == "labels":
+            model = LogisticRegression(C=1 / (0.1 * learnt.sum()), tol=1e-8, max_iter=2000).fit(design, goal)
+            said = model.predict_log_proba(scaled.numpy()[judged])
+            total -= float(said[np.arange(judged.sum()), y.numpy()[judged]].sum())
+        else:
+            for label in range(outputs):
+                model = LogisticRegression(C=1 / (0.1 * learnt.sum()), tol=1e-8, max_iter=2000)
+                said = model.fit(design, goal[:, label]).predict_log_proba(scaled.numpy()[judged])
+                total -= float(said[np.arange(judged.sum()), y.numpy()[judged, label]].sum())
+    assert found.loss == pytest.approx(total / 60, rel=SOLVED)
+    whole = solve_at(x, y, strength=0.1, kind=kind, outputs=outputs)
+    mine, theirs = x @ found.weight.T + found.bias, x @ whole[0].T + whole[1]
+    torch.testing.assert_close(mine, theirs, rtol=SOLVED, atol=SOLVED)  # it learnt from all of them
+
+
+@pytest.mark.parametrize("kind", ["scores", "labels", "tags"])
+def test_the_strength_is_the_one_with_the_least_loss(kind: TaskKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = rows(60, 30)
+    y, outputs = TARGETS[kind](x), OUTPUTS[kind]
+    strengths = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
     losses = {}
-    for strength in STRENGTHS:
+    for strength in strengths:
         only(monkeypatch, strength)
-        losses[strength] = solve_linear(x, target(x), held_out=(new, target(new)), kind=kind, outputs=outputs).loss
+        losses[strength] = solve_linear(x, y, kind=kind, outputs=outputs).loss
+    only(monkeypatch, *strengths)
+    found = solve_linear(x, y, kind=kind, outputs=outputs)
     assert found.strength == min(losses, key=losses.__getitem__)
-    assert found.strength not in {STRENGTHS[0], STRENGTHS[-1]}
+    assert found.strength not in {strengths[0], strengths[-1]}
     assert found.loss == pytest.approx(losses[found.strength], rel=SOLVED)
 
 
-def test_held_out_examples_choose_and_are_not_learnt_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, new = rows(40, 5), rows(20, 5, seed=1)
-    only(monkeypatch, 0.1)
-    first = solve_linear(x, classes(x, 2), held_out=(new, classes(new, 2)), kind="labels", outputs=2)
-    second = solve_linear(x, classes(x, 2), held_out=(new, 1 - classes(new, 2)), kind="labels", outputs=2)
-    assert torch.equal(first.weight, second.weight)
-    assert first.loss != second.loss
+def test_folds_have_as_many_of_every_class_and_of_like_scores() -> None:
+    y = np.array([0] * 9 + [1] * 3)
+    fold = fold_rows(y, 3, "labels")
+    assert [np.bincount(y[fold == number]).tolist() for number in range(3)] == [[3, 1]] * 3
+    fold = fold_rows(np.arange(12.0), 3, "scores")
+    assert {tuple(np.sort(part // 3)) for part in (np.flatnonzero(fold == number) for number in range(3))} == {
+        (0, 1, 2, 3)
+    }
+    assert np.bincount(fold_rows(np.zeros((12, 2)), 3, "tags")).tolist() == [4, 4, 4]
+
+
+def test_more_folds_than_examples_are_one_for_each() -> None:
+    x = rows(4, 2)
+    y = torch.tensor([0, 1, 0, 1])
+    nine, four = (solve_linear(x, y, kind="labels", outputs=2, folds=folds) for folds in (9, 4))
+    assert nine.loss == four.loss
+    assert torch.equal(nine.weight, four.weight)
+
+
+def imbalanced() -> tuple[Tensor, Tensor]:
+    """One example in eight is of class 0, and inputs tell little of it: the likelier class is nearly always 1."""
+    random = torch.Generator().manual_seed(0)
+    y = (torch.arange(2 * LEAST_SHIFTED) % 8 > 0).long()
+    return torch.randn(len(y), 3, generator=random) + 0.8 * (y == 0)[:, None], y
+
+
+def balanced_accuracy(golds: np.ndarray, given: np.ndarray) -> float:
+    return float(np.mean([(given[golds == label] == label).mean() for label in (0, 1)]))
+
+
+def test_between_two_labels_is_decided_where_the_score_is_best() -> None:
+    x, y = imbalanced()
+    plain = solve_linear(x, y, kind="labels", outputs=2)
+    shifted = solve_linear(x, y, kind="labels", outputs=2, score=balanced_accuracy)
+    assert torch.equal(plain.weight, shifted.weight)
+    assert shifted.bias[0] == plain.bias[0]
+    assert shifted.bias[1] < plain.bias[1] - 0.5
+    said = [(x @ found.weight.T + found.bias).argmax(dim=1).numpy() for found in (plain, shifted)]
+    before, after = (balanced_accuracy(y.numpy(), given) for given in said)
+    assert after > before + 0.1
+
+
+def test_a_score_that_wants_the_likelier_label_or_has_few_examples_shifts_nothing() -> None:
+    x, y = imbalanced()
+    few = LEAST_SHIFTED - 1
+    for inputs, targets, score in [
+        (x, y, lambda *_: 0.5),
+        (x[:few], y[:few], balanced_accuracy),
+    ]:
+        plain = solve_linear(inputs, targets, kind="labels", outputs=2)
+        assert torch.equal(solve_linear(inputs, targets, kind="labels", outputs=2, score=score).bias, plain.bias)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1000.1])
 @pytest.mark.parametrize("kind", ["scores", "labels", "tags"])
 def test_a_constant_column_does_no_harm(value: float, kind: TaskKind) -> None:
-    x, new = rows(50, 4), rows(20, 4, seed=1)
-    target, outputs = TARGETS[kind], OUTPUTS[kind]
-    y, gold = target(x), target(new)
-    plain = solve_linear(x, y, held_out=(new, gold), kind=kind, outputs=outputs)
-    constant = torch.cat([x, torch.full((50, 1), value)], dim=1)
-    # new examples have another value there, if only by a rounding
-    held_out = torch.cat([new, torch.full((20, 1), value * (1 + 1e-6) + 1e-7)], dim=1)
-    found = solve_linear(constant, y, held_out=(held_out, gold), kind=kind, outputs=outputs)
+    x = rows(50, 4)
+    y, outputs = TARGETS[kind](x), OUTPUTS[kind]
+    plain = solve_linear(x, y, kind=kind, outputs=outputs)
+    # but for a rounding
+    column = value * (1 + 1e-6 * (torch.arange(50)[:, None] % 2)) + 1e-7 * (torch.arange(50)[:, None] % 3)
+    found = solve_linear(torch.cat([x, column], dim=1), y, kind=kind, outputs=outputs)
     assert found.strength == plain.strength
     torch.testing.assert_close(found.weight[:, :4], plain.weight, rtol=SOLVED, atol=SOLVED)
     assert found.loss == pytest.approx(plain.loss, rel=SOLVED)

@@ -1,0 +1,248 @@
+"""METHODS: ways to label or score texts with a sentence encoder, each as its users would do it."""
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertvision.atomic import write_json
+from bertvision.errors import BertVisionError
+from bertvision.estimators.rows import TextRows
+from bertvision.pretrained import locate_encoder
+from bertvision.runs.solve import solve_task
+from bertvision.runs.states import join_texts
+from bertvision.tasks.examples import FloatArray, IntArray, Texts
+from bertvision.tasks.files import read_json
+from bertvision.tasks.task import Task
+
+Vectors = NDArray[np.float32]
+
+LENGTH = 384
+"""Most tokens of a text."""
+
+ALPHAS = np.logspace(-3, 3, 13)
+"""Strengths of ridge regression among which scikit-learn chooses."""
+
+SETFIT_BATCH = 16
+
+
+@final
+class VectorCache:
+    """Vectors of texts, encoded once for all cells: kept in 16 bits, with the seconds that it took."""
+
+    def __init__(self, folder: Path, encoder: str) -> None:
+        self._folder = folder
+        self._encoder = encoder
+
+    @property
+    def place(self) -> str:
+        """Where the encoder's files are."""
+        return locate_encoder(self._encoder)
+
+    def layers(self, texts: Sequence[str]) -> tuple[Vectors, float]:
+        """The states of all layers, (texts, layers, width), and seconds."""
+        return self._kept("layers", texts, self._encode_layers)
+
+    def embeddings(self, texts: Sequence[str]) -> tuple[Vectors, float]:
+        """What sentence-transformers gives, (texts, width), and seconds.
+
+        Raises:
+            BertVisionError: it is not installed.
+        """
+        return self._kept("embeddings", texts, self._encode_embeddings)
+
+    def _kept(
+        self, kind: str, texts: Sequence[str], encode: Callable[[Sequence[str]], Vectors]
+    ) -> tuple[Vectors, float]:
+        digest = hashlib.sha256("\0".join([self._encoder, *texts]).encode(errors="surrogatepass")).hexdigest()[:16]
+        file, told = (self._folder / f"{kind}-{digest}{ending}" for ending in (".npy", ".json"))
+        if not told.exists():  # it is written last
+            begin = time.perf_counter()
+            vectors = encode(texts)
+            seconds = time.perf_counter() - begin
+            self._folder.mkdir(parents=True, exist_ok=True)
+            np.save(file, vectors.astype(np.float16))
+            write_json(told, {"kind": kind, "texts": len(texts), "seconds": seconds})
+        return np.load(file).astype(np.float32), float(read_json(told)["seconds"])
+
+    def _encode_layers(self, texts: Sequence[str]) -> Vectors:
+        rows = TextRows(self._encoder, pool="mean", length=LENGTH, device="cpu").rows(texts)
+        found: Vectors = rows.numpy()
+        return found
+
+    def _encode_embeddings(self, texts: Sequence[str]) -> Vectors:
+        try:
+            from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise _missing("embeddings", error) from None
+        model = SentenceTransformer(self.place, device="cpu")
+        found: Vectors = model.encode(list(texts), show_progress_bar=False)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a method is asked.
+
+    Attributes:
+        task: with labels or scores.
+        train: examples that it may learn from.
+        rows: those of them that it does learn from.
+        dev: what it is to answer.
+        vectors: of texts.
+        seed: of what is random.
+    """
+
+    task: Task
+    train: Texts
+    rows: IntArray
+    dev: Texts
+    vectors: VectorCache
+    seed: int
+
+    @property
+    def learnt(self) -> Texts:
+        """The examples that it learns from."""
+        return self.train.select(self.rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a method says of the dev examples.
+
+    Attributes:
+        predictions: class numbers or scores.
+        parameters: that were learnt.
+        encode_seconds: of the examples that it learnt from.
+        fit_seconds: of learning.
+        predict_seconds: of the dev examples, encoded and answered.
+    """
+
+    predictions: IntArray | FloatArray
+    parameters: int
+    encode_seconds: float
+    fit_seconds: float
+    predict_seconds: float
+
+
+def last_layer(question: Question) -> Reply:
+    """Our solved head on the last layer."""
+    return _solved(question, slice(-1, None))
+
+
+def layer_concat(question: Question) -> Reply:
+    """Our solved head on all layers."""
+    return _solved(question, slice(None))
+
+
+def embeddings(question: Question) -> Reply:
+    """Embeddings of sentence-transformers, then logistic or ridge regression of scikit-learn with cross-validation."""
+    from sklearn.linear_model import LogisticRegressionCV, RidgeCV  # noqa: PLC0415 - takes seconds to import
+
+    train, encoded = _inputs(question.train, question.vectors.embeddings)
+    dev, answered = _inputs(question.dev, question.vectors.embeddings)
+    model: Any = RidgeCV(alphas=ALPHAS)
+    if question.task.kind == "labels":
+        model = LogisticRegressionCV(l1_ratios=(0.0,), scoring="accuracy", max_iter=1000, use_legacy_attributes=False)
+    begin = time.perf_counter()
+    model.fit(train[question.rows], question.train.targets[question.rows])
+    fitted = time.perf_counter()
+    predictions = model.predict(dev)
+    return Reply(
+        predictions=predictions,
+        parameters=model.coef_.size + np.size(model.intercept_),
+        encode_seconds=encoded * len(question.rows) / len(question.train),
+        fit_seconds=fitted - begin,
+        predict_seconds=answered + time.perf_counter() - fitted,
+    )
+
+
+def setfit(question: Question) -> Reply:
+    """SetFit with its defaults: pairs of texts tune the encoder for an epoch, then logistic regression.
+
+    Raises:
+        BertVisionError: it is not installed, or the task has pairs of texts or scores.
+    """
+    if question.task.kind != "labels" or question.train.pairs is not None:
+        raise BertVisionError(f"SetFit labels single texts, and {question.task.name} has others. Use embeddings.")
+    try:
+        from datasets import Dataset  # noqa: PLC0415 - an extra
+        from setfit import SetFitModel, Trainer, TrainingArguments  # noqa: PLC0415
+    except ImportError as error:
+        raise _missing("setfit", error) from None
+    learnt = question.learnt
+    model = SetFitModel.from_pretrained(question.vectors.place, device="cpu")
+    begin = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        options = TrainingArguments(
+            output_dir=folder,
+            batch_size=SETFIT_BATCH,
+            num_epochs=1,
+            seed=question.seed,
+            report_to="none",
+            save_strategy="no",
+            show_progress_bar=False,
+        )
+        rows = Dataset.from_dict({"text": learnt.texts, "label": learnt.targets.tolist()})
+        Trainer(model=model, args=options, train_dataset=rows).train()
+    fitted = time.perf_counter()
+    predictions = np.asarray(model.predict(question.dev.texts, show_progress_bar=False)).astype(np.int64)
+    return Reply(
+        predictions=predictions,
+        parameters=sum(one.numel() for one in model.model_body.parameters()) + model.model_head.coef_.size,
+        encode_seconds=0.0,
+        fit_seconds=fitted - begin,
+        predict_seconds=time.perf_counter() - fitted,
+    )
+
+
+Method = Callable[[Question], Reply]
+
+METHODS: dict[str, Method] = {
+    "last_layer": last_layer,
+    "layer_concat": layer_concat,
+    "embeddings": embeddings,
+    "setfit": setfit,
+}
+"""Every method by name."""
+
+
+def _solved(question: Question, layers: slice) -> Reply:
+    train, encoded = _inputs(question.train, question.vectors.layers, layers)
+    dev, answered = _inputs(question.dev, question.vectors.layers, layers)
+    begin = time.perf_counter()
+    found = solve_task(question.task, torch.from_numpy(train[question.rows]), question.learnt.targets)
+    fitted = time.perf_counter()
+    outputs = dev @ found.weight.numpy().T + found.bias.numpy()
+    scores: FloatArray = outputs[:, 0].astype(np.float64)
+    return Reply(
+        predictions=scores if question.task.kind == "scores" else outputs.argmax(axis=1),
+        parameters=found.weight.numel() + found.bias.numel(),
+        encode_seconds=encoded * len(question.rows) / len(question.train),
+        fit_seconds=fitted - begin,
+        predict_seconds=answered + time.perf_counter() - fitted,
+    )
+
+
+def _inputs(
+    examples: Texts,
+    encode: Callable[[Sequence[str]], tuple[Vectors, float]],
+    layers: slice | None = None,
+) -> tuple[Vectors, float]:
+    """One row per example, and the seconds of encoding; of pairs how far they are apart, and how far they agree."""
+    columns = [examples.texts] if examples.pairs is None else [examples.texts, examples.pairs]
+    found = [encode(column) for column in columns]
+    rows = [torch.from_numpy(vectors if layers is None else vectors[:, layers]) for vectors, _ in found]
+    joined: Vectors = join_texts(rows).flatten(1).numpy()
+    return joined, sum(seconds for _, seconds in found)
+
+
+def _missing(method: str, error: ImportError) -> BertVisionError:
+    return BertVisionError(f"method '{method}' needs {error.name}. Install it: pip install 'bertvision[bench]'")
