@@ -39,32 +39,34 @@ def open_pack(name: str | Path | None = None, *, runtime: Runtime = "auto") -> P
     return Pack.load(folder)
 
 
-def load_reader(pack: PackFolder, *, encoder: str | None = None, device: Device = "auto") -> Reader:
-    """Load what a pack needs to be asked.
+def load_reader(first: PackFolder, *others: PackFolder, encoder: str | None = None, device: Device = "auto") -> Reader:
+    """Load what packs need to be asked.
 
     Args:
-        pack: exported or not.
-        encoder: where the encoder is, where that is not what the pack calls it.
+        first: a pack, exported or not.
+        others: that share its encoder; an exported pack shares with none.
+        encoder: where the encoder is, where that is not what packs call it.
         device: where to compute.
 
     Raises:
-        BertVisionError: it cannot be loaded, or an exported pack is given an encoder or a GPU.
+        BertVisionError: something cannot be loaded, or an exported pack is given an encoder, a GPU or others.
     """
-    if isinstance(pack, ExportedPack):
-        if encoder is not None or device == "cuda":
+    if isinstance(first, ExportedPack):
+        if encoder is not None or device == "cuda" or others:
             raise BertVisionError(
-                f"the exported pack {pack.folder} brings its encoder with it, and runs on the CPU. Leave --encoder and "
-                "--device cuda out."
+                f"the exported pack {first.folder} brings its encoder with it, and runs by itself on the CPU. Leave "
+                "--encoder and --device cuda out."
             )
         from bertvision.packs.graph_reader import GraphReader  # noqa: PLC0415 - its runtimes are extras
 
-        made = pack.export
+        made = first.export
         return GraphReader(
-            pack.folder, pack.card, pad=made.pad, limit=made.limit, numbers=made.numbers, runtime=pack.runtime
+            first.folder, first.card, pad=made.pad, limit=made.limit, numbers=made.numbers, runtime=first.runtime
         )
     from bertvision.packs.models import PackModels  # noqa: PLC0415 - imports torch
     from bertvision.packs.pack import Pack  # noqa: PLC0415
 
-    if not isinstance(pack, Pack):
-        raise TypeError(f"{type(pack).__name__} is no pack that anything reads")
-    return PackModels([pack], encoder=encoder, device=device)
+    packs = [pack for pack in (first, *others) if isinstance(pack, Pack)]
+    if len(packs) <= len(others):
+        raise TypeError(f"{type(first).__name__} is no pack that anything reads")
+    return PackModels(packs, encoder=encoder, device=device)
