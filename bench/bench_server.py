@@ -8,6 +8,7 @@ import argparse
 import http.client
 import itertools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -90,8 +91,8 @@ def commands(pack: Path, exported: Path) -> dict[str, list[str]]:
 
 
 @contextmanager
-def serving(command: Sequence[str]) -> Iterator[int]:
-    """A server in a process of its own; gives its port."""
+def serving(command: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """A server in a process of its own; gives its port and the number of its process."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:  # noqa: S603 - our own command
         try:
             if process.stdout is None:
@@ -99,9 +100,15 @@ def serving(command: Sequence[str]) -> Iterator[int]:
             found = re.search(r":(\d+)/", process.stdout.readline())
             if found is None:
                 raise RuntimeError("the server did not start")
-            yield int(found[1])
+            yield int(found[1]), process.pid
         finally:
             process.terminate()
+
+
+def processor_seconds(process: int) -> float:
+    """What a process has used of the processor, which does not hang on what else the machine does."""
+    after_name = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def load(port: int, bodies: Sequence[bytes], seconds: float) -> tuple[float, list[float]]:
@@ -159,13 +166,16 @@ def main() -> None:
         each: dict[str, list[float]] = {name: [] for name in servers}
         late: dict[str, list[float]] = {name: [] for name in servers}
         for _, (name, command) in itertools.product(range(options.rounds), servers.items()):
-            with serving(command) as port:
+            with serving(command) as (port, process):
                 load(port, bodies, min(2.0, options.seconds))  # not counted
+                used = -processor_seconds(process)
                 seconds, taken = load(port, bodies, options.seconds)
+                used += processor_seconds(process)
             each[name].append(seconds / len(taken))
             late[name] += taken
             p50, p99 = np.quantile(taken, [0.5, 0.99])
-            print(f"{name}: {len(taken) / seconds:.1f} replies/s, p50 {p50:.2f} s, p99 {p99:.2f} s, no error")
+            spent = f"{1e3 * used / len(taken):.0f} ms of the processor each"
+            print(f"{name}: {len(taken) / seconds:.1f} replies/s, {spent}, p50 {p50:.2f} s, p99 {p99:.2f} s, no error")
     p99s = {name: float(np.quantile(times, 0.99)) for name, times in late.items()}
     if options.trial:
         for name, times in each.items():

@@ -77,6 +77,9 @@ def onnx_session(graph: Path | bytes, threads: int = 0) -> Any:  # noqa: ANN401 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3  # errors alone: it warns of what it optimises
+    options.add_session_config_entry(
+        "session.intra_op.allow_spinning", "0"
+    )  # threads that wait leave the cores to others
     try:
         return onnxruntime.InferenceSession(
             str(graph) if isinstance(graph, Path) else graph,
