@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from bertvision.cli.main import main
+from bertvision.packs import quantise
 from bertvision.tasks.load import TASKS
 from tiny_pack import make_pack
-from tiny_run import save_tiny_encoder, write_questions
+from tiny_run import WIDTH, save_tiny_encoder, write_questions
 
 Capture = pytest.CaptureFixture[str]
 
@@ -41,7 +42,8 @@ def without_torch(*words: str) -> str:
 
 
 @pytest.mark.slow
-def test_export_tells_what_it_made(capsys: Capture, place: Path) -> None:
+def test_export_tells_what_it_made(capsys: Capture, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantise, "NARROWEST", WIDTH)  # the encoder is a tiny one
     data = f"{place}/data/dev.json"
     words = ["export", f"{place}/qa", "--out", f"{place}/again", "--int8", "--data", data, "--examples", "9"]
     assert main([*words, "--json"]) == 0
@@ -59,6 +61,14 @@ def test_answer_is_the_same_without_torch_in_the_process(capsys: Capture, place:
     assert (got["answer"], got["start"], got["file"]) == (expected["answer"], expected["start"], expected["file"])
     assert got["score"] == pytest.approx(expected["score"], rel=1e-3)
     assert [one["answer"] for one in got["alternatives"]] == [one["answer"] for one in expected["alternatives"]]
+
+
+def test_openvino_answers_the_same_without_torch_in_the_process(place: Path) -> None:
+    pytest.importorskip("openvino", reason="an extra")
+    words = ["answer", "where is it ?", "--context", f"{place}/text.txt", "--json", "--pack", f"{place}/onnx"]
+    expected, got = (json.loads(without_torch(*words, "--runtime", name)) for name in ("onnx", "openvino"))
+    assert (got["answer"], got["start"]) == (expected["answer"], expected["start"])
+    assert got["score"] == pytest.approx(expected["score"], rel=1e-4)
 
 
 def test_predict_is_the_same_without_torch_in_the_process(capsys: Capture, place: Path) -> None:

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bertvision.cli.main import main
@@ -47,6 +48,40 @@ def test_two_packs_behind_a_token_stopped_while_requests_wait(packs: dict[str, P
     assert sorted(line["status"] for line in requests) == [200] * 8 + [401]
     assert len({line["request_id"] for line in requests}) == 9
     assert "a-secret" not in server.log.read_text(encoding="utf-8")
+
+
+def test_a_crowd_is_refused_at_once_and_then_served_again(packs: dict[str, Pack], tmp_path: Path) -> None:
+    limits = ["--queue", "4", "--batch", "1", "--wait-ms", "0"]
+    long = ASKED | {"context": f"{CONTEXT} " * 2000}  # keeps the model busy for a while
+    with (
+        served(tmp_path, "--pack", str(packs["squad2"].folder), *limits) as server,
+        ThreadPoolExecutor(40) as threads,
+    ):
+
+        def ask(_number: int) -> tuple[int, float]:
+            begin = time.monotonic()
+            status, _ = server.post("/v1/answer", long)
+            return status, time.monotonic() - begin
+
+        replies = list(threads.map(ask, range(40)))
+        refused = [seconds for status, seconds in replies if status == 429]
+        answered = [seconds for status, seconds in replies if status == 200]
+        assert len(refused) + len(answered) == 40
+        assert len(refused) >= 20
+        assert len(answered) >= 5
+        assert np.median(refused) < np.median(answered)
+        assert server.post("/v1/answer", ASKED)[0] == 200
+
+
+def test_a_server_that_was_killed_starts_again_and_answers_the_same(packs: dict[str, Pack], tmp_path: Path) -> None:
+    words = ["--pack", str(packs["squad2"].folder)]
+    with pytest.raises(AssertionError), served(tmp_path, *words) as server:  # noqa: PT012 - its exit code is not 0
+        before = server.post("/v1/answer", ASKED)
+        server.process.kill()
+        server.process.wait(SECONDS)
+    with served(tmp_path, *words) as server:
+        assert server.post("/v1/answer", ASKED) == before
+    assert before[0] == 200
 
 
 def test_without_any_pack_it_is_said_what_to_do(

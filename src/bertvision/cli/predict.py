@@ -42,8 +42,8 @@ class Options:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute."""
 
-    runtime: Literal["auto", "torch", "onnx"] = "auto"
-    """What computes: onnx for packs that `bertvision export` wrote, torch for the others; auto looks which it is."""
+    runtime: Literal["auto", "torch", "onnx", "openvino"] = "auto"
+    """What computes: onnx or openvino where `bertvision export` wrote the pack, else torch; auto takes the fastest."""
 
     json: bool = False
     """Print what was written as JSON."""

@@ -34,6 +34,9 @@ class Options:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute."""
 
+    runtime: Literal["auto", "torch", "onnx", "openvino"] = "auto"
+    """What computes: onnx or openvino where `bertvision export` wrote the packs, else torch; auto takes the fastest."""
+
     limits: Limits = field(default_factory=Limits)
 
 
@@ -45,16 +48,16 @@ def run(options: Options) -> int:
     if token is not None and not (token.isascii() and token.strip() == token and token):
         raise BertVisionError("the token is empty or has spaces or letters beyond ASCII, which no header can carry.")
     try:
-        from bertvision.server.app import build_app  # noqa: PLC0415 - imports torch, and help should open at once
+        from bertvision.server.app import build_app  # noqa: PLC0415 - help should open at once
         from bertvision.server.serve import serve  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "uvicorn", "prometheus_client"):
             raise
         raise MissingExtraError("serving", error.name, "serve") from None
-    from bertvision.packs.pack import Pack  # noqa: PLC0415
+    from bertvision.packs.open_pack import open_pack  # noqa: PLC0415
     from bertvision.server.service import PackService  # noqa: PLC0415
 
-    packs = [Pack.from_pretrained(name) for name in options.pack or (None,)]
+    packs = [open_pack(name, runtime=options.runtime) for name in options.pack or (None,)]
     service = PackService(packs, encoder=options.encoder, device=options.device)
     if token is None and options.host not in LOOPBACK:
         print_note(f"whoever reaches {options.host} can use this server; --token lets in those alone who know it.")

@@ -1,6 +1,7 @@
 """Encoder: token windows → the hidden states of every layer, or of the first few, and no further."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import MethodType
 from typing import Any, final
 
@@ -87,6 +88,16 @@ class Encoder(nn.Module):
             if isinstance(module, nn.Dropout):
                 module.p = share
         drop_attention_dropout(self.model, self.architecture)
+
+    @contextmanager
+    def plain_attention(self) -> Iterator[None]:
+        """Compute attention in single steps: traced, they are fewer and faster than what a fused kernel becomes."""
+        before = self.config._attn_implementation  # noqa: SLF001 - transformers has no public name for it
+        self.config._attn_implementation = "eager"  # noqa: SLF001
+        try:
+            yield
+        finally:
+            self.config._attn_implementation = before  # noqa: SLF001
 
     def compile_layers(self) -> None:
         """Compile what a layer computes, for any number of tokens; hooks and the rest of the model stay as they are."""

@@ -1,6 +1,7 @@
 """PackCard: what a pack says of itself, as JSON."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -98,6 +99,15 @@ def read_card(folder: Path) -> PackCard:
     if odd or not card.heads:
         raise BertVisionError(f"{path}: heads are {list(card.heads)}, names of folders are expected.")
     return card
+
+
+def pack_names(cards: Sequence[PackCard]) -> tuple[str, ...]:
+    """What packs are called: as their tasks, with a number behind those that come again."""
+    names: list[str] = []
+    for card in cards:
+        again = sum(name.partition("-")[0] == card.task.name for name in names)
+        names.append(f"{card.task.name}-{again + 1}" if again else card.task.name)
+    return tuple(names)
 
 
 def _build(content: dict[str, Any]) -> PackCard:

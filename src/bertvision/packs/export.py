@@ -1,10 +1,12 @@
 """export_pack: a pack → one ONNX graph with its encoder and all heads, checked against PyTorch on real windows."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +17,17 @@ from bertvision.evaluation.decode import decode_spans
 from bertvision.evaluation.outputs import Outputs, SpanScores, join_heads, predicted_targets
 from bertvision.packs.card import PACK_FILE, PackCard
 from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE, ExportCard, ExportedPack, Numbers
-from bertvision.packs.graph import OPSET, PackGraph, quiet, write_graph
+from bertvision.packs.graph import OPSET, PackGraph, write_graph
+from bertvision.packs.graph_reader import GraphReader, input_names
 from bertvision.packs.inputs import takes_pairs
 from bertvision.packs.model_card import model_card
 from bertvision.packs.models import PackModels
-from bertvision.packs.onnx_reader import OnnxReader
 from bertvision.packs.pack import README, Pack
 from bertvision.packs.pack_folder import EXPORT_FILE, is_exported, with_folder
 from bertvision.packs.predict import ask_rows
+from bertvision.packs.quantise import quantise_graph
 from bertvision.packs.reader import Reader
+from bertvision.packs.runtimes import GraphRuntime, installed_runtimes
 from bertvision.packs.stream import Row, stream_rows
 from bertvision.provenance import package_version
 from bertvision.tasks.sources import find_builtin
@@ -38,6 +42,15 @@ NEAR = 0.01
 
 EXAMPLES = 200
 """How many examples are compared, unless another number is asked for."""
+
+TIMED = 8
+"""How many of them are timed in every runtime."""
+
+ROUNDS = 3
+"""How often."""
+
+SAMPLES = 32
+"""How many of them, spread over all, tell at most how wide channels are."""
 
 BUILTIN_DATA = "built-in"
 LIBRARIES = ("torch", "onnx", "onnxscript", "onnxruntime")
@@ -57,6 +70,16 @@ class Compared:
     difference: float
     largest: float
     agreement: float
+
+    @property
+    def allowed(self) -> float:
+        """Most that outputs in float32 may differ."""
+        return TOLERANCE * max(1.0, self.largest)
+
+    @property
+    def near(self) -> bool:
+        """Whether a graph in float32 is right."""
+        return self.difference <= self.allowed
 
 
 def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
@@ -94,20 +117,25 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
     pad, limit = models.passes.pad, models.tokenizer.limit
 
     def write(place: Path) -> None:
-        def compare() -> Compared:
-            return compare_readers(models, OnnxReader(place, pack.card, pad=pad, limit=limit), rows)
+        def reader(runtime: GraphRuntime = "onnx") -> Reader:
+            return GraphReader(place, pack.card, pad=pad, limit=limit, numbers=numbers, runtime=runtime)
 
         models.tokenizer.save(place / TOKENIZER_FILE)
         graph = PackGraph(pack.card, models.encoder, models.heads[0])
         write_graph(graph, pack.card, place / GRAPH_FILE, limit=limit)
-        exact = compare()
-        if not exact.difference <= TOLERANCE * max(1.0, exact.largest):
+        exact = compare_readers(models, reader(), rows)
+        if not exact.near:
             raise BertVisionError(
                 f"the graph of {pack.folder} differs from PyTorch by {exact.difference:.2g}; at most "
-                f"{TOLERANCE * max(1.0, exact.largest):.2g} is allowed. Nothing was written; use it with PyTorch."
+                f"{exact.allowed:.2g} is allowed. Nothing was written; use it with PyTorch."
             )
-        if numbers == "int8":
-            _quantise(place / GRAPH_FILE)
+        few = rows[:TIMED]
+        if numbers == "int8":  # OpenVINO is slower with such a graph than with float32
+            quantise_graph(place / GRAPH_FILE, sample_inputs(models, rows[:: -(-len(rows) // SAMPLES)]))
+            readers: dict[GraphRuntime, Reader] = {"onnx": reader()}
+        else:
+            all_here = {name: reader(name) for name in installed_runtimes()}
+            readers = {name: one for name, one in all_here.items() if compare_readers(models, one, few).near}
         export = ExportCard(
             numbers=numbers,
             opset=OPSET,
@@ -115,8 +143,9 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
             limit=limit,
             difference=exact.difference,
             largest=exact.largest,
-            agreement=(compare() if numbers == "int8" else exact).agreement,
+            agreement=(compare_readers(models, readers["onnx"], rows) if numbers == "int8" else exact).agreement,
             examples=len(rows),
+            milliseconds=_milliseconds(readers, few),
             source=BUILTIN_DATA if data is None else Path(data).name,
             made_with={name: package_version(name) for name in LIBRARIES},
         )
@@ -182,13 +211,26 @@ def _same(first: object, second: object) -> bool:
     return first == second
 
 
-def _quantise(path: Path) -> None:
-    """Replace a graph by one whose products of weights are computed in 8 bits."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415 - an extra
+def sample_inputs(reader: PackModels, rows: Sequence[Row]) -> Iterator[dict[str, NDArray[Any]]]:
+    """The inputs of a graph for some examples, one after the other."""
+    (card,) = reader.cards
+    for row in rows:
+        ask, _ = ask_rows(reader, [row])
+        for window in range(len(ask.windows[0])):
+            inputs: dict[str, NDArray[Any]] = {}
+            for windows, names in zip(ask.windows, input_names(apart=card.apart), strict=True):
+                inputs |= dict(zip(names, windows.padded(np.array([window]), reader.passes.pad), strict=True))
+            yield inputs
 
-    narrow = path.with_name(f".{path.name}.int8")
-    with quiet():
-        quantize_dynamic(
-            path, narrow, per_channel=True, weight_type=QuantType.QInt8, op_types_to_quantize=["MatMul", "Gemm"]
-        )
-    narrow.replace(path)
+
+def _milliseconds(readers: Mapping[GraphRuntime, Reader], rows: Sequence[Row]) -> dict[str, float]:
+    """Of one example by itself: the quickest of several rounds, in which all take turns."""
+    asks = {name: [ask_rows(reader, [row])[0] for row in rows] for name, reader in readers.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in readers}
+    for _ in range(ROUNDS):
+        for name, reader in readers.items():
+            begin = time.perf_counter()
+            for ask in asks[name]:
+                reader.read_heads([ask])
+            seconds[name].append(time.perf_counter() - begin)
+    return {name: round(1e3 * min(each) / len(rows), 2) for name, each in seconds.items()}

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, final
 from bertvision.errors import BertVisionError
 from bertvision.packs.card import read_card
 from bertvision.packs.pack_folder import EXPORT_FILE, PackFolder
+from bertvision.packs.runtimes import GraphRuntime, choose_runtime
 
 FORMAT = 1
 GRAPH_FILE, TOKENIZER_FILE = "model.onnx", "tokenizer.json"
@@ -30,6 +31,7 @@ class ExportCard:
         agreement: share of examples that got the same prediction as from PyTorch; of questions, the same best answer,
             and the same decision whether it is given.
         examples: how many were compared.
+        milliseconds: of one example by itself in every runtime that was there and came as near to PyTorch.
         source: where they came from.
         made_with: versions of the libraries.
     """
@@ -42,6 +44,7 @@ class ExportCard:
     largest: float
     agreement: float
     examples: int
+    milliseconds: dict[str, float]
     source: str
     made_with: dict[str, str | None]
 
@@ -57,13 +60,19 @@ class ExportedPack(PackFolder):
 
     Attributes:
         export: how it was made.
+        runtime: what computes it.
     """
 
     export: ExportCard
+    runtime: GraphRuntime = "onnx"
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
+    def load(cls, folder: str | Path, *, runtime: GraphRuntime | None = None) -> Self:
         """The exported pack in a folder; the graph is not loaded yet.
+
+        Args:
+            folder: where it is.
+            runtime: what computes; None takes the one that was fastest when it was exported, of those that are here.
 
         Raises:
             BertVisionError: there is none, or it is not whole.
@@ -81,4 +90,4 @@ class ExportedPack(PackFolder):
         missing = [name for name in (GRAPH_FILE, TOKENIZER_FILE) if not (place / name).is_file()]
         if missing:
             raise BertVisionError(f"{place} is not whole: {missing[0]} is not there. Copy it again.")
-        return cls(place, read_card(place), export)
+        return cls(place, read_card(place), export, runtime or choose_runtime(export.milliseconds))

@@ -20,7 +20,7 @@ from bertvision.errors import BertVisionError
 from bertvision.heads import Head
 from bertvision.objectives import pool_rows
 from bertvision.packs.card import PackCard
-from bertvision.packs.onnx_reader import input_names
+from bertvision.packs.graph_reader import input_names
 from bertvision.runs.states import join_texts
 from bertvision.training.states import StateBatch
 
@@ -103,7 +103,7 @@ def write_graph(graph: PackGraph, card: PackCard, path: Path, *, limit: int | No
     tokens = [Dim(name, min=2, max=limit) for name in ("tokens", "second_tokens")]
     flat = [name for side in names for name in side]
     try:
-        with quiet():
+        with quiet(), graph.encoder.plain_attention():
             torch.onnx.export(
                 graph,
                 tuple(torch.ones(SAMPLE, dtype=dtype) for _ in names for dtype in dtypes),  # one tensor is one input

@@ -1,6 +1,5 @@
 """LayerReader: how much each layer gave to one output of a head."""
 
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -9,27 +8,14 @@ from numpy.typing import NDArray
 
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.states import HiddenStates
-from bertvision.evaluation.outputs import SpanScores
 from bertvision.heads import Head
 from bertvision.objectives import pool_rows
 from bertvision.packs.card import PackCard
+from bertvision.packs.target import Target
 from bertvision.runs.outputs import PassOptions
 from bertvision.runs.states import RowStates, StreamStates, encode_rows, join_texts
 from bertvision.tasks.windows import Windows
 from bertvision.training.states import StateBatch
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The outputs of a window that are explained, in sum.
-
-    Attributes:
-        window: its number.
-        places: token and output of each; the token is 0 where a window has one row.
-    """
-
-    window: int
-    places: tuple[tuple[int, int], ...]
 
 
 @final
@@ -78,31 +64,3 @@ class LayerReader:
         row = np.array([target.window])
         sides = [encode_rows(self._encoder, one.select(row), self._passes, card.pool, layers) for one in windows]
         return RowStates(join_texts(sides), self._encoder.device, lowest=layers[0]).batch(np.zeros(1, dtype=np.int64))
-
-
-def span_target(windows: Windows, scores: SpanScores, span: tuple[int, int] | None) -> Target:
-    """The first and the last token of an answer, in the window that scores it highest.
-
-    Args:
-        windows: of one question.
-        scores: a head's.
-        span: characters of the answer, as they were decoded; None for "no answer", which the first token stands for,
-            in the window that believes in it least.
-    """
-    first_tokens = windows.bounds[:-1]
-    if span is None:
-        silence = scores.start[first_tokens] + scores.end[first_tokens]
-        return Target(int(silence.argmin()), ((0, 0), (0, 1)))
-    best, found = -np.inf, None
-    for window, ((begin, end), row) in enumerate(zip(windows.context.tolist(), windows.context_token, strict=True)):
-        offsets = windows.offsets[row : row + end - begin]
-        if not len(offsets) or span[0] < offsets[0, 0] or span[1] > offsets[-1, 1]:
-            continue
-        first = begin + int(np.flatnonzero(offsets[:, 1] > span[0])[0])
-        last = begin + int(np.flatnonzero(offsets[:, 0] < span[1])[-1])
-        score = scores.start[first_tokens[window] + first] + scores.end[first_tokens[window] + last]
-        if score > best:
-            best, found = score, Target(window, ((first, 0), (last, 1)))
-    if found is None:
-        raise ValueError(f"no window holds the characters {span[0]} to {span[1]}")
-    return found

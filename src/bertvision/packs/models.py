@@ -14,9 +14,10 @@ from bertvision.evaluation.outputs import Outputs, split_scores
 from bertvision.heads import Head
 from bertvision.objectives import Pool, pool_rows
 from bertvision.packs.card import PackCard
-from bertvision.packs.layer_reader import LayerReader, Target
+from bertvision.packs.layer_reader import LayerReader
 from bertvision.packs.pack import Pack
 from bertvision.packs.reader import Ask, Reader
+from bertvision.packs.target import Target
 from bertvision.runs.frozen import frozen_passes
 from bertvision.runs.outputs import frozen_batches
 from bertvision.runs.parts import Device
@@ -40,6 +41,8 @@ class PackModels(Reader):
         passes: how it is run.
         heads: of every pack.
     """
+
+    explains = True
 
     def __init__(self, packs: Sequence[Pack], *, encoder: str | None = None, device: Device = "auto") -> None:
         """Load the encoder once, and the heads of all packs.
@@ -75,8 +78,8 @@ class PackModels(Reader):
                 reading.take(states, rows)
         return [reading.outputs(ask, layers[0]) for ask in asks]
 
+    @override
     def contributions(self, ask: Ask, targets: Sequence[Target]) -> list[NDArray[np.float64]]:
-        """What each head took from each layer for an output of it, (layers of the encoder and its embeddings,)."""
         card, reader = self.cards[ask.pack], LayerReader(self.encoder, self.passes)
         heads = self.heads[ask.pack]
         return [reader.read(card, head, ask.windows, target) for head, target in zip(heads, targets, strict=True)]

@@ -6,7 +6,7 @@ from typing import Any, Self, final
 
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.outputs import Outputs, SpanScores
-from bertvision.packs.card import PackCard
+from bertvision.packs.card import PackCard, pack_names
 from bertvision.packs.inputs import TextInput, make_questions, make_texts, question_windows, takes_pairs, text_windows
 from bertvision.packs.models import PackModels
 from bertvision.packs.pack import Pack
@@ -129,12 +129,3 @@ def _say(card: PackCard, windows: Windows, found: Outputs, texts: list[str], que
 
 def _piece(text: str, span: tuple[int, int, float]) -> str:
     return text[span[0] : span[1]]
-
-
-def pack_names(cards: Sequence[PackCard]) -> tuple[str, ...]:
-    """What packs are called: as their tasks, with a number behind those that come again."""
-    names: list[str] = []
-    for card in cards:
-        again = sum(name.partition("-")[0] == card.task.name for name in names)
-        names.append(f"{card.task.name}-{again + 1}" if again else card.task.name)
-    return tuple(names)

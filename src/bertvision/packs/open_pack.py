@@ -9,8 +9,9 @@ from bertvision.packs.pack_folder import PackFolder, is_exported, locate_pack
 from bertvision.packs.reader import Reader
 from bertvision.runs.parts import Device
 
-Runtime = Literal["auto", "torch", "onnx"]
-"""What computes: `auto` takes ONNX Runtime for exported packs, PyTorch for the others."""
+Runtime = Literal["auto", "torch", "onnx", "openvino"]
+"""What computes: `auto` takes PyTorch for packs that were not exported; for those that were, ONNX Runtime, or OpenVINO
+where it is installed and was clearly faster when the pack was exported."""
 
 
 def open_pack(name: str | Path | None = None, *, runtime: Runtime = "auto") -> PackFolder:
@@ -22,44 +23,50 @@ def open_pack(name: str | Path | None = None, *, runtime: Runtime = "auto") -> P
         BertVisionError: there is none, or that runtime does not run it.
     """
     folder = locate_pack(name)
-    exported = is_exported(folder)
-    if runtime == "onnx" and not exported:
+    if is_exported(folder):
+        if runtime == "torch":
+            raise BertVisionError(
+                f"the pack {folder} was exported, and PyTorch does not read it. Name the pack it was made of."
+            )
+        return ExportedPack.load(folder, runtime=None if runtime == "auto" else runtime)
+    if runtime in ("onnx", "openvino"):
         raise BertVisionError(
             f"the pack {folder} was not exported. Do that once, and name the result: "
             f"bertvision export {folder} --to onnx --out DIR"
         )
-    if runtime == "torch" and exported:
-        raise BertVisionError(f"the pack {folder} was exported for ONNX Runtime. Name the pack it was made of.")
-    if exported:
-        return ExportedPack.load(folder)
     from bertvision.packs.pack import Pack  # noqa: PLC0415 - imports torch, which exported packs do without
 
     return Pack.load(folder)
 
 
-def load_reader(pack: PackFolder, *, encoder: str | None = None, device: Device = "auto") -> Reader:
-    """Load what a pack needs to be asked.
+def load_reader(first: PackFolder, *others: PackFolder, encoder: str | None = None, device: Device = "auto") -> Reader:
+    """Load what packs need to be asked.
 
     Args:
-        pack: exported or not.
-        encoder: where the encoder is, where that is not what the pack calls it.
+        first: a pack, exported or not.
+        others: that share its encoder; an exported pack shares with none.
+        encoder: where the encoder is, where that is not what packs call it.
         device: where to compute.
 
     Raises:
-        BertVisionError: it cannot be loaded, or an exported pack is given an encoder or a GPU.
+        BertVisionError: something cannot be loaded, or an exported pack is given an encoder, a GPU or others.
     """
-    if isinstance(pack, ExportedPack):
-        if encoder is not None or device == "cuda":
+    if isinstance(first, ExportedPack):
+        if encoder is not None or device == "cuda" or others:
             raise BertVisionError(
-                f"the exported pack {pack.folder} brings its encoder with it, and runs on the CPU. Leave --encoder and "
-                "--device cuda out."
+                f"the exported pack {first.folder} brings its encoder with it, and runs by itself on the CPU. Leave "
+                "--encoder and --device cuda out."
             )
-        from bertvision.packs.onnx_reader import OnnxReader  # noqa: PLC0415 - onnxruntime is an extra
+        from bertvision.packs.graph_reader import GraphReader  # noqa: PLC0415 - its runtimes are extras
 
-        return OnnxReader(pack.folder, pack.card, pad=pack.export.pad, limit=pack.export.limit)
+        made = first.export
+        return GraphReader(
+            first.folder, first.card, pad=made.pad, limit=made.limit, numbers=made.numbers, runtime=first.runtime
+        )
     from bertvision.packs.models import PackModels  # noqa: PLC0415 - imports torch
     from bertvision.packs.pack import Pack  # noqa: PLC0415
 
-    if not isinstance(pack, Pack):
-        raise TypeError(f"{type(pack).__name__} is no pack that anything reads")
-    return PackModels([pack], encoder=encoder, device=device)
+    packs = [pack for pack in (first, *others) if isinstance(pack, Pack)]
+    if len(packs) <= len(others):
+        raise TypeError(f"{type(first).__name__} is no pack that anything reads")
+    return PackModels(packs, encoder=encoder, device=device)

@@ -11,6 +11,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from typing_extensions import override
 
 from bertvision.atomic import write_json, write_text
 from bertvision.encoder.delta import apply_changes, freeze
@@ -59,6 +60,7 @@ class Pack(PackFolder):
         return cls.load(locate_pack(name))
 
     @cached_property
+    @override
     def encoder_id(self) -> str:
         """Tells encoders apart, with what changed in them: packs with the same one can share a pass."""
         digests = [hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in self._changes]

@@ -56,6 +56,11 @@ class PackFolder(ABC):
         return upload_pack(self.folder, name, private=private)
 
     @property
+    def encoder_id(self) -> str | None:
+        """Tells whether two packs can share a pass: those with the same one can; None shares with none."""
+        return None
+
+    @property
     @final
     def bytes(self) -> int:
         """What it takes on disk."""

@@ -3,10 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bertvision.evaluation.outputs import Outputs, join_heads
 from bertvision.packs.card import PackCard
+from bertvision.packs.target import Target
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows
 
@@ -28,9 +32,12 @@ class Reader(ABC):
     """Packs that can be asked.
 
     Attributes:
+        explains: whether it can tell what each layer contributed.
         cards: of every pack.
         tokenizer: the encoder's.
     """
+
+    explains: ClassVar[bool] = False
 
     def __init__(self, cards: Sequence[PackCard], tokenizer: TextTokenizer) -> None:
         self.cards = tuple(cards)
@@ -50,3 +57,11 @@ class Reader(ABC):
     @abstractmethod
     def read_heads(self, asks: Sequence[Ask]) -> list[list[Outputs]]:
         """The outputs of every head of every ask's pack: scores of every token, or one row per window."""
+
+    def contributions(self, ask: Ask, targets: Sequence[Target]) -> list[NDArray[np.float64]]:
+        """What each head took from each layer for an output of it, (layers of the encoder and its embeddings,).
+
+        Raises:
+            TypeError: it cannot tell.
+        """
+        raise TypeError(f"{type(self).__name__} cannot tell what layers contributed to {len(targets)} of {ask.pack}")

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.outputs import Outputs, SpanScores, join_heads, merge_rows
 from bertvision.packs.answer import LONGEST_ANSWER
-from bertvision.packs.card import PackCard
+from bertvision.packs.card import PackCard, pack_names
 from bertvision.packs.inputs import TextInput, make_questions, make_texts, question_windows, text_windows
-from bertvision.packs.layer_reader import Target, span_target
-from bertvision.packs.models import PackModels
-from bertvision.packs.multi_task import pack_names
-from bertvision.packs.pack import Pack
-from bertvision.packs.reader import Ask
+from bertvision.packs.open_pack import load_reader
+from bertvision.packs.pack_folder import PackFolder
+from bertvision.packs.reader import Ask, Reader
 from bertvision.packs.spans import SpanAnswers, decode_answers
+from bertvision.packs.target import Target, span_target
 from bertvision.packs.text_models import give_scores, rank_labels
 from bertvision.runs.parts import Device
 from bertvision.server.jobs import Job
@@ -44,11 +43,11 @@ class PackService:
         passes: how many passes over an encoder there were.
     """
 
-    def __init__(self, packs: Sequence[Pack], *, encoder: str | None = None, device: Device = "auto") -> None:
+    def __init__(self, packs: Sequence[PackFolder], *, encoder: str | None = None, device: Device = "auto") -> None:
         """Load every encoder once, and the heads of all packs.
 
         Args:
-            packs: at least one.
+            packs: at least one; an exported one brings its encoder with it, and runs without PyTorch.
             encoder: where the encoder is, where that is not what packs call it.
             device: where to compute.
 
@@ -60,21 +59,23 @@ class PackService:
         self.cards: tuple[PackCard, ...] = tuple(pack.card for pack in packs)
         self.names = pack_names(self.cards)
         self.passes = 0
-        shared: dict[str, list[int]] = defaultdict(list)
-        for number, pack in enumerate(packs):
-            shared[pack.encoder_id].append(number)
-        self._place: dict[int, tuple[PackModels, int]] = {}
-        for numbers in shared.values():
-            models = PackModels([packs[number] for number in numbers], encoder=encoder, device=device)
-            self._place |= {number: (models, place) for place, number in enumerate(numbers)}
+        self._place: dict[int, tuple[Reader, int]] = {}
+        for numbers in _sharing(packs):
+            reader = load_reader(*(packs[number] for number in numbers), encoder=encoder, device=device)
+            self._place |= {number: (reader, place) for place, number in enumerate(numbers)}
 
     def check(self, job: Job) -> None:
         """Refuse what the pack cannot read, before it is mixed with the jobs of others.
 
         Raises:
-            BertVisionError: a text is missing, empty, one too many, or no text.
+            BertVisionError: a text is missing, empty, one too many, or no text; or it has no layers to tell of.
         """
         card = self.cards[job.pack]
+        if job.layers and not self._place[job.pack][0].explains:
+            raise BertVisionError(
+                f"the pack {self.names[job.pack]} was exported, and does not tell what layers contributed. "
+                "Serve the pack that it was made of."
+            )
         if card.task.kind != "spans":
             make_texts(card, [_input(job)])
         if isinstance(card.task.layout, SquadLayout):
@@ -172,6 +173,14 @@ class PackService:
         window, output = int(np.flatnonzero((found == row).all(axis=1))[0]), int(row.argmax())
         words = "score" if card.task.kind == "scores" else card.task.labels[output]
         return words, Target(window, ((0, output),))
+
+
+def _sharing(packs: Sequence[PackFolder]) -> list[list[int]]:
+    """Numbers of the packs that share an encoder; those that were exported have one each."""
+    shared: dict[str, list[int]] = defaultdict(list)
+    for number, pack in enumerate(packs):
+        shared[pack.encoder_id or str(number)].append(number)
+    return list(shared.values())
 
 
 def _layer_list(values: NDArray[np.float64]) -> list[Reply]:

@@ -11,23 +11,24 @@ import pytest
 
 from bertvision.errors import BertVisionError, DataError
 from bertvision.evaluation.outputs import Outputs, SpanScores
-from bertvision.packs import export
+from bertvision.packs import export, quantise
 from bertvision.packs.export import compared_rows, export_pack
 from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE, ExportedPack
 from bertvision.packs.graph import PackGraph, write_graph
+from bertvision.packs.graph_reader import GraphReader
 from bertvision.packs.models import PackModels
-from bertvision.packs.onnx_reader import OnnxReader
 from bertvision.packs.open_pack import load_reader, open_pack
 from bertvision.packs.pack import Pack
 from bertvision.packs.predict import predict_rows
 from bertvision.packs.question_answerer import QuestionAnswerer
 from bertvision.packs.reader import Ask
+from bertvision.packs.runtimes import installed_runtimes
 from bertvision.packs.text_models import TextClassifier, TextScorer
 from bertvision.tasks.load import TASKS
 from close import FLOAT32
 from tiny_models import save_tiny, tiny_windows
 from tiny_pack import TAGS, make_pack
-from tiny_run import save_tiny_encoder
+from tiny_run import WIDTH, save_tiny_encoder
 
 QUESTION, CONTEXT = "where is it ?", "a b gold c d e f gold g h"
 SIZES = [(2,), (30,), (17, 15, 13), (40, 5, 3, 2, 2)]
@@ -83,12 +84,13 @@ def test_a_graph_gives_what_pytorch_gives_for_any_number_of_windows_and_tokens(t
     assert any("layer.1." in name for name in weights)
     assert not any("layer.2." in name for name in weights)  # the head reads up to layer 2, which is the second's output
     models.tokenizer.save(tmp_path / TOKENIZER_FILE)
-    reader = OnnxReader(tmp_path, made.card, pad=models.passes.pad, limit=40, threads=1)
-    for lengths in SIZES:
-        ask = Ask(0, (tiny_windows(*lengths),))
-        (expected,), (got,) = models.read_heads([ask]), reader.read_heads([ask])
-        for mine, other in zip(values(got), values(expected), strict=True):
-            assert mine == pytest.approx(other, rel=FLOAT32, abs=FLOAT32 * max(np.abs(other)))
+    for runtime in installed_runtimes():
+        reader = GraphReader(tmp_path, made.card, pad=models.passes.pad, limit=40, runtime=runtime, threads=1)
+        for lengths in SIZES:
+            ask = Ask(0, (tiny_windows(*lengths),))
+            (expected,), (got,) = models.read_heads([ask]), reader.read_heads([ask])
+            for mine, other in zip(values(got), values(expected), strict=True):
+                assert mine == pytest.approx(other, rel=FLOAT32, abs=FLOAT32 * max(np.abs(other)))
 
 
 def test_an_exported_pack_answers_as_the_pack_does(pack: Pack, exported: ExportedPack) -> None:
@@ -123,6 +125,8 @@ def test_its_card_says_how_near_it_is_to_pytorch(pack: Pack, exported: ExportedP
     found = exported.export
     assert (found.numbers, found.agreement, found.examples, found.source) == ("float32", 1.0, 20, "built-in")
     assert 0.0 < found.difference < FLOAT32 * found.largest
+    assert set(found.milliseconds) == set(installed_runtimes())
+    assert all(0.0 < time < 1e4 for time in found.milliseconds.values())
     assert sorted(path.name for path in exported.folder.iterdir()) == [
         *("README.md", "export.json", "model.onnx", "pack.json", "tokenizer.json")
     ]
@@ -152,7 +156,12 @@ def test_a_graph_that_is_not_pytorch_s_is_refused_and_leaves_nothing(
 
 
 @pytest.mark.usefixtures("graph_at_hand")
-def test_int8_computes_in_whole_numbers_and_states_how_many_predictions_stay(tmp_path: Path, pack: Pack) -> None:
+def test_int8_computes_in_whole_numbers_and_states_how_many_predictions_stay(
+    tmp_path: Path, pack: Pack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BertVisionError, match=r"no weights .* leave --int8 out"):
+        export_pack(pack, tmp_path / "int8", numbers="int8", examples=2)
+    monkeypatch.setattr(quantise, "NARROWEST", WIDTH)
     narrow = export_pack(pack, tmp_path / "int8", numbers="int8", examples=40)
     graph = onnx.load(narrow.folder / GRAPH_FILE)
     assert "MatMulInteger" in {node.op_type for node in graph.graph.node}
@@ -184,7 +193,7 @@ def test_examples_come_from_a_file_or_from_a_built_in_set_of_the_form(tmp_path: 
 def test_a_runtime_that_does_not_fit_is_refused(pack: Pack, exported: ExportedPack) -> None:
     with pytest.raises(BertVisionError, match=r"was not exported.*bertvision export .* --to onnx"):
         open_pack(pack.folder, runtime="onnx")
-    with pytest.raises(BertVisionError, match="was exported for ONNX Runtime"):
+    with pytest.raises(BertVisionError, match="was exported, and PyTorch does not read it"):
         open_pack(exported.folder, runtime="torch")
     with pytest.raises(BertVisionError, match="was exported, and PyTorch does not read it"):
         Pack.load(exported.folder)

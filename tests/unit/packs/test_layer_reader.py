@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bertvision.evaluation.outputs import SpanScores
-from bertvision.packs.layer_reader import Target, span_target
+from bertvision.packs.target import Target, span_target
 from bertvision.tasks.windows import Windows
 
 OFFSETS = [(0, 2), (3, 5), (6, 8), (9, 11)]

@@ -9,6 +9,7 @@ import torch
 
 from bertvision.encoder.encoder import Encoder
 from bertvision.errors import BertVisionError
+from bertvision.packs.export import export_pack
 from bertvision.packs.pack import Pack
 from bertvision.packs.question_answerer import QuestionAnswerer
 from bertvision.packs.text_models import TextClassifier, TextScorer
@@ -198,3 +199,16 @@ def test_what_a_pack_cannot_read_is_refused_before_it_is_mixed(service: PackServ
             service.check(bad)
     with pytest.raises(BertVisionError, match="at least one is expected"):
         PackService([])
+
+
+def test_an_exported_pack_is_served_beside_others_and_says_the_same(packs: dict[str, Pack], tmp_path: Path) -> None:
+    exported = export_pack(packs["squad2"], tmp_path / "exported", examples=2)
+    both = PackService([packs["squad2"], exported], device="cpu")
+    before = both.passes
+    first, second = both.run([job(both, name, QUESTION, LONG) for name in ("squad2", "squad2-2")])
+    assert both.passes - before == 2
+    assert (second["answer"], second["start"]) == (first["answer"], first["start"])
+    assert second["score"] == pytest.approx(first["score"], rel=1e2 * FLOAT32)
+    asked = job(both, "squad2-2", QUESTION, CONTEXT, layers=True)
+    with pytest.raises(BertVisionError, match=r"squad2-2 was exported.*Serve the pack that it was made of"):
+        both.check(asked)

@@ -1,4 +1,4 @@
-"""OnnxReader: an exported pack in ONNX Runtime; neither torch nor transformers is imported."""
+"""GraphReader: an exported pack, in ONNX Runtime or OpenVINO; neither torch nor transformers is imported."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from bertvision.errors import BertVisionError
 from bertvision.evaluation.outputs import Outputs, split_scores
 from bertvision.packs.card import PackCard
-from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE
+from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE, Numbers
 from bertvision.packs.reader import Ask, Reader
+from bertvision.packs.runtimes import GraphRuntime, load_graph
 from bertvision.tasks.batches import length_batches
 from bertvision.tasks.tokenizer import TextTokenizer
 
@@ -24,10 +24,20 @@ INPUTS = ("ids", "types", "mask")
 
 
 @final
-class OnnxReader(Reader):
+class GraphReader(Reader):
     """An exported pack, ready to be asked."""
 
-    def __init__(self, folder: Path, card: PackCard, *, pad: int, limit: int | None, threads: int = 0) -> None:
+    def __init__(  # noqa: PLR0913 - what it depends on, by keyword
+        self,
+        folder: Path,
+        card: PackCard,
+        *,
+        pad: int,
+        limit: int | None,
+        numbers: Numbers = "float32",
+        runtime: GraphRuntime = "onnx",
+        threads: int = 0,
+    ) -> None:
         """Load the graph.
 
         Args:
@@ -35,14 +45,18 @@ class OnnxReader(Reader):
             card: of the pack.
             pad: number of the padding token.
             limit: most tokens in a window; None where there is no end.
-            threads: to compute with; 0 leaves that to ONNX Runtime, which takes one for each core.
+            numbers: how the graph computes; in 8 bits windows are read one by one, since all of a batch would share
+                one scale, and what is said of a text must not depend on its neighbours.
+            runtime: what computes.
+            threads: to compute with; 0 leaves that to the runtime, which takes one for each core.
 
         Raises:
-            BertVisionError: ONNX Runtime is not installed, or cannot read the graph.
+            BertVisionError: the runtime is not installed, or cannot read the graph.
         """
         super().__init__([card], TextTokenizer.from_file(folder / TOKENIZER_FILE, limit=limit))
         self._pad = pad
-        self._session = _load(folder / GRAPH_FILE, threads)
+        self._most = 1 if numbers == "int8" else BATCH_TOKENS
+        self._run = load_graph(folder / GRAPH_FILE, runtime, threads=threads)
 
     @override
     def read_heads(self, asks: Sequence[Ask]) -> list[list[Outputs]]:
@@ -55,11 +69,11 @@ class OnnxReader(Reader):
         count = len(first.ids) if spans else len(first)
         arrays = [np.empty((count, card.task.outputs), dtype=np.float32) for _ in card.heads]
         lengths = np.maximum.reduce([windows.lengths for windows in ask.windows])
-        for rows in length_batches(lengths, size=BATCH_TOKENS, tokens=BATCH_TOKENS):
+        for rows in length_batches(lengths, size=self._most, tokens=BATCH_TOKENS):
             inputs: dict[str, NDArray[Any]] = {}
             for windows, names in zip(ask.windows, input_names(apart=card.apart), strict=True):
                 inputs |= dict(zip(names, windows.padded(rows, self._pad), strict=True))
-            for array, values in zip(arrays, self._session.run(None, inputs), strict=True):
+            for array, values in zip(arrays, self._run(inputs), strict=True):
                 if spans:
                     array[first.places(rows)] = values[inputs["mask"]]
                 else:
@@ -70,19 +84,3 @@ class OnnxReader(Reader):
 def input_names(*, apart: bool) -> list[tuple[str, ...]]:
     """What a graph calls the inputs of each text."""
     return [INPUTS, tuple(f"second_{name}" for name in INPUTS)] if apart else [INPUTS]
-
-
-def _load(path: Path, threads: int) -> Any:  # noqa: ANN401 - onnxruntime carries no types
-    try:
-        import onnxruntime  # noqa: PLC0415 - an extra that only exported packs need
-    except ImportError:
-        raise BertVisionError(
-            "exported packs run in ONNX Runtime, which is not installed. Install it: pip install 'bertvision[onnx]'"
-        ) from None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3  # errors alone: it warns of what it optimises
-    try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # noqa: BLE001 - its errors have no common class but this
-        raise BertVisionError(f"{path} is no graph that ONNX Runtime reads ({error}). Export the pack again.") from None
