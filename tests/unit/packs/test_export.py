@@ -199,7 +199,7 @@ def test_a_runtime_that_does_not_fit_is_refused(pack: Pack, exported: ExportedPa
         Pack.load(exported.folder)
     with pytest.raises(BertVisionError, match="brings its encoder with it"):
         load_reader(exported, encoder="minilm")
-    with pytest.raises(BertVisionError, match="runs on the CPU"):
+    with pytest.raises(BertVisionError, match="runs by itself on the CPU"):
         load_reader(exported, device="cuda")
 
 
