@@ -74,7 +74,7 @@ def test_a_command_that_is_killed_at_several_moments_is_made_good_to_the_last_bi
     data = write_questions(tmp_path / "data", train=6000, dev=4)
     words = ["extract", "squad2", "--data", data, "--encoder", encoder, *WINDOWS, "--keep", "int8", "--store"]
     store, killed = tmp_path / "store", 0
-    for _ in range(3):
+    for _ in range(2):
         process = subprocess.Popen(
             [sys.executable, "-m", "bertvision", *words, str(store)], env=ENVIRONMENT, stderr=subprocess.DEVNULL
         )
