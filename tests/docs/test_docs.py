@@ -43,6 +43,7 @@ def test_commands_of_the_readme_and_of_the_packs_and_scale_pages_run(
 ) -> None:
     """Our own commands run in this process, since half of their time would go into importing PyTorch anew."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     for ours, lines in groupby(block.splitlines(), key=lambda line: line.startswith("bertvision ")):
         if not ours:
             subprocess.run(["bash", "-euc", "\n".join(lines)], check=True)
