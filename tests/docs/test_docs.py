@@ -1,6 +1,7 @@
 """What the documents say is so: commands and code run, tables are those of the records, lists are complete."""
 
 import importlib.util
+import os
 import re
 import shlex
 import subprocess
