@@ -182,7 +182,7 @@ def frozen_on_gpu(count: int, rounds: int, tokenizer: str) -> None:
     encoder = packed_encoder(copy.deepcopy(model).to(torch.bfloat16))
     timings = side_by_side(
         {
-            "ours": whole(lambda: frozen(encoder, windows, 512, 32768)),
+            "ours": whole(lambda: frozen(encoder, windows, 1024, 57344)),
             PADDED_32: whole(lambda: plain_frozen(model, windows, 32)),
             BUCKETED_32: whole(lambda: plain_frozen(model, windows, 32, bucketed=True)),
         },

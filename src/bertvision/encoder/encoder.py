@@ -101,6 +101,10 @@ class Encoder(nn.Module):
 
     def compile_layers(self) -> None:
         """Compile what a layer computes, for any number of tokens; hooks and the rest of the model stay as they are."""
+        if next(self.model.parameters()).dtype is torch.bfloat16:  # where a shorter formula gives the same numbers
+            from bertvision.encoder.gelu import shorten_gelu  # noqa: PLC0415 - imports transformers
+
+            shorten_gelu(self.model)
         # one program for all layers of a kind: each by itself would be compiled anew
         programs = {kind: torch.compile(kind.forward, dynamic=True) for kind in {type(block) for block in self.blocks}}
         for block in self.blocks:
