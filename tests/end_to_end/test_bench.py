@@ -67,7 +67,7 @@ kind = "sentences"
 task = "sst2"
 data = "sst2"
 methods = ["last_layer", "layer_concat"]
-each = { per_class = [4, 8] }
+each = { per_class = [5, 8] }
 
 [[cell]]
 name = "films setfit"
@@ -83,7 +83,7 @@ second = "plain:1"
 [[compare]]
 first = "films {per_class}:layer_concat"
 second = "labels:1"
-each = { per_class = [4, 8] }
+each = { per_class = [5, 8] }
 """
 
 
@@ -114,7 +114,7 @@ def test_a_suite_is_measured_cell_by_cell(capsys: Capture, command: list[str], t
     told = json.loads(printed.out)
     assert (told["left"], [cell["name"] for cell in told["cells"]]) == (
         1,
-        ["tuned", "heads", "plain", "untuned", "labels", "films 4", "films 8", "films setfit"],
+        ["tuned", "heads", "plain", "untuned", "labels", "films 5", "films 8", "films setfit"],
     )
     assert "films setfit, seed 0: skipped. method 'setfit' needs the package 'setfit'. Install it" in printed.err
     assert not (tmp_path / "work").exists()
@@ -211,7 +211,7 @@ def test_what_is_wrong_is_said(capsys: Capture, command: list[str], tmp_path: Pa
 
 
 def test_it_needs_no_package_of_the_extras() -> None:
-    names = ("datasets", "optuna", "sqlalchemy", "fastapi", "uvicorn", "onnxruntime")
+    names = ("datasets", "optuna", "sqlalchemy", "fastapi", "uvicorn", "onnxruntime", "sentence_transformers", "setfit")
     blocked = f"sys.modules.update(dict.fromkeys({names}))"
     code = f"import sys; {blocked}; import bertvision.cli.bench, bertvision.bench.run, bertvision.bench.tables"
     subprocess.run([sys.executable, "-c", code], check=True)

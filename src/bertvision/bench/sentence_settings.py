@@ -9,8 +9,8 @@ from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.tasks.load import find_task
 from bertvision.tasks.task import TableLayout
 
-LEAST = 2
-"""Fewest examples that can be told apart."""
+LEAST = {"length": 3, "per_class": 5, "most": 5}
+"""A text has a token between the first and the last; five folds choose a penalty, and each needs an example."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class SentenceSettings:
                 raise UnknownNameError("method", name, METHODS)
             if METHODS[name].tunes and (task.kind != "labels" or task.layout.pair is not None):
                 raise BertVisionError(f"method '{name}' labels single texts, and {self.task} has others. Leave it out.")
-        for name in ("length", "per_class", "most"):
+        for name, least in LEAST.items():
             value = getattr(self, name)
-            if value is not None and value < LEAST:
-                raise BertVisionError(f"{name} is {value}; {LEAST} or more are expected.")
+            if value is not None and value < least:
+                raise BertVisionError(f"{name} is {value}; {least} or more are expected.")

@@ -212,11 +212,13 @@ def _build(settings: type[Any], values: Mapping[str, Any]) -> Any:  # noqa: ANN4
 
 def _pair(table: Mapping[str, Any], cells: Mapping[str, Cell]) -> Pair:
     _check_words("key in [[compare]]", table, COMPARE_KEYS)
+    tasks = []
     for key in COMPARE_KEYS:
         cell, _, model = str(table.get(key, "")).partition(":")
         if cell not in cells:
             raise UnknownNameError(f"cell in [[compare]] {key}", cell, cells)
         settings = cells[cell].settings
+        tasks.append((settings.task, settings.data))
         if model and model not in settings.models:
             raise UnknownNameError(f"model of cell '{cell}'", model, settings.models)
         if not model and len(settings.models) > 1 and not getattr(settings, "held_out", 0.0):
@@ -224,4 +226,9 @@ def _pair(table: Mapping[str, Any], cells: Mapping[str, Cell]) -> Pair:
                 f"[[compare]] {key} is '{cell}', which has several models and no held-out examples to choose by. "
                 f"Name one: {cell}:{settings.models[0]}"
             )
+    if tasks[0] != tasks[1]:
+        raise BertVisionError(
+            f"[[compare]] has '{table['first']}' of {' in '.join(tasks[0])}, and '{table['second']}' of "
+            f"{' in '.join(tasks[1])}; a paired test needs the same examples."
+        )
     return Pair(first=str(table["first"]), second=str(table["second"]))

@@ -19,9 +19,9 @@ from bertvision.errors import BertVisionError
             "method 'setfit' labels single texts, and stsb has",
         ),
         (SentenceSettings(task="rte", methods=("setfit",)), "method 'setfit' labels single texts, and rte has"),
-        (SentenceSettings(per_class=1), "per_class is 1; 2 or more"),
-        (SentenceSettings(most=0), "most is 0; 2 or more"),
-        (SentenceSettings(length=1), "length is 1; 2 or more"),
+        (SentenceSettings(per_class=4), "per_class is 4; 5 or more"),
+        (SentenceSettings(most=0), "most is 0; 5 or more"),
+        (SentenceSettings(length=2), "length is 2; 3 or more"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(settings: SentenceSettings, message: str) -> None:

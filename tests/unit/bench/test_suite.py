@@ -115,6 +115,11 @@ def test_a_cell_is_known_by_its_settings_and_seed_and_not_by_its_name() -> None:
             {"compare": [{"first": "lora", "second": "lora:1"}]},
             r"first is 'lora', which has several models and no held-out examples to choose by. Name one: lora:0.5",
         ),
+        (
+            [TUNE, SENTENCES | {"each": {"task": ["cola"]}}],
+            {"compare": [{"first": "lora:1", "second": "cola:last_layer"}]},
+            r"'lora:1' of squad2 in builtin, and 'cola:last_layer' of cola in builtin; a paired test needs the same",
+        ),
         ([SENTENCES | {"each": {"tsk": ["cola"]}}], {}, r"each lists tsk, and name '\{task\}' does not say \{tsk\}"),
         (
             [SENTENCES | {"name": "{tsk}", "each": {"tsk": ["cola"]}}],
