@@ -162,6 +162,16 @@ def suite_tables(name: str) -> str:
     return "\n\n".join([suite_markdown(read_suite_record(path)), *plots, f"[Record](../results/{path.name})"])
 
 
+def sentences_tables() -> str:
+    """The record of the suite of sentences as Markdown, or that of its trial, or how to measure it."""
+    for folder, what in ((ROOT / "results", "Record"), (ROOT / "results" / "trial", "Record of a trial")):
+        path = folder / f"{SENTENCES}.json"
+        if path.exists():
+            tables = sentences_markdown(read_suite_record(path))
+            return f"{tables}\n\n[{what}](../{path.relative_to(ROOT)})"
+    return f"Not measured yet: `bertvision bench {SENTENCES} --data DIR`"
+
+
 def suite_plots(name: str) -> dict[Path, str]:
     """The pictures of a suite's record, by file."""
     path = ROOT / "results" / f"{name}.json"
@@ -169,15 +179,11 @@ def suite_plots(name: str) -> dict[Path, str]:
     return {DOCS / "plots" / f"{name}-{encoder.replace('/', '-')}.svg": drawn for encoder, drawn in found.items()}
 
 
-SUITES = sorted(path.stem for path in (ROOT / "experiments").glob("*.toml") if path.stem != "smoke")
-"""Suites whose tables are published; a trial of the machinery has none."""
+SENTENCES = "sentences"
+"""The suite whose tables have a page of their own."""
 
-
-def sentences_table() -> str:
-    """Solved heads beside what most people do with sentences."""
-    path = ROOT / "results" / "trial" / "sentences-minilm.json"
-    tables = sentences_markdown(json.loads(path.read_text(encoding="utf-8")))
-    return f"[The record](../results/trial/{path.name}).\n\n{tables}"
+SUITES = sorted(path.stem for path in (ROOT / "experiments").glob("*.toml") if path.stem not in ("smoke", SENTENCES))
+"""Suites whose tables are published on one page; a trial of the machinery has none."""
 
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
@@ -190,7 +196,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "scale": ("docs/scale.md", scale_table),
     "bytes": ("docs/scale.md", bytes_table),
     **{f"suite {name}": ("docs/benchmarks.md", partial(suite_tables, name)) for name in SUITES},
-    "sentences": ("docs/benchmarks-sentences.md", sentences_table),
+    f"suite {SENTENCES}": ("docs/benchmarks-sentences.md", sentences_tables),
 }
 """By name: where a table stands, and who makes it."""
 

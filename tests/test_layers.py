@@ -31,7 +31,7 @@ WALLS = {
     "peft": {"encoder/lora.py", "bench/plain_rival.py"},
     "accelerate": {"training/processes.py"},
     "datasets": {"tasks/hub.py", "bench/sentence_methods.py"},
-    "sentence_transformers": {"bench/sentence_methods.py"},
+    "sentence_transformers": {"bench/sentence_vectors.py"},
     "setfit": {"bench/sentence_methods.py"},
     "pyarrow": {"tasks/tables.py"},
     "sklearn": {"evaluation/metrics.py", "estimators", "bench/sentence_methods.py"},

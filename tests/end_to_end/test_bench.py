@@ -61,14 +61,35 @@ task = "sst2"
 data = "sst2"
 head = "layer_mix"
 
+[[cell]]
+name = "films {per_class}"
+kind = "sentences"
+task = "sst2"
+data = "sst2"
+methods = ["last_layer", "layer_concat"]
+each = { per_class = [5, 8] }
+
+[[cell]]
+name = "films setfit"
+kind = "sentences"
+task = "sst2"
+data = "sst2"
+methods = ["setfit"]
+
 [[compare]]
 first = "heads:greedy"
 second = "plain:1"
+
+[[compare]]
+first = "films {per_class}:layer_concat"
+second = "labels:1"
+each = { per_class = [5, 8] }
 """
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> list[str]:
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setitem(sys.modules, "setfit", None)  # as where it is not installed
     write_questions(tmp_path / "data" / "squad2", train=60)
     write_labels(tmp_path / "data" / "sst2")
     (tmp_path / "small.toml").write_text(SUITE, encoding="utf-8")
@@ -85,27 +106,33 @@ def read(tmp_path: Path) -> dict[str, Any]:
 
 def test_a_suite_is_measured_cell_by_cell(capsys: Capture, command: list[str], tmp_path: Path) -> None:
     assert main([*command, "--seeds", "1", "--dry-run"]) == 0
-    assert "Left: 5. The same command goes on with tuned, seed 0." in capsys.readouterr().out
+    assert "Left: 8. The same command goes on with tuned, seed 0." in capsys.readouterr().out
     assert not (tmp_path / "results").exists()
 
     assert main([*command, "--seeds", "1", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    told = json.loads(printed.out)
     assert (told["left"], [cell["name"] for cell in told["cells"]]) == (
-        0,
-        ["tuned", "heads", "plain", "untuned", "labels"],
+        1,
+        ["tuned", "heads", "plain", "untuned", "labels", "films 5", "films 8", "films setfit"],
     )
+    assert "films setfit, seed 0: skipped. method 'setfit' needs the package 'setfit'. Install it" in printed.err
     assert not (tmp_path / "work").exists()
     record = read(tmp_path)
     cells = {cell["name"]: cell["result"] for cell in record["cells"].values()}
     suite = load_suite(tmp_path / "small.toml")
-    for cell in suite.cells:
+    for cell in suite.cells[:-1]:
         assert set(cells[cell.name]["models"]) == set(cell.settings.models), cell.name
     for name, result in cells.items():
         assert result["weights"] == cells["tuned"]["weights"], name
         for model in result["models"].values():
             outcomes = [float(word) for word in model["outcomes"].split()]
             assert len(outcomes) == 12
-            if name != "labels":
+            if result.get("golds") is not None:
+                golds = [float(word) for word in result["golds"].split()]
+                right = sum(said == gold for said, gold in zip(outcomes, golds, strict=True))
+                assert model["scores"]["plain"]["accuracy"] == pytest.approx(right / 12, abs=1e-4)
+            else:
                 assert model["scores"]["fitted"]["f1"] == pytest.approx(100 * sum(outcomes) / 12, abs=0.05)
                 assert model["held_out"] is not None
             assert model["inference_seconds"] > 0
@@ -132,6 +159,7 @@ def test_a_suite_is_measured_cell_by_cell(capsys: Capture, command: list[str], t
     text = suite_markdown(record)
     assert "**sst2, tiny**" in text
     assert "`heads:greedy` | `plain:1`" in text
+    assert "`films 8:layer_concat` | `labels:1`" in text
     assert [cell.name for cell in measured_cells(record)] == [cell.name for cell in suite.cells]
 
 
@@ -183,7 +211,7 @@ def test_what_is_wrong_is_said(capsys: Capture, command: list[str], tmp_path: Pa
 
 
 def test_it_needs_no_package_of_the_extras() -> None:
-    names = ("datasets", "optuna", "sqlalchemy", "fastapi", "uvicorn", "onnxruntime")
+    names = ("datasets", "optuna", "sqlalchemy", "fastapi", "uvicorn", "onnxruntime", "sentence_transformers", "setfit")
     blocked = f"sys.modules.update(dict.fromkeys({names}))"
     code = f"import sys; {blocked}; import bertvision.cli.bench, bertvision.bench.run, bertvision.bench.tables"
     subprocess.run([sys.executable, "-c", code], check=True)

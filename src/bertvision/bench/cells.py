@@ -7,6 +7,8 @@ from typing import Any
 from bertvision.bench.heads_cell import measure_heads
 from bertvision.bench.place import Place
 from bertvision.bench.plain_cell import measure_plain
+from bertvision.bench.sentence_settings import SentenceSettings
+from bertvision.bench.sentences_cell import measure_sentences
 from bertvision.bench.settings import HeadsSettings, PlainSettings, TuneSettings
 from bertvision.bench.tune_cell import measure_tune
 
@@ -31,5 +33,6 @@ KINDS: dict[str, Kind] = {
     "tune": Kind(TuneSettings, measure_tune),
     "heads": Kind(HeadsSettings, measure_heads),
     "plain": Kind(PlainSettings, measure_plain),
+    "sentences": Kind(SentenceSettings, measure_sentences),
 }
 """Every kind by name. A measured result has `models`: by name what each is worth; see docs/benchmarks.md."""

@@ -2,7 +2,8 @@
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,12 @@ from bertvision.bench.outcomes import unpack_outcomes
 from bertvision.bench.place import agrees
 from bertvision.errors import UnknownNameError
 from bertvision.evaluation.bootstrap import Difference, Metric, paired_difference
+from bertvision.evaluation.score import Scoring, score_targets
 from bertvision.tasks.examples import FloatArray
+from bertvision.tasks.load import find_task
 
 RESAMPLES = 5000
+POINTS = "points"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +96,40 @@ def find_model(cells: Iterable[Measured], words: str) -> tuple[Measured, str] | 
 def paired_test(first: tuple[Measured, str], second: tuple[Measured, str]) -> tuple[Difference, int] | None:
     """The difference of two models in points, over the examples of dev, and how many seeds both have.
 
-    Every example counts with its mean over those seeds. None where no seed has both, or where outcomes are no numbers.
+    A draw of examples counts with the mean over those seeds. None where no seed has both, or outcomes are not kept.
     """
     seeds = sorted(set(first[0].entries) & set(second[0].entries))
-    ours, theirs = (
-        [cell.entries[seed]["result"]["models"][model]["outcomes"] for seed in seeds] for cell, model in (first, second)
-    )
-    if not seeds or None in [*ours, *theirs]:
+    sides = [[_scored(cell, model, seed) for seed in seeds] for cell, model in (first, second)]
+    ours, theirs = ([one for one in side if one is not None] for side in sides)
+    if not seeds or len(ours) < len(seeds) or len(theirs) < len(seeds):
         return None
-    means = [np.mean([unpack_outcomes(line) for line in lines], axis=0) for lines in (ours, theirs)]
-    found = paired_difference(_mean_of(means[0]), _mean_of(means[1]), len(means[0]), resamples=RESAMPLES)
-    return found["points"], len(seeds)
+    metrics = [_mean_of([metric for metric, _ in side]) for side in (ours, theirs)]
+    found = paired_difference(metrics[0], metrics[1], ours[0][1], resamples=RESAMPLES)
+    return found[POINTS], len(seeds)
 
 
-def _mean_of(values: FloatArray) -> Metric:
-    """A metric: the mean in points, of examples that count more or less often."""
+def _scored(cell: Measured, model: str, seed: int) -> tuple[Metric, int] | None:
+    """Points of a model with a seed, and of how many examples: the task's first metric, or the mean of scores."""
+    result = cell.entries[seed]["result"]
+    line, golds = result["models"][model]["outcomes"], result.get("golds")
+    if line is None:
+        return None
+    values = unpack_outcomes(line)
+    if golds is None:
+        return partial(_mean_points, values), len(values)
+    task = find_task(str(cell.settings["task"]))
+    alone = replace(task, metrics=task.metrics[:1])
+    return partial(_metric_points, score_targets(alone, unpack_outcomes(golds), values), task.metrics[0]), len(values)
 
-    def metric(counts: FloatArray) -> dict[str, FloatArray]:
-        return {"points": 100.0 * (counts @ values) / counts.sum(axis=1)}
 
-    return metric
+def _mean_points(values: FloatArray, counts: FloatArray) -> dict[str, FloatArray]:
+    return {POINTS: 100.0 * (counts @ values) / counts.sum(axis=1)}
+
+
+def _metric_points(scoring: Scoring, metric: str, counts: FloatArray) -> dict[str, FloatArray]:
+    return {POINTS: 100.0 * scoring.metric(counts)[metric]}
+
+
+def _mean_of(metrics: Sequence[Metric]) -> Metric:
+    """The mean over seeds, of examples that count more or less often."""
+    return lambda counts: {POINTS: np.mean([metric(counts)[POINTS] for metric in metrics], axis=0)}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from bertvision.bench.measured import JudgedModels, Model, judge_models, outcomes, size_of, told
+from bertvision.bench.measured import JudgedModels, Model, judge_models, outcomes, pack_golds, size_of, told
 from bertvision.bench.place import Place
 from bertvision.bench.settings import UNTUNED, HeadsSettings
 from bertvision.bench.tune_cell import tuned_run
@@ -39,7 +39,13 @@ def measure_heads(settings: HeadsSettings, seed: int, place: Place) -> dict[str,
     groups = [*([level] for level in levels), *([levels] if len(levels) > 1 else [])]
     for group in groups:
         models |= _join(settings, group, place)
-    return {"models": models, "trainable": levels[-1].learnt, "weights": levels[-1].fingerprint}
+    subject = levels[-1].judged.subject
+    return {
+        "models": models,
+        "golds": pack_golds(subject.parts.task, subject.part.examples),
+        "trainable": levels[-1].learnt,
+        "weights": levels[-1].fingerprint,
+    }
 
 
 def _snapshots(settings: HeadsSettings, seed: int, place: Place) -> list[Snapshot | None]:

@@ -17,12 +17,15 @@ from bertvision.runs.measure_inference import InferenceSeconds, measure_inferenc
 from bertvision.runs.read_subjects import SharedPass
 from bertvision.runs.subject import Subject
 from bertvision.runs.validate import answerable_only
-from bertvision.tasks.examples import Questions, gold_targets
+from bertvision.tasks.examples import Examples, Questions, gold_targets
 from bertvision.tasks.files import read_json
 from bertvision.tasks.task import Task
 
 SHOWN = ("f1", "exact", "exact_match", "HasAns_f1", "NoAns_f1")
 """Of the metrics of questions, those that are kept."""
+
+FLOAT32 = 4
+"""Bytes of a stored number."""
 
 Model = dict[str, Any]
 """What is told of a model, as JSON can hold it."""
@@ -86,9 +89,10 @@ def told(task: Task, row: EvaluatedRow) -> Model:
 
 
 def outcomes(subject: Subject, folder: Path) -> str | None:
-    """What every example of a split scored with the answers in a folder; None where that is no number from 0 to 1.
+    """What a paired test needs to know of every example of a split, from the answers in a folder; None for tags.
 
-    Of questions F1 at the fitted threshold where there is one; of labels whether they are right.
+    Of questions F1 at the fitted threshold where there is one; of labels and scores what was said, to be held against
+    `pack_golds`.
     """
     examples, task = subject.part.examples, subject.parts.task
     if task.kind == "spans":
@@ -96,11 +100,16 @@ def outcomes(subject: Subject, folder: Path) -> str | None:
             raise TypeError("spans come from questions")
         said = read_json(folder / (ANSWERS if (folder / ANSWERS).is_file() else PREDICTIONS))
         return pack_outcomes(score_questions(examples.golds(), said, version=1 if answerable_only(task) else 2).f1)
-    if task.kind != "labels":
+    if task.kind == "tags":
         return None
     said = read_json(folder / PREDICTIONS)
-    golds = [task.labels[int(number)] for number in gold_targets(examples)]
-    return pack_outcomes([said[key] == gold for key, gold in zip(examples.ids, golds, strict=True)])
+    numbers = {label: number for number, label in enumerate(task.labels)}
+    return pack_outcomes([numbers[said[key]] if numbers else said[key] for key in examples.ids])
+
+
+def pack_golds(task: Task, examples: Examples) -> str | None:
+    """Right class numbers or scores; None where outcomes are scores of their own, or are not kept."""
+    return pack_outcomes(gold_targets(examples)) if task.kind in ("labels", "scores") else None
 
 
 def size_of(folder: Path) -> int:

@@ -4,7 +4,7 @@ from typing import Any, final
 
 import numpy as np
 
-from bertvision.bench.measured import SHOWN, Model
+from bertvision.bench.measured import FLOAT32, SHOWN, Model
 from bertvision.bench.outcomes import pack_outcomes
 from bertvision.bench.place import Place
 from bertvision.bench.plain_rival import (
@@ -34,9 +34,6 @@ from bertvision.training.options import default_rate
 
 FORWARD_BATCH = {"cpu": 16, "cuda": 256}
 """Windows at a time where nothing is learnt."""
-
-FLOAT32 = 4
-"""Bytes of a stored number."""
 
 
 def measure_plain(settings: PlainSettings, seed: int, place: Place) -> dict[str, Any]:

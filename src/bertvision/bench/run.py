@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from bertvision.bench.cells import KINDS
 from bertvision.bench.place import Place
 from bertvision.bench.results import SuiteResults, open_results
 from bertvision.bench.suite import Cell, Suite
-from bertvision.errors import DivergedError
+from bertvision.errors import DivergedError, MissingExtraError
 from bertvision.lock import lock_folder
 from bertvision.runs.watch import telling
 
@@ -52,12 +52,14 @@ class SuiteRun:
         jobs: every cell with every seed, in order.
         measured: how many were measured now.
         diverged: names of those whose loss was not finite, measured now.
+        skipped: what those that were passed over lack, by name.
     """
 
     record: Path
     jobs: tuple[Job, ...]
     measured: int
     diverged: tuple[str, ...]
+    skipped: Mapping[str, str]
 
     @property
     def left(self) -> list[Job]:
@@ -66,10 +68,10 @@ class SuiteRun:
 
 
 def list_jobs(results: SuiteResults, cells: Sequence[Cell], seeds: int) -> tuple[Job, ...]:
-    """Every cell with every seed: all cells with the first seed, then all with the next."""
+    """Every cell with every seed: all cells with the first seed, then all that chance rules with the next."""
     jobs = []
     for seed in range(seeds):
-        for cell in cells:
+        for cell in (one for one in cells if seed == 0 or one.by_chance):
             found = results.find(cell, seed)
             estimate = results.estimate(cell, seed) if found is None else found["seconds"]
             jobs.append(Job(cell=cell, seed=seed, done=found is not None, estimate=estimate))
@@ -87,6 +89,8 @@ def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
     keep: bool = False,
 ) -> SuiteRun:
     """Measure what the record lacks, cell by cell; each is on disk before the next begins.
+
+    A cell that needs a package which is not installed is passed over, and stays to be measured.
 
     Args:
         suite: what is measured.
@@ -106,22 +110,25 @@ def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
     with lock_folder(place.work):
         results = open_results(record, suite)
         todo = [job for job in list_jobs(results, cells, seeds) if not job.done]
-        measured, diverged = 0, []
+        measured, diverged, skipped = 0, [], {}
         for number, job in enumerate(todo):
             needed = results.estimate(job.cell, job.seed) or 0.0
             if stop is not None and time.monotonic() + needed >= stop:
                 break
             name = f"{job.cell.name}, seed {job.seed}"
             told = replace(place, show=telling(place.show, f"{number + 1}/{len(todo)} {name}:"))
-            if not _measure(results, job, told):
-                diverged.append(name)
-            measured += 1
+            try:
+                if not _measure(results, job, told):
+                    diverged.append(name)
+                measured += 1
+            except MissingExtraError as error:
+                skipped[name] = str(error)
             if not keep:
                 _clear(place, job, todo[number + 1 :])
         if not todo:
             results.save()  # names, order and comparisons may have changed
     jobs = list_jobs(results, cells, seeds)
-    return SuiteRun(record=record, jobs=jobs, measured=measured, diverged=tuple(diverged))
+    return SuiteRun(record=record, jobs=jobs, measured=measured, diverged=tuple(diverged), skipped=skipped)
 
 
 def _measure(results: SuiteResults, job: Job, place: Place) -> bool:
@@ -137,7 +144,7 @@ def _measure(results: SuiteResults, job: Job, place: Place) -> bool:
 
 
 def _clear(place: Place, job: Job, later: Sequence[Job]) -> None:
-    """Remove the runs of a cell that no later one reads."""
+    """Remove the runs and vectors of a cell that no later one reads."""
     needed = {run for other in later for run in _runs(place, other)}
     for run in _runs(place, job):
         if run not in needed:
@@ -147,6 +154,6 @@ def _clear(place: Place, job: Job, later: Sequence[Job]) -> None:
 def _runs(place: Place, job: Job) -> list[Path]:
     """The folders that a cell reads or makes."""
     settings = job.cell.settings
-    on = getattr(settings, "on", None)
-    runs = [place.run(job.cell.kind, settings, job.seed)]
+    on, vectors = getattr(settings, "on", None), getattr(settings, "vectors", None)
+    runs = [place.run(job.cell.kind, settings, job.seed)] if vectors is None else [place.work / vectors]
     return runs if on is None else [*runs, place.run("tune", on, job.seed)]

@@ -1,90 +1,24 @@
 """METHODS: ways to label or score texts with a sentence encoder, each as its users would do it."""
 
-import hashlib
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from bertvision.atomic import write_json
-from bertvision.errors import BertVisionError
-from bertvision.estimators.rows import TextRows
-from bertvision.pretrained import locate_encoder
+from bertvision.bench.sentence_vectors import VectorCache, Vectors
 from bertvision.runs.solve import solve_task
 from bertvision.runs.states import join_texts
 from bertvision.tasks.examples import FloatArray, IntArray, Texts
-from bertvision.tasks.files import read_json
 from bertvision.tasks.task import Task
-
-Vectors = NDArray[np.float32]
-
-LENGTH = 384
-"""Most tokens of a text."""
 
 ALPHAS = np.logspace(-3, 3, 13)
 """Strengths of ridge regression among which scikit-learn chooses."""
 
 SETFIT_BATCH = 16
-
-
-@final
-class VectorCache:
-    """Vectors of texts, encoded once for all cells: kept in 16 bits, with the seconds that it took."""
-
-    def __init__(self, folder: Path, encoder: str) -> None:
-        self._folder = folder
-        self._encoder = encoder
-
-    @property
-    def place(self) -> str:
-        """Where the encoder's files are."""
-        return locate_encoder(self._encoder)
-
-    def layers(self, texts: Sequence[str]) -> tuple[Vectors, float]:
-        """The states of all layers, (texts, layers, width), and seconds."""
-        return self._kept("layers", texts, self._encode_layers)
-
-    def embeddings(self, texts: Sequence[str]) -> tuple[Vectors, float]:
-        """What sentence-transformers gives, (texts, width), and seconds.
-
-        Raises:
-            BertVisionError: it is not installed.
-        """
-        return self._kept("embeddings", texts, self._encode_embeddings)
-
-    def _kept(
-        self, kind: str, texts: Sequence[str], encode: Callable[[Sequence[str]], Vectors]
-    ) -> tuple[Vectors, float]:
-        digest = hashlib.sha256("\0".join([self._encoder, *texts]).encode(errors="surrogatepass")).hexdigest()[:16]
-        file, told = (self._folder / f"{kind}-{digest}{ending}" for ending in (".npy", ".json"))
-        if not told.exists():  # it is written last
-            begin = time.perf_counter()
-            vectors = encode(texts)
-            seconds = time.perf_counter() - begin
-            self._folder.mkdir(parents=True, exist_ok=True)
-            np.save(file, vectors.astype(np.float16))
-            write_json(told, {"kind": kind, "texts": len(texts), "seconds": seconds})
-        return np.load(file).astype(np.float32), float(read_json(told)["seconds"])
-
-    def _encode_layers(self, texts: Sequence[str]) -> Vectors:
-        rows = TextRows(self._encoder, pool="mean", length=LENGTH, device="cpu").rows(texts)
-        found: Vectors = rows.numpy()
-        return found
-
-    def _encode_embeddings(self, texts: Sequence[str]) -> Vectors:
-        try:
-            from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - an extra
-        except ImportError as error:
-            raise _missing("embeddings", error) from None
-        model = SentenceTransformer(self.place, device="cpu")
-        found: Vectors = model.encode(list(texts), show_progress_bar=False)
-        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,20 +99,12 @@ def embeddings(question: Question) -> Reply:
 
 
 def setfit(question: Question) -> Reply:
-    """SetFit with its defaults: pairs of texts tune the encoder for an epoch, then logistic regression.
+    """SetFit with its defaults: pairs of texts tune the encoder for an epoch, then logistic regression."""
+    from datasets import Dataset  # noqa: PLC0415 - an extra
+    from setfit import SetFitModel, Trainer, TrainingArguments  # noqa: PLC0415
 
-    Raises:
-        BertVisionError: it is not installed, or the task has pairs of texts or scores.
-    """
-    if question.task.kind != "labels" or question.train.pairs is not None:
-        raise BertVisionError(f"SetFit labels single texts, and {question.task.name} has others. Use embeddings.")
-    try:
-        from datasets import Dataset  # noqa: PLC0415 - an extra
-        from setfit import SetFitModel, Trainer, TrainingArguments  # noqa: PLC0415
-    except ImportError as error:
-        raise _missing("setfit", error) from None
     learnt = question.learnt
-    model = SetFitModel.from_pretrained(question.vectors.place, device="cpu")
+    model = SetFitModel.from_pretrained(question.vectors.place, device=question.vectors.device)
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         options = TrainingArguments(
@@ -203,13 +129,28 @@ def setfit(question: Question) -> Reply:
     )
 
 
-Method = Callable[[Question], Reply]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A method.
+
+    Attributes:
+        title: for tables.
+        answer: what it says of the dev examples.
+        needs: packages that not every installation has.
+        tunes: whether it tunes the encoder, with a seed, which it does for labels of single texts alone.
+    """
+
+    title: str
+    answer: Callable[[Question], Reply]
+    needs: tuple[str, ...] = ()
+    tunes: bool = False
+
 
 METHODS: dict[str, Method] = {
-    "last_layer": last_layer,
-    "layer_concat": layer_concat,
-    "embeddings": embeddings,
-    "setfit": setfit,
+    "last_layer": Method(title="last layer, ours", answer=last_layer),
+    "layer_concat": Method(title="all layers, ours", answer=layer_concat),
+    "embeddings": Method(title="embeddings + scikit-learn", answer=embeddings, needs=("sentence_transformers",)),
+    "setfit": Method(title="SetFit", answer=setfit, needs=("setfit", "datasets"), tunes=True),
 }
 """Every method by name."""
 
@@ -242,7 +183,3 @@ def _inputs(
     rows = [torch.from_numpy(vectors if layers is None else vectors[:, layers]) for vectors, _ in found]
     joined: Vectors = join_texts(rows).flatten(1).numpy()
     return joined, sum(seconds for _, seconds in found)
-
-
-def _missing(method: str, error: ImportError) -> BertVisionError:
-    return BertVisionError(f"method '{method}' needs {error.name}. Install it: pip install 'bertvision[bench]'")

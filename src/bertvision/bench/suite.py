@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
 from bertvision.bench.cells import KINDS
+from bertvision.bench.grid import expand
 from bertvision.bench.place import settings_digest
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.runs.typed_json import from_json
@@ -33,6 +34,11 @@ class Cell:
     name: str
     kind: str
     settings: Any
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether another seed may give another result; where none can, one is enough."""
+        return bool(getattr(self.settings, "by_chance", True))
 
     def key(self, seed: int) -> str:
         """What stands for it, with a seed, in the record: other settings are another cell."""
@@ -130,8 +136,8 @@ def parse_suite(name: str, content: Mapping[str, Any]) -> Suite:
     if not isinstance(tables, list) or not tables:
         raise BertVisionError("it has no cell; tables [[cell]] with a name and a kind are expected.")
     cells: dict[str, Cell] = {}
-    for table in tables:
-        cell = _cell(table, defaults, cells)
+    for table, values in (one for grid in tables for one in expand(grid, ("name",))):
+        cell = _cell(table | values, defaults, cells)
         if cell.name in cells:
             raise BertVisionError(f"two cells are called '{cell.name}'; each needs a name of its own.")
         cells[cell.name] = cell
@@ -139,7 +145,7 @@ def parse_suite(name: str, content: Mapping[str, Any]) -> Suite:
         name=name,
         about=str(content.get("about", "")),
         cells=tuple(cells.values()),
-        pairs=tuple(_pair(table, cells) for table in pairs),
+        pairs=tuple(_pair(table, cells) for grid in pairs for table, _ in expand(grid, COMPARE_KEYS)),
     )
 
 
@@ -206,11 +212,23 @@ def _build(settings: type[Any], values: Mapping[str, Any]) -> Any:  # noqa: ANN4
 
 def _pair(table: Mapping[str, Any], cells: Mapping[str, Cell]) -> Pair:
     _check_words("key in [[compare]]", table, COMPARE_KEYS)
+    tasks = []
     for key in COMPARE_KEYS:
         cell, _, model = str(table.get(key, "")).partition(":")
         if cell not in cells:
             raise UnknownNameError(f"cell in [[compare]] {key}", cell, cells)
-        known = getattr(cells[cell].settings, "models", None)  # not every kind knows them beforehand
-        if model and known is not None and model not in known:
-            raise UnknownNameError(f"model of cell '{cell}'", model, known)
+        settings = cells[cell].settings
+        tasks.append((settings.task, settings.data))
+        if model and model not in settings.models:
+            raise UnknownNameError(f"model of cell '{cell}'", model, settings.models)
+        if not model and len(settings.models) > 1 and not getattr(settings, "held_out", 0.0):
+            raise BertVisionError(
+                f"[[compare]] {key} is '{cell}', which has several models and no held-out examples to choose by. "
+                f"Name one: {cell}:{settings.models[0]}"
+            )
+    if tasks[0] != tasks[1]:
+        raise BertVisionError(
+            f"[[compare]] has '{table['first']}' of {' in '.join(tasks[0])}, and '{table['second']}' of "
+            f"{' in '.join(tasks[1])}; a paired test needs the same examples."
+        )
     return Pair(first=str(table["first"]), second=str(table["second"]))

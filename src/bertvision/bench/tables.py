@@ -47,7 +47,7 @@ def suite_markdown(record: Mapping[str, Any]) -> str:
             parts += ["Every model:", models_table(some)]
     tests = pairs_table(record["pairs"], there)
     parts += [tests] if tests else []
-    return "\n\n".join([*parts, *_notes(cells)])
+    return "\n\n".join([*parts, *suite_notes(cells)])
 
 
 def overview_table(cells: Sequence[Measured]) -> str:
@@ -62,7 +62,7 @@ def overview_table(cells: Sequence[Measured]) -> str:
         more = [_over(first, "seconds", spread=False), _over(peak, "number", spread=False)]
         rows.append([*_names(cell, model), *(_number(cell, model, column) for column in columns), *more])
     titles = ["cell", "model", *(column.title for column in columns), "first step, s", "peak GPU, GB"]
-    return _table(titles, rows)
+    return markdown_table(titles, rows)
 
 
 def models_table(cells: Sequence[Measured]) -> str:
@@ -70,7 +70,7 @@ def models_table(cells: Sequence[Measured]) -> str:
     every = [(cell, model) for cell in cells for model in cell.models]
     columns = [_EPOCHS, *_scores(every), Column("held out", lambda one: one["held_out"], _unit(every)), *_COSTS[:3]]
     rows = [[*_names(cell, model), *(_number(cell, model, column) for column in columns)] for cell, model in every]
-    return _table(["cell", "model", *(column.title for column in columns)], rows)
+    return markdown_table(["cell", "model", *(column.title for column in columns)], rows)
 
 
 def pairs_table(pairs: Iterable[Mapping[str, str]], cells: Sequence[Measured]) -> str:
@@ -88,7 +88,7 @@ def pairs_table(pairs: Iterable[Mapping[str, str]], cells: Sequence[Measured]) -
         interval = show_interval(test.interval.low, test.interval.high, "percent")
         rows.append([*sides, show_difference(test.value, "percent"), interval, show_number(test.p, "p"), words, seeds])
     titles = ["first", "second", "points", "95 % interval", "p", "first is", "seeds"]
-    return _table(titles, rows) if rows else ""
+    return markdown_table(titles, rows) if rows else ""
 
 
 _EPOCHS = Column("epochs", lambda one: one["epochs"])
@@ -141,7 +141,7 @@ def _names(cell: Measured, model: str) -> list[str]:
     return [code(cell.name) + (DIRTY if dirty else ""), code(model)]
 
 
-def _notes(cells: Sequence[Measured]) -> list[str]:
+def suite_notes(cells: Sequence[Measured]) -> list[str]:
     """How many seeds, on what, from which commits, what is missing."""
     entries = [entry for cell in cells for entry in cell.entries.values()]
     lines = []
@@ -149,11 +149,11 @@ def _notes(cells: Sequence[Measured]) -> list[str]:
         seeds = sorted({len(cell.entries) for cell in cells if cell.entries})
         machines = sorted({str(one["provenance"]["gpu"] or one["provenance"]["processor"]) for one in entries})
         commits = sorted({str(one["provenance"]["commit"])[:8] for one in entries})
-        minutes = sum(one["seconds"] for one in entries) / 60
+        seconds = [one["seconds"] for one in entries]
+        spent = "" if None in seconds else f" {sum(seconds) / 60:,.0f} minutes in all;"
         counted = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else f"{seeds[0]} seed{'s' * (seeds[0] > 1)}"
         lines.append(
-            f"Mean ± standard deviation, {counted}; {', '.join(machines)}; {minutes:,.0f} minutes in all; "
-            f"commit {', '.join(commits)}."
+            f"Mean ± standard deviation, {counted}; {', '.join(machines)};{spent} commit {', '.join(commits)}."
         )
     if any(entry["dirty"] for entry in entries):
         lines.append(f"{DIRTY} measured with changes that no commit has.")
@@ -166,7 +166,7 @@ def _notes(cells: Sequence[Measured]) -> list[str]:
     return lines
 
 
-def _table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A Markdown table without the columns that hold nothing."""
     kept = [n for n in range(len(titles)) if any(row[n] != NOTHING for row in rows)]
     lines = [[titles[n] for n in kept], ["---"] * len(kept), *([str(row[n]) for n in kept] for row in rows)]

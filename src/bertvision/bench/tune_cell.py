@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bertvision.bench.measured import judge_models, size_of
+from bertvision.bench.measured import judge_models, pack_golds, size_of
 from bertvision.bench.place import Place
 from bertvision.bench.settings import TuneSettings
 from bertvision.encoder.snapshot import Snapshot
@@ -38,6 +38,7 @@ def measure_tune(settings: TuneSettings, seed: int, place: Place) -> dict[str, A
         }
     return {
         "models": models,
+        "golds": pack_golds(subject.parts.task, subject.part.examples),
         "trainable": tuned.trainable,
         "total": tuned.total,
         "first_step_seconds": first_step_seconds(tuned.snapshots[0]),

@@ -89,6 +89,8 @@ def run(options: Options) -> int:
         )
     for name in done.diverged:
         print_note(f"{name}: its loss was not finite any more; the record says so.")
+    for name, lacking in done.skipped.items():
+        print_note(f"{name}: skipped. {lacking}")
     _tell(options, record, done.jobs)
     return 0
 

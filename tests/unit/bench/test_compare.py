@@ -65,6 +65,28 @@ def test_a_paired_test_is_over_examples_of_the_seeds_that_both_have() -> None:
     assert paired_test((a, "1"), (d, "1")) is None
 
 
+def test_answers_are_held_against_golds_by_the_first_metric_of_the_task() -> None:
+    golds = "1 1 1 0 " * 25
+    mostly, always = "1 1 1 0 " * 15 + "0 1 1 0 " * 10, "1 1 1 1 " * 25
+    entries = [
+        entry(name, "heads", seed, {"1": model(1, outcomes=answers)}, golds=golds)
+        for name, seed, answers in (("a", 0, golds), ("a", 1, mostly), ("b", 0, always), ("b", 1, always))
+    ]
+    for one in entries:
+        one["settings"]["task"] = "cola"
+    content = record(*entries)
+    for planned in content["plan"]:
+        planned["settings"]["task"] = "cola"
+    a, b = measured_cells(content)
+    found = paired_test((a, "1"), (b, "1"))
+    assert found is not None
+    test, seeds = found
+    # of the second seed 65 are rightly 1, 25 rightly 0 and 10 wrongly 0; one answer for all has no correlation
+    second = (65 * 25 - 0 * 10) / (65 * 35 * 25 * 75) ** 0.5
+    assert test.value == pytest.approx(100 * (1 + second) / 2)
+    assert (seeds, test.p < 0.001) == (2, True)
+
+
 def test_scores_that_are_no_outcomes_are_not_compared() -> None:
     content = record(
         entry("a", "tune", 0, {"1": model(1) | {"outcomes": None}}), entry("b", "tune", 0, {"1": model(1)})

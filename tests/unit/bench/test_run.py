@@ -12,15 +12,21 @@ from bertvision.bench.cells import Kind
 from bertvision.bench.place import Place
 from bertvision.bench.results import open_results, read_suite_record
 from bertvision.bench.run import SuiteRun, run_suite
+from bertvision.bench.sentence_settings import SentenceSettings
 from bertvision.bench.settings import HeadsSettings, TuneSettings
 from bertvision.bench.suite import Cell, Pair, Suite
-from bertvision.errors import BertVisionError, DivergedError
+from bertvision.errors import BertVisionError, DivergedError, MissingExtraError
 from bertvision.lock import lock_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
     number: int = 0
+    task: str = "sst2"
+
+    @property
+    def by_chance(self) -> bool:
+        return self.number != 0
 
 
 Calls = list[tuple[int, int]]
@@ -39,6 +45,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
             raise DivergedError("the loss is nan")
         if settings.number == 4:
             raise BertVisionError("no data")
+        if settings.number == 6:
+            raise MissingExtraError("number 6", "six", "bench")
         return {"models": {}, "number": settings.number}
 
     clock = [0.0]
@@ -69,7 +77,7 @@ def test_all_cells_with_the_first_seed_come_before_the_next_seed(calls: Calls, t
     )
     assert [cell["name"] for cell in record["plan"]] == ["n2", "n1"]
     one = next(iter(record["cells"].values()))
-    assert (one["name"], one["seed"], one["settings"], one["seconds"]) == ("n2", 0, {"number": 2}, 20.0)
+    assert (one["name"], one["seed"], one["settings"], one["seconds"]) == ("n2", 0, {"number": 2, "task": "sst2"}, 20.0)
     assert one["result"] == {"models": {}, "number": 2}
     assert one["dirty"] == one["provenance"]["dirty"]
 
@@ -125,6 +133,34 @@ def test_it_stops_before_a_cell_that_would_not_fit(calls: Calls, tmp_path: Path)
     assert calls[2:] == [(5, 0)]
 
 
+def test_a_cell_whose_package_is_missing_is_passed_over_and_stays_to_be_measured(calls: Calls, tmp_path: Path) -> None:
+    done = measure(tmp_path, suite(6, 1), seeds=1)
+    assert calls == [(6, 0), (1, 0)]
+    assert (done.measured, [job.cell.name for job in done.left]) == (1, ["n6"])
+    assert done.skipped == {
+        "n6, seed 0": "number 6 needs the package 'six'. Install it: pip install 'bertvision[bench]'"
+    }
+    assert [cell["name"] for cell in read_suite_record(done.record)["cells"].values()] == ["n1"]
+
+
+def test_a_cell_that_chance_does_not_rule_is_measured_with_one_seed(calls: Calls, tmp_path: Path) -> None:
+    done = measure(tmp_path, suite(0, 1), seeds=3)
+    assert calls == [(0, 0), (1, 0), (1, 1), (1, 2)]
+    assert done.left == []
+
+
+def test_an_estimate_is_that_of_the_same_task_where_there_is_one(calls: Calls, tmp_path: Path) -> None:
+    what = suite(1, 5)
+    results = open_results(measure(tmp_path, what, seeds=1).record, what)
+    others = [Cell(name="x", kind="number", settings=Number(number=7, task=task)) for task in ("sst2", "rte")]
+    [fifth] = [cell for cell in results.cells.values() if cell["name"] == "n5"]
+    fifth["settings"]["task"] = "cola"
+    assert [results.estimate(cell, 0) for cell in others] == [10.0, 50.0]
+    fifth["seconds"] = None  # nobody knows
+    assert [results.estimate(cell, 0) for cell in others] == [10.0, 10.0]
+    assert len(calls) == 2
+
+
 def test_only_the_named_cells_are_measured(calls: Calls, tmp_path: Path) -> None:
     done = measure(tmp_path, suite(1, 2, 5), seeds=1, only=["n2"])
     assert (calls, done.left) == ([(2, 0)], [])
@@ -165,6 +201,22 @@ def test_runs_are_removed_when_no_later_cell_reads_them(tmp_path: Path, monkeypa
     (tmp_path / "results" / "small.json").unlink()
     measure(tmp_path, what, seeds=1, keep=True)
     assert len(list((tmp_path / "work").iterdir())) == 3
+
+
+def test_vectors_stay_until_the_last_cell_that_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there: list[int] = []
+
+    def measure_some(settings: SentenceSettings, _: int, place: Place) -> dict[str, Any]:
+        (place.work / settings.vectors).mkdir(parents=True, exist_ok=True)
+        there.append(len(list(place.work.glob("vectors-*"))))
+        return {"models": {}}
+
+    monkeypatch.setattr(run_module, "KINDS", {"sentences": Kind(SentenceSettings, measure_some)})
+    settings = [SentenceSettings(task=task, per_class=size) for task, size in (("rte", 2), ("cola", 2), ("rte", 3))]
+    cells = tuple(Cell(name=str(n), kind="sentences", settings=one) for n, one in enumerate(settings))
+    measure(tmp_path, Suite(name="small", about="", cells=cells, pairs=()), seeds=1)
+    assert there == [1, 2, 1]
+    assert not (tmp_path / "work").exists()
 
 
 def test_one_process_at_a_time_measures_in_a_folder(calls: Calls, tmp_path: Path) -> None:

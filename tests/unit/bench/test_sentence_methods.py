@@ -1,34 +1,14 @@
-"""Methods that need packages which may be missing say what to install; SetFit learns where it is installed."""
+"""SetFit learns where it is installed; what the other methods give is told in the tests of their cells."""
 
-import sys
 import warnings
 from pathlib import Path
 
 import pytest
 
-from bertvision.bench.sentence_methods import VectorCache
-from bertvision.bench.sentences import SentenceSettings, measure_sentences
-from bertvision.errors import BertVisionError
-
-
-@pytest.mark.parametrize(("method", "package"), [("embeddings", "sentence_transformers"), ("setfit", "setfit")])
-def test_a_missing_package_is_named(method: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
-    message = rf"method '{method}' needs {package}. Install it: pip install 'bertvision\[bench\]'"
-    with pytest.raises(BertVisionError, match=message):
-        measure_sentences(SentenceSettings(method=method, shots=2), 0, tmp_path)
-
-
-def test_vectors_that_were_not_written_to_the_end_are_encoded_again(tmp_path: Path) -> None:
-    cache = VectorCache(tmp_path, "minilm")
-    before, _ = cache.layers(["a film"])
-    (told,) = tmp_path.glob("*.json")
-    told.unlink()
-    next(tmp_path.glob("*.npy")).write_bytes(b"cut")
-    after, seconds = cache.layers(["a film"])
-    assert (before == after).all()
-    assert before.shape == (1, 7, 384)
-    assert seconds > 0
+from bertvision.bench.place import Place
+from bertvision.bench.sentence_methods import METHODS
+from bertvision.bench.sentence_settings import SentenceSettings
+from bertvision.bench.sentences_cell import measure_sentences
 
 
 @pytest.mark.slow
@@ -36,6 +16,11 @@ def test_setfit_labels_films(tmp_path: Path) -> None:
     pytest.importorskip("setfit")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of its packages are theirs
-        found = measure_sentences(SentenceSettings(method="setfit", shots=4), 0, tmp_path)
-    assert found["metrics"]["accuracy"] > 0.6
-    assert found["parameters"] > 22_000_000
+        settings = SentenceSettings(methods=("setfit",), per_class=5)
+        [model] = measure_sentences(settings, 0, Place(work=tmp_path, device="cpu"))["models"].values()
+    assert model["scores"]["plain"]["accuracy"] > 0.6
+    assert model["parameters"] > 22_000_000
+
+
+def test_ours_need_nothing_that_is_not_always_installed() -> None:
+    assert [name for name, method in METHODS.items() if not method.needs] == ["last_layer", "layer_concat"]

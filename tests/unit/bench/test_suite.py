@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
+from bertvision.bench.sentence_settings import SentenceSettings
 from bertvision.bench.settings import HeadsSettings, TuneSettings
 from bertvision.bench.suite import Cell, Suite, find_suite, load_suite, parse_suite
 from bertvision.errors import BertVisionError
 from conftest import ROOT
 
 TUNE = {"name": "lora", "kind": "tune", "learn": "lora:16", "snapshots": [0.5]}
+SENTENCES = {"name": "{task}", "kind": "sentences"}
 HEADS = {"name": "heads", "kind": "heads", "on": "lora", "at": [0.5, 1], "heads": ["layer_mix", "ladder size=8"]}
 
 
@@ -42,6 +44,17 @@ def test_models_are_named_before_they_are_measured() -> None:
     assert heads.models[-3:] == ["max", "mean", "greedy"]
     alone = HeadsSettings(heads=("layer_mix",), ensembles=("mean",))
     assert alone.models == ["layer_mix@0", "mean@0"]
+
+
+def test_a_table_with_lists_is_a_cell_for_each_combination() -> None:
+    grid = {"name": "{task} {per_class}", "kind": "sentences", "each": {"task": ["cola", "sst2"], "per_class": [8, 32]}}
+    pair = {"first": "{task} 8:layer_concat", "second": "{task} 8:last_layer", "each": {"task": ["cola", "sst2"]}}
+    suite = parse(grid, TUNE, compare=[pair], defaults={"most": 99})
+    assert [cell.name for cell in suite.cells] == ["cola 8", "cola 32", "sst2 8", "sst2 32", "lora"]
+    assert suite.cells[1].settings == SentenceSettings(task="cola", per_class=32, most=99)
+    assert [(pair.first, pair.second) for pair in suite.pairs] == [
+        (f"{task} 8:layer_concat", f"{task} 8:last_layer") for task in ("cola", "sst2")
+    ]
 
 
 def test_a_cell_is_known_by_its_settings_and_seed_and_not_by_its_name() -> None:
@@ -97,6 +110,34 @@ def test_a_cell_is_known_by_its_settings_and_seed_and_not_by_its_name() -> None:
             {"compare": [{"first": "lora:2", "second": "lora"}]},
             r"unknown model of cell 'lora' '2'.*Known: 0.5, 1",
         ),
+        (
+            [TUNE | {"held_out": 0.0}],
+            {"compare": [{"first": "lora", "second": "lora:1"}]},
+            r"first is 'lora', which has several models and no held-out examples to choose by. Name one: lora:0.5",
+        ),
+        (
+            [TUNE, SENTENCES | {"each": {"task": ["cola"]}}],
+            {"compare": [{"first": "lora:1", "second": "cola:last_layer"}]},
+            r"'lora:1' of squad2 in builtin, and 'cola:last_layer' of cola in builtin; a paired test needs the same",
+        ),
+        ([SENTENCES | {"each": {"tsk": ["cola"]}}], {}, r"each lists tsk, and name '\{task\}' does not say \{tsk\}"),
+        (
+            [SENTENCES | {"name": "{tsk}", "each": {"tsk": ["cola"]}}],
+            {},
+            r"unknown key in cell 'cola' 'tsk'. Did you mean 'task'\?",
+        ),
+        ([SENTENCES | {"each": {"task": ["cola", "cola"]}}], {}, "two cells are called 'cola'"),
+        ([SENTENCES | {"each": {"task": ["colo"]}}], {}, r"cell 'colo': unknown task 'colo'. Did you mean 'cola'\?"),
+        (
+            [SENTENCES | {"task": "cola", "methods": ["embedding"]}],
+            {},
+            r"unknown method 'embedding'. Did you mean 'embeddings'\?",
+        ),
+        (
+            [SENTENCES | {"task": "cola", "per_class": "few"}],
+            {},
+            r"per_class is 'few'; int \| None is expected, such as the default None",
+        ),
     ],
 )
 def test_wrong_words_are_answered_with_right_ones(
@@ -114,10 +155,13 @@ def test_every_file_of_experiments_can_be_read(path: Path) -> None:
     assert len({cell.key(0) for cell in suite.cells}) == len(suite.cells), "two cells are the same"
 
 
-def test_the_example_of_the_page_is_a_suite() -> None:
+def test_the_examples_of_the_page_are_suites() -> None:
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    [block] = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
-    assert [cell.kind for cell in parse_suite("page", tomllib.loads(block)).cells] == ["tune", "heads"]
+    whole, grid = (tomllib.loads(block) for block in re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL))
+    assert [cell.kind for cell in parse_suite("page", whole).cells] == ["tune", "heads"]
+    suite = parse_suite("grid", grid)
+    assert [cell.name for cell in suite.cells] == ["cola 8", "cola 32", "rte 8", "rte 32"]
+    assert [pair.first for pair in suite.pairs] == ["cola 8:layer_concat", "rte 8:layer_concat"]
 
 
 def test_a_file_that_is_no_suite_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +182,7 @@ def test_a_file_that_is_no_suite_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 def test_only_names_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     suite = load_suite(find_suite("smoke"))
-    assert [cell.name for cell in suite.only([])] == ["tuned", "plain", "heads"]
+    assert [cell.name for cell in suite.only([])] == ["tuned", "plain", "heads", "sentences"]
     assert [cell.name for cell in suite.only(["heads", "tuned"])] == ["tuned", "heads"]
     with pytest.raises(BertVisionError, match=r"unknown cell 'head'. Did you mean 'heads'\?"):
         suite.only(["head"])

@@ -1,0 +1,94 @@
+"""VectorCache: states and embeddings of texts, encoded once for all cells that read them."""
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertvision.atomic import write_json
+from bertvision.encoder.load import fingerprint, load_encoder
+from bertvision.estimators.rows import TextRows
+from bertvision.pretrained import locate_encoder
+from bertvision.runs.evaluate import tell
+from bertvision.runs.parts import Device, choose_device
+from bertvision.runs.watch import Show
+from bertvision.tasks.files import read_json
+
+Vectors = NDArray[np.float32]
+
+WARM = "a text that stands nowhere else"
+
+Encode = Callable[[Sequence[str]], Vectors]
+
+
+@final
+class VectorCache:
+    """Vectors of texts on disk: kept in 16 bits, with the seconds that it took to encode them.
+
+    Attributes:
+        place: where the encoder's files are.
+        device: where to compute, in the words of torch.
+        weights: the encoder's fingerprint; another one has vectors of its own.
+    """
+
+    def __init__(self, folder: Path, encoder: str, *, length: int, device: Device, show: Show | None = None) -> None:
+        self.place = locate_encoder(encoder)
+        self.device = str(choose_device(device))
+        self.weights = fingerprint(load_encoder(encoder))
+        self._folder = folder
+        self._encoder = encoder
+        self._length = length
+        self._asked = device
+        self._show = show
+
+    def layers(self, texts: Sequence[str]) -> tuple[Vectors, float]:
+        """The states of all layers, the mean over tokens, (texts, layers, width), and seconds."""
+        return self._kept("layers", texts, self._layer_encoder)
+
+    def embeddings(self, texts: Sequence[str]) -> tuple[Vectors, float]:
+        """What sentence-transformers gives, (texts, width), and seconds."""
+        return self._kept("embeddings", texts, self._embedder)
+
+    def _kept(self, kind: str, texts: Sequence[str], load: Callable[[], Encode]) -> tuple[Vectors, float]:
+        words = [self.weights, str(self._length), self.device, *texts]
+        digest = hashlib.sha256("\0".join(words).encode(errors="surrogatepass")).hexdigest()[:16]
+        file, told = (self._folder / f"{kind}-{digest}{ending}" for ending in (".npy", ".json"))
+        if not told.exists():  # it is written last
+            tell(self._show, f"encoding {len(texts):,} texts, {kind} …")
+            encode = load()
+            encode([WARM])  # the first pass is slower, and not timed
+            begin = time.perf_counter()
+            vectors = encode(texts)
+            seconds = time.perf_counter() - begin
+            self._folder.mkdir(parents=True, exist_ok=True)
+            np.save(file, vectors.astype(np.float16))
+            write_json(told, {"kind": kind, "texts": len(texts), "seconds": seconds})
+        return np.load(file).astype(np.float32), float(read_json(told)["seconds"])
+
+    def _layer_encoder(self) -> Encode:
+        """Anew for each list of texts: what it has seen in another would come for nothing."""
+        rows = TextRows(self._encoder, pool="mean", length=self._length, device=self._asked)
+
+        def encode(texts: Sequence[str]) -> Vectors:
+            found: Vectors = rows.rows(texts).cpu().numpy()
+            return found
+
+        return encode
+
+    def _embedder(self) -> Encode:
+        def encode(texts: Sequence[str]) -> Vectors:
+            found: Vectors = self._sentences.encode(list(texts), show_progress_bar=False)
+            return found
+
+        return encode
+
+    @cached_property
+    def _sentences(self) -> Any:  # noqa: ANN401 - of an untyped library
+        from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - an extra
+
+        return SentenceTransformer(self.place, device=self.device)
