@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from tests.tiny_models import tiny_model
 from torch import nn
 from transformers.activations import GELUActivation
 
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.gelu import BriefGELU, shorten_gelu
+from tiny_models import tiny_model
 
 
 def test_it_is_right_to_a_millionth_for_all_numbers() -> None:
