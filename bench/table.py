@@ -1,9 +1,10 @@
 """Write tables of records, heads and costs into the README and docs, between their marks, and the plots of suites."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from bertvision.atomic import write_text
 from bertvision.bench.checks import BERT_LARGE as LARGE_SHAPE
@@ -20,6 +21,7 @@ from bertvision.cli.ls import BERT_LARGE, reference_parameters
 from bertvision.encoder.learn import parse_learn
 from bertvision.heads import HEADS
 from bertvision.runs.amounts import in_bytes, in_seconds
+from tables_of_tasks import distances_table, glue_table, grid_table, multitask_tables
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -186,6 +188,12 @@ SUITES = sorted(path.stem for path in (ROOT / "experiments").glob("*.toml") if p
 """Suites whose tables are published on one page; a trial of the machinery has none."""
 
 
+def of_record(name: str, make: Callable[[Mapping[str, Any]], str]) -> str:
+    """What `make` says of a record, with a link to it."""
+    path = Path("results") / f"{name}.json"
+    return f"[The record](../{path.as_posix()}).\n\n{make(json.loads((ROOT / path).read_text(encoding='utf-8')))}"
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "speed": ("README.md", speed_table),
     "size": ("README.md", size_table),
@@ -197,6 +205,10 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "bytes": ("docs/scale.md", bytes_table),
     **{f"suite {name}": ("docs/benchmarks.md", partial(suite_tables, name)) for name in SUITES},
     f"suite {SENTENCES}": ("docs/benchmarks-sentences.md", sentences_tables),
+    "multitask": ("docs/multitask.md", partial(of_record, "multitask-cs224n", multitask_tables)),
+    "grid": ("docs/multitask.md", partial(of_record, "multitask-grid", grid_table)),
+    "distances": ("docs/multitask.md", partial(of_record, "triplet-distances", distances_table)),
+    "glue": ("docs/benchmarks.md", partial(of_record, "glue-mpnet", glue_table)),
 }
 """By name: where a table stands, and who makes it."""
 

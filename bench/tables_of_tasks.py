@@ -1,0 +1,162 @@
+"""Records of bench/task_runs.py as Markdown."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Record = Mapping[str, Any]
+
+CLAIMED = 0.05
+"""A difference is claimed where a paired test gives a smaller p and the seeds of both sides are apart."""
+
+METRICS = {
+    "sst5.accuracy": "SST-5 accuracy",
+    "sst5.f1": "SST-5 F1",
+    "sts.pearson": "STS Pearson",
+    "sts.spearman": "STS Spearman",
+    "quora.accuracy": "Quora accuracy",
+    "quora.f1": "Quora F1",
+}
+
+GRID_METRICS = ("sst5.accuracy", "sts.pearson", "quora.accuracy", "quora.f1")
+
+WAYS = {
+    "baseline": "baseline: texts apart",
+    "balanced": "classes balanced",
+    "triplets": "triplets first",
+    "questions": "questions (Q&A)",
+}
+
+DOCUMENT = {
+    "baseline": {
+        "sst5.accuracy": 0.440,
+        "sts.pearson": 0.326,
+        "sts.spearman": 0.310,
+        "quora.accuracy": 0.765,
+        "quora.f1": 0.709,
+    },
+    "triplets": {
+        "sst5.accuracy": 0.481,
+        "sts.pearson": 0.453,
+        "sts.spearman": 0.429,
+        "quora.accuracy": 0.771,
+        "quora.f1": 0.727,
+    },
+    "questions": {
+        "sst5.accuracy": 0.495,
+        "sts.pearson": 0.843,
+        "sts.spearman": 0.834,
+        "quora.accuracy": 0.868,
+        "quora.f1": 0.836,
+    },
+}
+"""Table 2 of document 004; accuracy and Pearson of `questions` are those of its test set."""
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table."""
+    first, *others = (f"| {' | '.join(line)} |" for line in (header, *rows))
+    return "\n".join([first, "|---" * len(header) + "|", *others])
+
+
+def multitask_tables(record: Record) -> str:
+    """Values beside the document's, differences from the baseline, and how far predicted labels are off."""
+    values = [
+        ["document 004", WAYS[way], *(f"{found[name]:.3f}" if name in found else "" for name in METRICS)]
+        for way, found in DOCUMENT.items()
+    ]
+    ordered = _in_order(record["rows"])
+    values += [[row["encoder"], WAYS[row["way"]], *(_of(row["metrics"][name]) for name in METRICS)] for row in ordered]
+    tests = [
+        [row["encoder"], WAYS[row["way"]], *(_difference(row["metrics"][name]) for name in METRICS)]
+        for row in _in_order(record["tests"])
+    ]
+    gaps = [[row["encoder"], WAYS[row["way"]], *(_of(gap) for gap in row["gaps"].values())] for row in ordered]
+    names = ["encoder", "way", *METRICS.values()]
+    return "\n\n".join(
+        [
+            f"Dev, mean (range) of {len(ordered[0]['seeds'])} seeds:",
+            markdown(names, values),
+            "Higher than the baseline of the same encoder by (95 % interval over dev examples):",
+            markdown(names, tests),
+            "Share of dev examples to predict otherwise, for each label to be predicted as often as it is there:",
+            markdown(["encoder", "way", "SST-5", "Quora"], gaps),
+        ]
+    )
+
+
+def _in_order(rows: Iterable[Record]) -> list[Record]:
+    """By encoder, as they come, then by way."""
+    rows = list(rows)
+    encoders = list(dict.fromkeys(row["encoder"] for row in rows))
+    return sorted(rows, key=lambda row: (encoders.index(row["encoder"]), list(WAYS).index(row["way"])))
+
+
+def _of(values: Record, digits: int = 3) -> str:
+    mean = f"{values['mean']:.{digits}f}"
+    if len(values["values"]) == 1:
+        return mean
+    return f"{mean} ({values['least']:.{digits}f} to {values['most']:.{digits}f})"
+
+
+def _difference(test: Record) -> str:
+    """Bold where the seeds are apart, too; with a dagger where the test alone says it."""
+    value = f"{test['value']:+.3f}"
+    if test["p"] < CLAIMED:
+        value = f"**{value}**" if test["apart"] else f"{value}†"
+    return f"{value} ({test['low']:+.3f} to {test['high']:+.3f})"
+
+
+def grid_table(record: Record) -> str:
+    """Held-out and dev values by rate and dropout."""
+    rows = [
+        [f"{row['lr']:.0e}", f"{row['dropout']:g}", *(_both(row["metrics"], name) for name in GRID_METRICS)]
+        for row in record["rows"]
+    ]
+    return markdown(["rate", "dropout", *(f"{METRICS[name]}, held-out / dev" for name in GRID_METRICS)], rows)
+
+
+def _both(metrics: Record, name: str) -> str:
+    task, _, metric = name.partition(".")
+    return f"{metrics[f'{task}.held_out_{metric}']['mean']:.3f} / {metrics[name]['mean']:.3f}"
+
+
+def distances_table(record: Record) -> str:
+    """Distances before and after, on dev, and how often there was a loss."""
+    rows = [
+        [
+            row["encoder"],
+            task,
+            *(_moved(found, name, 2) for name in ("positive", "negative", "other")),
+            _moved(found, "in_order", 3),
+            f"{row['loss']['above_zero']} of {row['loss']['logged']}",
+        ]
+        for row in record["rows"]
+        for task, found in row["tasks"].items()
+    ]
+    header = ["encoder", "anchors of", "to positives", "to negatives", "to other tasks", "positive is nearest"]
+    return markdown([*header, "logs with a loss, of all tasks"], rows)
+
+
+def _moved(found: Record, name: str, digits: int) -> str:
+    return " → ".join(f"{found[when][name]['mean']:.{digits}f}" for when in ("before", "after"))
+
+
+def glue_table(record: Record) -> str:
+    """The encoder's own output, its map learnt anew and the chosen head, by epochs of tuning and task."""
+    models = ("own", "last_layer", "best")
+    rows = []
+    for epochs in dict.fromkeys(row["epochs"] for row in record["rows"]):
+        for row in record["rows"]:
+            if row["epochs"] == epochs:
+                seeds = len(row["seeds"])
+                chosen = ", ".join(f"`{name}` {count}" for name, count in Counter(row["chosen"]).most_common())
+                sure = f"{row['surely_better']} / {row['surely_worse']} of {seeds}"
+                values = [_of(row["models"][name], 1) for name in models]
+                rows.append([f"{epochs:g}", f"{row['task']}, {' and '.join(row['metrics'])}", *values, sure, chosen])
+        for row in record["averages"]:
+            if row["epochs"] == epochs:
+                values = [f"**{_of(row['models'][name], 1)}**" for name in models]
+                rows.append([f"{epochs:g}", f"**average, {row['tasks']}**", *values, "", ""])
+    header = ["epochs", "task", "own output", "`last_layer`, learnt anew", "chosen head"]
+    return markdown([*header, "surely better / worse than own", "chosen (seeds)"], rows)
