@@ -20,9 +20,10 @@ METRICS = ("exact", "f1", "HasAns_exact", "NoAns_exact")
 COUNTS = ("has_answer_errors", "predicted_empty", "first_right", "first_right_has_answer_share")
 SECOND = ("first_wrong", "second_right", "second_right_has_answer_share")
 TUNE = "bertvision tune squad2 --data DIR --encoder {encoder} --learn full --lr 3e-5 --schedule constant --warmup 0"
+FIT = "bertvision fit squad2 --data DIR --encoder RUN@0.3 --heads {heads} --seeds 3 --from stream --held-out 0.05"
 COMMANDS = (
     f"{TUNE} --epochs 1 --snapshots 0.3,1 --out RUN",
-    "bertvision fit squad2 --data DIR --encoder RUN@0.3 --heads {heads} --seeds 3 --from stream --held-out 0.05 --out HEADS",
+    f"{FIT} --out HEADS",
     "bertvision evaluate HEADS",
     "bertvision analyse HEADS",
     "bertvision ensemble HEADS [HEADS] --how max|mean|greedy --out ENSEMBLE",
@@ -186,7 +187,8 @@ def main() -> None:
     parser.add_argument("--note", default="")
     options = parser.parse_args()
     found = rounded(whole_record(options.runs, options.ensembles))
-    heads = ",".join(sorted({model["head"] for model in found["snapshots"][0]["models"] if not model["own"]}))
+    models = sorted(found["snapshots"][0]["models"], key=lambda model: str(model["name"]))  # as they were asked for
+    heads = ",".join(dict.fromkeys(model["head"] for model in models if not model["own"]))
     record = {
         "format": 1,
         "kind": "span-analysis",
