@@ -52,10 +52,9 @@ def ensembles_table() -> str:
     for snapshot in found["snapshots"]:
         name = snapshot["snapshot"]
         tuned = f"[{name} epoch]({link})"
-        single = (("own output", snapshot["second"]), ("best single head", snapshot["first"]))
-        for what, model in single:
-            values = _f1(model_of(snapshot, model)["scores"])
-            rows.append((tuned, f"{what}" if what == "own output" else f"{what}, `{_head(model)}`", *values, "", ""))
+        own, best = (model_of(snapshot, snapshot[which]) for which in ("second", "first"))
+        rows.append((tuned, "own output", *_f1(own["scores"]), "", ""))
+        rows.append((tuned, f"best single head, `{best['head']}`", *_f1(best["scores"]), "", ""))
         rows += [_ensemble_row(tuned, ensemble) for ensemble in found["ensembles"] if ensemble["snapshots"] == [name]]
         for what, value in zip(("BERT-large", "its best head", "both, maximum"), THEIR_F1[name], strict=True):
             rows.append((f"{name} epoch", f"*document 000: {what}*", f"*{value:.1f}*", "", "", "", ""))
@@ -66,10 +65,6 @@ def ensembles_table() -> str:
 
 def _f1(scores: Record) -> list[str]:
     return [f"{scores[at]['f1']:.1f}" for at in THRESHOLDS]
-
-
-def _head(name: str) -> str:
-    return name.partition("-")[2]
 
 
 def _ensemble_row(tuned: str, ensemble: Record) -> tuple[str, ...]:
@@ -126,7 +121,7 @@ def _percent(values: Sequence[float]) -> str:
 
 
 def question_words_table() -> str:
-    """F1 by the question's first word: the best head and the own output of each snapshot."""
+    """F1 by question word: the best head and the own output of each snapshot."""
     snapshots = record()["snapshots"]
     header = ["question word", "questions", "with an answer"]
     groups = []
