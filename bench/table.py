@@ -21,6 +21,8 @@ from bertvision.cli.ls import BERT_LARGE, reference_parameters
 from bertvision.encoder.learn import parse_learn
 from bertvision.heads import HEADS
 from bertvision.runs.amounts import in_bytes, in_seconds
+from claims_of_spans import claims_table
+from tables_of_spans import SPAN_TABLES, ensembles_table
 from tables_of_tasks import distances_table, glue_table, grid_table, multitask_tables
 
 ROOT = Path(__file__).parents[1]
@@ -200,6 +202,9 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "quality": ("README.md", quality_table),
     "heads": ("docs/heads.md", heads_table),
     "span heads": ("docs/heads.md", span_heads_table),
+    **{name: ("docs/analysis.md", make) for name, make in SPAN_TABLES.items()},
+    "span claims": ("docs/analysis.md", claims_table),
+    "span ensembles": ("docs/evaluation.md", ensembles_table),
     "cost checks": ("docs/scale.md", checks_table),
     "scale": ("docs/scale.md", scale_table),
     "bytes": ("docs/scale.md", bytes_table),

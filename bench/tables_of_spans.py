@@ -1,0 +1,205 @@
+"""The record of span heads, their errors, layers and ensembles → Markdown, beside the documents' figures."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]
+PATH = Path(__file__).parents[1] / "results" / "span-analysis-mpnet.json"
+THRESHOLDS = ("zero", "fitted", "best_on_split")
+THEIR_HEAD = "adapter_pool_skip"
+"""The paper's best head at 3/10 of an epoch."""
+
+THEIR_F1 = {"0.3": (70.2, 74.0, 73.4), "1": (77.7, 79.0, 79.8)}
+"""The paper's table 3, without a threshold: BERT-large, its best head, both joined by the maximum."""
+
+
+def record() -> Record:
+    """What was measured."""
+    found: Record = json.loads(PATH.read_text(encoding="utf-8"))
+    return found
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Rows as Markdown."""
+    lines = [f"| {' | '.join(cells)} |" for cells in (header, *rows)]
+    return "\n".join([lines[0], "|---" * len(header) + "|", *lines[1:]])
+
+
+def model_of(snapshot: Record, name: str) -> Record:
+    """One model of a snapshot."""
+    found: Record = next(model for model in snapshot["models"] if model["name"] == name)
+    return found
+
+
+def seeds_of(snapshot: Record, head: str) -> list[Record]:
+    """All seeds of a head."""
+    return [model for model in snapshot["models"] if model["head"] == head]
+
+
+def signed(test: Record) -> str:
+    """A paired difference, and whether it is sure."""
+    sure = "" if test["claimed"] else ", no difference"
+    return f"{test['value']:+.1f} ({test['low']:+.1f} to {test['high']:+.1f}){sure}"
+
+
+def ensembles_table() -> str:
+    """Ensembles of each snapshot and across both, beside the best single head, the own output and the paper."""
+    found = record()
+    link = f"../results/{PATH.name}"
+    rows = []
+    for snapshot in found["snapshots"]:
+        name = snapshot["snapshot"]
+        tuned = f"[{name} epoch]({link})"
+        own, best = (model_of(snapshot, snapshot[which]) for which in ("second", "first"))
+        rows.append((tuned, "own output", *_f1(own["scores"]), "", ""))
+        rows.append((tuned, f"best single head, `{best['head']}`", *_f1(best["scores"]), "", ""))
+        rows += [_ensemble_row(tuned, ensemble) for ensemble in found["ensembles"] if ensemble["snapshots"] == [name]]
+        for what, value in zip(("BERT-large", "its best head", "both, maximum"), THEIR_F1[name], strict=True):
+            rows.append((f"{name} epoch", f"*document 000: {what}*", f"*{value:.1f}*", "", "", "", ""))
+    rows += [_ensemble_row("both", ensemble) for ensemble in found["ensembles"] if len(ensemble["snapshots"]) > 1]
+    header = ("encoder tuned for", "model", "F1, threshold 0", "fitted", "best on dev")
+    return table((*header, "against the best single head, 0", "fitted"), rows)
+
+
+def _f1(scores: Record) -> list[str]:
+    return [f"{scores[at]['f1']:.1f}" for at in THRESHOLDS]
+
+
+def _ensemble_row(tuned: str, ensemble: Record) -> tuple[str, ...]:
+    chosen = ", ".join(f"`{name}`" for name in ensemble["members"])
+    which = f"all {ensemble['candidates']}" if len(ensemble["members"]) == ensemble["candidates"] else chosen
+    tests = [signed(ensemble["against"][at]["f1"]) for at in ("zero", "fitted")]
+    return (tuned, f"{ensemble['how']} of {which}", *_f1(ensemble["scores"]), *tests)
+
+
+def silent_share(errors: Record) -> float:
+    """How many wrong answers to questions with an answer are silence."""
+    return float(errors["predicted_empty"] / errors["has_answer_errors"])
+
+
+def second_share(errors: Record) -> float:
+    """How often the second answer is right where the first is wrong."""
+    return float(errors["second_right"] / errors["first_wrong"])
+
+
+FIGURES = (
+    ("wrong answers to questions with an answer that are empty, threshold 0", "65 %", "zero", silent_share),
+    ("the same, fitted", "", "fitted", silent_share),
+    (
+        "right answers whose question has an answer, threshold 0",
+        "42 %",
+        "zero",
+        lambda errors: errors["first_right_has_answer_share"],
+    ),
+    ("the same, fitted", "", "fitted", lambda errors: errors["first_right_has_answer_share"]),
+    ("second answer right where the first is wrong, fitted", "44 %", "fitted", second_share),
+    ("of these, questions with an answer, fitted", "47 %", "fitted", lambda e: e["second_right_has_answer_share"]),
+)
+"""What, the paper's figure, at which threshold ours is, how it comes from the counts."""
+
+
+def second_answers_table() -> str:
+    """What wrong answers look like, beside the paper's figures."""
+    columns, header = [], ["", "document 000, 0.3 epoch"]
+    for snapshot in record()["snapshots"]:
+        heads = dict.fromkeys((THEIR_HEAD, model_of(snapshot, snapshot["first"])["head"], snapshot["second"]))
+        for head in heads:
+            header.append(f"`{head}`, {snapshot['snapshot']} epoch")
+            columns.append([model["errors"] for model in seeds_of(snapshot, head)])
+    rows = [
+        (what, theirs, *(_percent([share(errors[at]) for errors in column]) for column in columns))
+        for what, theirs, at, share in FIGURES
+    ]
+    return table(header, rows)
+
+
+def _percent(values: Sequence[float]) -> str:
+    mean = f"{100 * sum(values) / len(values):.0f} %"
+    return mean if len(values) == 1 else f"{mean} ({100 * min(values):.0f} to {100 * max(values):.0f})"
+
+
+def question_words_table() -> str:
+    """F1 by question word: the best head and the own output of each snapshot."""
+    snapshots = record()["snapshots"]
+    header = ["question word", "questions", "with an answer"]
+    groups = []
+    for snapshot in snapshots:
+        for name in (snapshot["first"], snapshot["second"]):
+            header.append(f"`{model_of(snapshot, name)['head']}`, {snapshot['snapshot']} epoch")
+            words = snapshot["question_words"][name]
+            groups.append([words["overall"], *words["words"]])
+    rows = [
+        (
+            row[0]["name"],
+            f"{row[0]['all']['count']:,}",
+            f"{row[0]['has_answer']['count'] / row[0]['all']['count']:.0%}",
+            *(
+                f"{group['all']['f1']:.1f} ({_part(group, 'has_answer')} / {_part(group, 'no_answer')})"
+                for group in row
+            ),
+        )
+        for row in zip(*groups, strict=True)
+    ]
+    return table(header, rows)
+
+
+def _part(group: Record, which: str) -> str:
+    found = group[which]["f1"]
+    return "none" if found is None else f"{found:.0f}"
+
+
+def _columns(kinds: Sequence[str]) -> list[tuple[str, str, str, list[int], Record]]:
+    """Head, output, snapshot, layers and weights over seeds."""
+    return [
+        (report["head"], output, snapshot["snapshot"], report["layers"], one)
+        for snapshot in record()["snapshots"]
+        for kind in kinds
+        for report in snapshot[kind]
+        for output, one in zip(report["outputs"], report["sets"], strict=True)
+    ]
+
+
+def layers_table() -> str:
+    """Shares of learned weights by layer, with intervals over seeds."""
+    columns = [column for column in _columns(["layer_weights"]) if column[0] in {"layer_mix", "layer_weights"}]
+    header = ["layer"]
+    for head, output, tuned, _, _ in columns:
+        header.append(f"`{head}`{'' if output == 'both' else f' {output}'}, {tuned} epoch")
+    deepest = max(layers[-1] for _, _, _, layers, _ in columns)
+    rows = []
+    for layer in range(deepest + 1):
+        cells = [
+            over_seeds(one["shares"][layers.index(layer)], 100) if layer in layers else ""
+            for _, _, _, layers, one in columns
+        ]
+        rows.append((str(layer), *cells))
+    even = (f"{100 / len(layers):.1f}" for _, _, _, layers, _ in columns)
+    return table(header, [*rows, ("*even*", *(f"*{value}*" for value in even))])
+
+
+def over_seeds(value: Record, scale: float = 1) -> str:
+    """A mean and its interval."""
+    return f"{scale * value['mean']:.1f} ({scale * value['low']:.1f} to {scale * value['high']:.1f})"
+
+
+def centres_table() -> str:
+    """Where heads read on the average."""
+    rows: dict[tuple[str, str, str], dict[str, str]] = {}
+    for head, output, tuned, layers, one in _columns(["layer_weights", "attention"]):
+        even = f"{sum(layers) / len(layers):.1f}"
+        rows.setdefault((f"`{head}`", output, even), {})[tuned] = over_seeds(one["centre"])
+    return table(
+        ("head", "output", "even weights", "0.3 epoch", "1 epoch"),
+        [(*key, found["0.3"], found["1"]) for key, found in rows.items()],
+    )
+
+
+SPAN_TABLES = {
+    "second answers": second_answers_table,
+    "question words": question_words_table,
+    "span layers": layers_table,
+    "span centres": centres_table,
+}
+"""Those of the page on analysis, by name."""
