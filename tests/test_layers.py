@@ -28,7 +28,7 @@ WALLS = {
         "encoder/relative.py",
         "bench/plain_rival.py",
     },
-    "peft": {"encoder/lora.py", "bench/plain_rival.py"},
+    "peft": {"encoder/lora.py", "encoder/low_rank.py", "bench/plain_rival.py"},
     "accelerate": {"training/processes.py"},
     "datasets": {"tasks/hub.py", "bench/sentence_methods.py"},
     "sentence_transformers": {"bench/sentence_vectors.py"},

@@ -23,10 +23,13 @@ def add_lora(encoder: Encoder, rank: int) -> None:
         )
     from peft import LoraConfig, inject_adapter_in_model  # noqa: PLC0415 - takes seconds to import
 
+    from bertvision.encoder.low_rank import speed_up_lora  # noqa: PLC0415 - as above
+
     inside = {module for block in encoder.blocks for module in block.modules() if isinstance(module, nn.Linear)}
     names = [name for name, module in encoder.model.named_modules() if module in inside]
     config = LoraConfig(r=rank, lora_alpha=SCALE * rank, lora_dropout=0.0, target_modules=names)
     inject_adapter_in_model(config, encoder.model, adapter_name=ADAPTER)
+    speed_up_lora(encoder.model)
 
 
 def merge_lora(encoder: Encoder) -> None:

@@ -8,9 +8,14 @@ from typing import Any, final
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetSelfAttention
 from typing_extensions import override
+
+
+KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""All but cuDNN's, which makes a plan for every new length of windows: a tuned run meets a hundred."""
 
 
 @final
@@ -44,8 +49,9 @@ class _Layers(MPNetEncoder):  # type: ignore[misc]  # transformers has no types
             bias = bias + attention_mask
         if torch.is_autocast_enabled(bias.device.type):  # else every layer would round it anew
             bias = bias.to(torch.get_autocast_dtype(bias.device.type))
-        for layer in self.layer:
-            hidden_states = layer(hidden_states, None, bias)[0]
+        with sdpa_kernel(KERNELS):
+            for layer in self.layer:
+                hidden_states = layer(hidden_states, None, bias)[0]
         return BaseModelOutput(last_hidden_state=hidden_states)
 
 
