@@ -13,7 +13,6 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetSelfAttention
 from typing_extensions import override
 
-
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """All but cuDNN's, which makes a plan for every new length of windows: a tuned run meets a hundred."""
 
