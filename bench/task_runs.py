@@ -8,7 +8,6 @@ python bench/task_runs.py glue RUN … --called mpnet=all-mpnet-base-v2 --name g
 
 import argparse
 import json
-import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
+from bertvision.provenance import portable
 from data import RESULTS
 from task_tests import label_gaps, paired_tests
 
@@ -50,7 +50,7 @@ class Run:
     @property
     def encoder(self) -> str:
         """The name of its encoder, or of the run that it goes on with."""
-        return self.portable(self.request["encoder"])
+        return portable(self.request["encoder"], self.called)
 
     @property
     def learning(self) -> Record:
@@ -62,16 +62,7 @@ class Run:
     @property
     def command(self) -> str:
         """The command that made it, as anyone can run it."""
-        return self.portable(self.read("config.json")["provenance"]["command"])
-
-    def portable(self, text: str) -> str:
-        """Text whose paths are names."""
-
-        def named(found: re.Match[str]) -> str:
-            name = Path(found[0]).name
-            return self.called.get(name, name)
-
-        return re.sub(r"(?<!\S)/\S+", named, text)
+        return portable(self.read("config.json")["provenance"]["command"], self.called)
 
     def logged(self) -> list[Record]:
         """The lines of its log."""

@@ -4,8 +4,10 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +37,21 @@ def provenance() -> dict[str, object]:
         "gpu": _gpu(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
     }
+
+
+def portable(text: str, called: Mapping[str, str] | None = None) -> str:
+    """A text whose absolute paths are names, their last part or what that is called: a record tells of no machine.
+
+    Example:
+        >>> portable("bertvision bench rival --data /home/me/sets --encoder mpnet=/models/mp")
+        'bertvision bench rival --data sets --encoder mpnet=mp'
+    """
+
+    def named(found: re.Match[str]) -> str:
+        name = Path(found[0]).name
+        return (called or {}).get(name, name)
+
+    return re.sub(r"(?<![^\s=])/\S+", named, text)
 
 
 def _git(*words: str) -> str | None:

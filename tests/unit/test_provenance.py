@@ -5,7 +5,7 @@ import pytest
 
 from bertvision import __version__
 from bertvision import provenance as module
-from bertvision.provenance import package_version, provenance
+from bertvision.provenance import package_version, portable, provenance
 
 
 def no_git(*_words: object, **_settings: object) -> None:
@@ -50,3 +50,10 @@ def test_a_version_is_the_installed_one_and_none_without_an_installation(monkeyp
 
 def test_an_installation_has_the_version_of_its_source() -> None:
     assert package_version() in (__version__, None)  # None: it runs from its source alone
+
+
+def test_paths_of_a_machine_become_names() -> None:
+    text = "bertvision bench rival --data /home/me/sets --encoder a/b=/models/mp --results results/x --ask c='and/or'"
+    named = "bertvision bench rival --data sets --encoder a/b=mpnet --results results/x --ask c='and/or'"
+    assert portable(text, {"mp": "mpnet"}) == named
+    assert portable("/models/mp") == "mp"

@@ -9,7 +9,7 @@ from bertvision.atomic import write_json
 from bertvision.bench.place import agrees
 from bertvision.bench.suite import Cell, Suite
 from bertvision.errors import BertVisionError
-from bertvision.provenance import provenance
+from bertvision.provenance import portable, provenance
 from bertvision.tasks.files import read_json
 
 FORMAT = 1
@@ -48,7 +48,7 @@ class SuiteResults:
             "seconds": round(seconds, 1),
             "dirty": where["dirty"],
             "result": dict(result),
-            "provenance": where,
+            "provenance": where | {"command": portable(str(where["command"])) if where["command"] else None},
         }
         self.save()
 

@@ -17,6 +17,7 @@ from bertvision.bench.settings import HeadsSettings, TuneSettings
 from bertvision.bench.suite import Cell, Pair, Suite
 from bertvision.errors import BertVisionError, DivergedError, MissingExtraError
 from bertvision.lock import lock_folder
+from bertvision.provenance import COMMAND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,17 @@ def test_all_cells_with_the_first_seed_come_before_the_next_seed(calls: Calls, t
     assert (one["name"], one["seed"], one["settings"], one["seconds"]) == ("n2", 0, {"number": 2, "task": "sst2"}, 20.0)
     assert one["result"] == {"models": {}, "number": 2}
     assert one["dirty"] == one["provenance"]["dirty"]
+
+
+@pytest.mark.usefixtures("calls")
+def test_a_record_tells_of_no_folder_of_this_machine(tmp_path: Path) -> None:
+    token = COMMAND.set(f"bertvision bench small --work {tmp_path}/work")
+    try:
+        done = measure(tmp_path, suite(1), seeds=1)
+    finally:
+        COMMAND.reset(token)
+    (cell,) = json.loads(done.record.read_text(encoding="utf-8"))["cells"].values()
+    assert cell["provenance"]["command"] == "bertvision bench small --work work"
 
 
 def test_what_was_measured_is_not_measured_again_whatever_it_is_called(calls: Calls, tmp_path: Path) -> None:
