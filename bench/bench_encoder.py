@@ -20,7 +20,6 @@ from bertvision.encoder.batch import packed_batch, padded_batch
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.learn import apply_learn, parse_learn
 from bertvision.encoder.load import drop_pooler, load_encoder
-from bertvision.encoder.packed import PACKED
 from bertvision.heads import HeadShape, build_head
 from bertvision.objectives import example_losses
 from bertvision.pretrained import locate_encoder
@@ -52,7 +51,7 @@ class Sample:
 
 def frozen(encoder: Encoder, windows: Windows, size: int, tokens: int) -> Iterator[Tensor]:
     """Every layer's states of every batch, our way: shown to a consumer one at a time."""
-    packed = encoder.config._attn_implementation == PACKED  # noqa: SLF001 - transformers has no public name for it
+    packed = encoder.device.type == "cuda"
     for rows in length_batches(windows.lengths, size, tokens=tokens):
         batch = packed_batch(windows, rows) if packed else padded_batch(windows, rows)
         seen = Sample()
@@ -63,8 +62,8 @@ def frozen(encoder: Encoder, windows: Windows, size: int, tokens: int) -> Iterat
 
 def training(model: TunedModel, windows: Windows, size: int) -> Iterator[Tensor]:
     """One step of AdamW per batch, our way."""
-    packed = model.encoder.config._attn_implementation == PACKED  # noqa: SLF001 - as above
     device = model.encoder.device
+    packed = device.type == "cuda"
     optimizer = build_optimizer(model, TuneOptions(), 1e-5)
     learning = [value for group in optimizer.param_groups for value in group["params"]]
     for rows in length_batches(windows.lengths, size, seed=0):
@@ -167,9 +166,8 @@ def bert_large(device: torch.device) -> nn.Module:
     return model
 
 
-def packed_encoder(model: nn.Module) -> Encoder:
-    """A model set up for packed windows, its layers compiled."""
-    model.config._attn_implementation = PACKED  # type: ignore[union-attr]  # noqa: SLF001 - as above
+def compiled_encoder(model: nn.Module) -> Encoder:
+    """A model with its layers compiled."""
     encoder = Encoder(model, name="bert-large shape")
     encoder.compile_layers()
     return encoder
@@ -179,7 +177,7 @@ def frozen_on_gpu(count: int, rounds: int, tokenizer: str) -> None:
     """BERT-large's shape: a frozen pass."""
     windows = build_windows(TASKS["squad2"], spread(count), TextTokenizer.load(tokenizer))
     model = bert_large(torch.device("cuda")).eval()
-    encoder = packed_encoder(copy.deepcopy(model).to(torch.bfloat16))
+    encoder = compiled_encoder(copy.deepcopy(model).to(torch.bfloat16))
     timings = side_by_side(
         {
             "ours": whole(lambda: frozen(encoder, windows, 1024, 57344)),
@@ -197,7 +195,7 @@ def tuning_on_gpu(count: int, rounds: int, tokenizer: str) -> None:
     """BERT-large's shape: steps of full tuning."""
     windows = build_windows(TASKS["squad2"], spread(count), TextTokenizer.load(tokenizer))
     device = torch.device("cuda")
-    model = tuned(packed_encoder(bert_large(device)), "full")
+    model = tuned(compiled_encoder(bert_large(device)), "full")
     learning = bert_large(device).train()
     output = nn.Linear(1024, 2).to(device)
     timings = side_by_side(

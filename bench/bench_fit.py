@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from bench_encoder import bert_large, frozen, packed_encoder, report, whole
+from bench_encoder import bert_large, compiled_encoder, frozen, report, whole
 from bertvision.bench.measure import side_by_side
 from bertvision.bench.record import Claim
 from bertvision.encoder.encoder import Encoder
@@ -168,7 +168,7 @@ def main() -> None:
     count = options.windows or (4096 if options.gpu else 64)
     windows = build_windows(TASKS["squad2"], spread(count), TextTokenizer.load(options.tokenizer))
     if options.gpu:
-        encoder = packed_encoder(bert_large(torch.device("cuda")).eval().to(torch.bfloat16))
+        encoder = compiled_encoder(bert_large(torch.device("cuda")).eval().to(torch.bfloat16))
     else:
         encoder = load_encoder("minilm")
     passes = PassOptions(packed=options.gpu, pad=0, bf16=options.gpu)

@@ -100,7 +100,7 @@ def test_padding_changes_nothing(case: Case, pad: int) -> None:
 @every(PACKABLE)
 @torch.no_grad()
 def test_packed_windows_equal_windows_alone(case: Case) -> None:
-    encoder = load_encoder(case.name, packed=True)
+    encoder = load_encoder(case.name)
     for rows in ([0, 1, 2, 3], [2], [2, 3], [3, 1, 0]):
         batch = packed_batch(WINDOWS, np.array(rows))
         states, mask = unpack(encoder(batch).states[0].transpose(0, 1), batch)  # (windows, tokens, layers, width)
@@ -110,7 +110,7 @@ def test_packed_windows_equal_windows_alone(case: Case) -> None:
 
 @every(sorted(set(KINDS) - set(PACKABLE)))
 def test_encoders_with_an_attention_of_their_own_refuse_packed_windows(case: Case) -> None:
-    encoder = load_encoder(case.name, packed=True)
+    encoder = load_encoder(case.name)
     assert not encoder.can_pack
     with pytest.raises(BertVisionError, match=r"\((mpnet|deberta-v2)\) cannot take packed windows; pad them"):
         encoder(packed_batch(WINDOWS, ALL))
@@ -125,7 +125,7 @@ def test_layers_above_the_last_one_needed_do_not_run(case: Case) -> None:
 @every(PACKABLE)
 @torch.no_grad()
 def test_layers_above_the_last_one_needed_do_not_run_when_packed(case: Case) -> None:
-    check_depths(load_encoder(case.name, packed=True), packed=True)
+    check_depths(load_encoder(case.name), packed=True)
 
 
 def check_depths(encoder: Encoder, *, packed: bool) -> None:

@@ -1,5 +1,6 @@
 """Windows → what an encoder takes: padded to the longest of a batch, or packed end to end without padding."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,18 +37,28 @@ class TokenBatch:
         """Whether windows stand end to end in one row."""
         return self.bounds is not None
 
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All that changes from batch to batch of one shape."""
+        return (self.ids, self.types, self.mask, *(() if self.bounds is None else (self.bounds,)))
+
+    def with_tensors(self, tensors: Sequence[Tensor]) -> "TokenBatch":
+        """The same with other tensors, in the order of `tensors`."""
+        ids, types, mask, *bounds = tensors
+        return replace(self, ids=ids, types=types, mask=mask, bounds=bounds[0] if bounds else None)
+
     def to(self, device: torch.device) -> "TokenBatch":
-        """The same on another device; a GPU takes it over while it still computes."""
-
-        def move(tensor: Tensor) -> Tensor:
-            # from ordinary memory the copy would wait for all that the GPU has to do before
-            return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
-
-        bounds = None if self.bounds is None else move(self.bounds)
-        return replace(self, ids=move(self.ids), types=move(self.types), mask=move(self.mask), bounds=bounds)
+        """The same on another device."""
+        return self.with_tensors([move(tensor, device) for tensor in self.tensors])
 
 
-def token_batch(windows: Windows, rows: IntArray, *, packed: bool, pad: int) -> TokenBatch:
+def move(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the CPU on a device; a GPU takes it over while it still computes."""
+    # from ordinary memory the copy would wait for all that the GPU has to do before
+    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
+
+
+def token_batch(windows: Windows, rows: IntArray, *, packed: bool, pad: int, multiple: int = 1) -> TokenBatch:
     """Windows as an encoder reads them: padded or packed; of pairs apart, all first texts and then all second ones.
 
     Args:
@@ -55,22 +66,24 @@ def token_batch(windows: Windows, rows: IntArray, *, packed: bool, pad: int) -> 
         rows: which of them.
         packed: whether they stand end to end.
         pad: number of the padding token.
+        multiple: the length of padded windows is a multiple of this.
     """
     tokens: TokenRows = windows
     if windows.second is not None:
         tokens, rows = windows.texts(rows), np.arange(2 * len(rows))
-    return packed_batch(tokens, rows) if packed else padded_batch(tokens, rows, pad=pad)
+    return packed_batch(tokens, rows) if packed else padded_batch(tokens, rows, pad=pad, multiple=multiple)
 
 
-def padded_batch(windows: TokenRows, rows: IntArray, *, pad: int = 0) -> TokenBatch:
+def padded_batch(windows: TokenRows, rows: IntArray, *, pad: int = 0, multiple: int = 1) -> TokenBatch:
     """Windows padded to the longest of them.
 
     Args:
         windows: the windows of a split.
         rows: which of them.
         pad: number of the padding token.
+        multiple: round the length up to a multiple of this.
     """
-    ids, types, real = windows.padded(rows, pad)
+    ids, types, real = windows.padded(rows, pad, multiple=multiple)
     return TokenBatch(
         torch.from_numpy(ids), torch.from_numpy(types), torch.from_numpy(real), None, real.shape[1], bool(real.all())
     )

@@ -41,6 +41,7 @@ class Encoder(nn.Module):
         self.config = config
         self.architecture = architecture_of(config.model_type)
         self._calls = calls_of(model, self.architecture, config.num_hidden_layers)
+        self._attention_when_padded: str = config._attn_implementation  # noqa: SLF001 - there is no public name for it
         # the kernel for packed windows has none, and elsewhere it would keep the fast kernels away: decisions/0007
         drop_attention_dropout(model, self.architecture)
         if config.model_type == "mpnet":
@@ -178,8 +179,8 @@ class Encoder(nn.Module):
         inputs: dict[str, Any] = {"input_ids": batch.ids}
         if getattr(self.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = batch.types
+        self._attend(packed=batch.packed)
         if batch.bounds is not None:
-            self._check_packing()
             inputs["position_ids"] = self._positions(batch.bounds, batch.ids.shape[1])
             inputs["window_bounds"], inputs["window_longest"] = batch.bounds, batch.longest
         else:
@@ -187,11 +188,15 @@ class Encoder(nn.Module):
             inputs["attention_mask"] = None if batch.full and self.can_pack else batch.mask.long()
         return inputs
 
-    def _check_packing(self) -> None:
-        if not self.can_pack:
+    def _attend(self, *, packed: bool) -> None:
+        """Let the model attend as the windows ask for; transformers looks it up in the config at every layer."""
+        if packed and not self.can_pack:
             raise BertVisionError(f"{self.name} ({self.config.model_type}) cannot take packed windows; pad them.")
-        if self.config._attn_implementation != PACKED:  # noqa: SLF001 - transformers has no public name for it
-            raise BertVisionError(f"{self.name} was not set up for packed windows: load_encoder(…, packed=True).")
+        now = self.config._attn_implementation  # noqa: SLF001 - set_attn_implementation checks a list we are not in
+        if packed and now != PACKED:
+            self._attention_when_padded = now
+        if packed or now == PACKED:
+            self.config._attn_implementation = PACKED if packed else self._attention_when_padded  # noqa: SLF001
 
     def _positions(self, bounds: Tensor, tokens: int) -> Tensor:
         """Position numbers that start anew with every window, (1, tokens)."""

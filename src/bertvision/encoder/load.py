@@ -13,7 +13,6 @@ from torch import nn
 from bertvision.encoder.delta import apply_changes, freeze
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.learn import parse_learn
-from bertvision.encoder.packed import PACKED
 from bertvision.encoder.snapshot import Snapshot, base_encoder, find_snapshot
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER, check_builtin_weights, locate_encoder
@@ -26,7 +25,6 @@ def load_encoder(
     *,
     device: str | torch.device = "cpu",
     precision: Precision = "float32",
-    packed: bool = False,
     pooler: bool = False,
 ) -> Encoder:
     """Load an encoder, ready for inference; `apply_learn` makes it learn.
@@ -35,7 +33,6 @@ def load_encoder(
         name: `minilm`, a local folder, a hub name, or a tuned run: `runs/x` (its last snapshot) or `runs/x@0.3`.
         device: where to put it.
         precision: of its weights.
-        packed: set it up for windows packed end to end, where its architecture allows that.
         pooler: keep the pooled vector's parameters, where it has them; unused ones would only be in the way.
 
     Raises:
@@ -49,7 +46,7 @@ def load_encoder(
     """
     snapshot = find_snapshot(name)
     if snapshot is not None:
-        encoder = load_encoder(snapshot.encoder, device=device, packed=packed, pooler=pooler or snapshot.pooled)
+        encoder = load_encoder(snapshot.encoder, device=device, pooler=pooler or snapshot.pooled)
         _apply_snapshot(encoder, snapshot)
         if not pooler:
             drop_pooler(encoder.model)
@@ -60,10 +57,7 @@ def load_encoder(
     model = _load_model(name, locate_encoder(name), getattr(torch, precision))
     if not pooler:
         drop_pooler(model)
-    encoder = Encoder(model, name=name)
-    if packed and encoder.can_pack:
-        model.config._attn_implementation = PACKED  # noqa: SLF001 - set_attn_implementation checks a list we are not in
-    return encoder.to(device).eval()
+    return Encoder(model, name=name).to(device).eval()
 
 
 def build_encoder(source: str) -> Encoder:

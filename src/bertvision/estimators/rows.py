@@ -35,7 +35,7 @@ class TextRows:
 
     def __init__(self, encoder: str, *, pool: Pool | None, length: int, device: Device) -> None:
         place = choose_device(device)
-        self.encoder = load_encoder(encoder, device=place, packed=place.type == "cuda")
+        self.encoder = load_encoder(encoder, device=place)
         base = base_encoder(encoder)
         self._tokenizer = TextTokenizer.load(base)
         self._pool: Pool = pool or ("mean" if mean_pooled(encoder) else "cls")

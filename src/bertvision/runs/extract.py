@@ -77,7 +77,6 @@ def extract_states(request: ExtractRequest, store: Path, *, show: Show | None = 
     encoder = load_encoder(
         request.encoder,
         device=accelerator.device,
-        packed=half,
         precision="bfloat16" if half else "float32",
     )
     if request.compile:

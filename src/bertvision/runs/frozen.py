@@ -223,7 +223,7 @@ def load_frozen(name: str, *, device: Device, dtype: Dtype) -> Encoder:
     """
     place = choose_device(device)
     packed = place.type == "cuda" and _bf16(dtype, place)
-    return load_encoder(name, device=place, packed=packed, precision="bfloat16" if packed else "float32")
+    return load_encoder(name, device=place, precision="bfloat16" if packed else "float32")
 
 
 def frozen_passes(encoder: Encoder, *, dtype: Dtype) -> PassOptions:

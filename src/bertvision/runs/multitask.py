@@ -17,9 +17,8 @@ from bertvision.objectives import Pool
 from bertvision.runs.folder import check_series
 from bertvision.runs.label_counts import LabelCounts
 from bertvision.runs.multitask_request import DEFAULT_HEAD, Input, MultitaskRequest
-from bertvision.runs.outputs import PassOptions
 from bertvision.runs.parts import load_tasks, split_train, training_split
-from bertvision.runs.tuning import TuneResult, begin_run, learn_lessons, prepare_encoder
+from bertvision.runs.tuning import Prepared, TuneResult, begin_run, learn_lessons, prepare_encoder
 from bertvision.runs.validate import Part, Validation
 from bertvision.runs.watch import Card, Show, main_values, telling
 from bertvision.tasks.examples import Examples, Questions
@@ -54,10 +53,7 @@ def multitask(
     prepared = prepare_encoder(request, begun.accelerator)
     pool: Pool = request.pool or ("mean" if mean_pooled(request.encoder) else "cls")
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
-    subjects = {
-        name: _prepare(request, data, tokenizer, prepared.encoder, pool=pool, passes=prepared.passes)
-        for name, data in loaded.items()
-    }
+    subjects = {name: _prepare(request, data, tokenizer, prepared, pool) for name, data in loaded.items()}
     model = TaskModels({name: one.model for name, one in subjects.items()}).to(begun.accelerator.device)
     lessons = TaskMix({name: one.lessons for name, one in subjects.items()}, request.turns)
     keeper = _TasksKeeper(
@@ -109,16 +105,10 @@ class _Subject:
     validation: Validation
 
 
-def _prepare(  # noqa: PLR0913 - what a task depends on
-    request: MultitaskRequest,
-    loaded: TaskData,
-    tokenizer: TextTokenizer,
-    encoder: Encoder,
-    *,
-    pool: Pool,
-    passes: PassOptions,
+def _prepare(
+    request: MultitaskRequest, loaded: TaskData, tokenizer: TextTokenizer, prepared: Prepared, pool: Pool
 ) -> _Subject:
-    task = loaded.task
+    task, encoder = loaded.task, prepared.encoder
     learnt, held_out = split_train(
         training_split(loaded), fraction=request.fraction, held_out=request.held_out, seed=request.options.seed
     )
@@ -133,8 +123,8 @@ def _prepare(  # noqa: PLR0913 - what a task depends on
     rows = None if task.kind == "spans" else pool
     return _Subject(
         TunedModel(encoder, head, pool=rows, apart=windows.second is not None),
-        TuneData(task=task, windows=windows, pool=pool, packed=passes.packed, pad=passes.pad, bf16=passes.bf16),
-        Validation(task=task, held_out=parts[0], dev=parts[1], pool=pool, passes=passes),
+        prepared.lessons(task, windows, pool),
+        Validation(task=task, held_out=parts[0], dev=parts[1], pool=pool, passes=prepared.passes),
     )
 
 

@@ -26,7 +26,6 @@ from bertvision.tasks.load import TaskData, load_task
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, build_windows
-from bertvision.training.lessons import TuneData
 from bertvision.training.model import TunedModel
 
 
@@ -59,7 +58,7 @@ def tune(
     loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
     train = training_split(loaded)
     prepared = prepare_encoder(request, begun.accelerator, pooler=request.pooled)
-    encoder, passes = prepared.encoder, prepared.passes
+    encoder = prepared.encoder
     own = own_output(request.encoder, loaded.task.kind, loaded.task.outputs) if request.head is None else None
     head = _build_head(request, encoder, loaded.task, own)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
@@ -78,7 +77,7 @@ def tune(
         held_out=_part(loaded, held_out, tokenizer, request.windows),
         dev=_part(loaded, loaded.splits.get("dev") if judge is None else None, tokenizer, request.windows),
         pool=pool,
-        passes=passes,
+        passes=prepared.passes,
     )
     card = Card(
         run=begun.folder.path,
@@ -89,9 +88,7 @@ def tune(
         labels=loaded.task.labels,
         pooled=request.pooled,
     )
-    lessons = TuneData(
-        task=loaded.task, windows=windows, pool=pool, packed=passes.packed, pad=passes.pad, bf16=passes.bf16
-    )
+    lessons = prepared.lessons(loaded.task, windows, pool)
     keeper = _TaskKeeper(card, model, validation)
     return learn_lessons(begun, model, lessons, keeper, notices=loaded.notices, show=show, judge=judge)
 

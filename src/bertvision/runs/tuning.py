@@ -13,15 +13,19 @@ from bertvision.encoder.learn import apply_learn, parse_learn
 from bertvision.encoder.load import fingerprint, load_encoder
 from bertvision.encoder.snapshot import Snapshot, list_snapshots
 from bertvision.lock import lock_folder
+from bertvision.objectives import Pool
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.outputs import PassOptions
 from bertvision.runs.parts import choose_device
 from bertvision.runs.request import LearnRequest
 from bertvision.runs.watch import JudgeSnapshot, Keeper, RunWatcher, Show
+from bertvision.tasks.task import Task
+from bertvision.tasks.windows import Windows
 from bertvision.training.checkpoint import Progress, remove_checkpoints
-from bertvision.training.lessons import Lessons
+from bertvision.training.lessons import Lessons, TuneData
 from bertvision.training.options import default_rate
 from bertvision.training.processes import Processes, join_processes, on_main
+from bertvision.training.recorded import MULTIPLE
 from bertvision.training.tune import tune_encoder
 
 
@@ -73,13 +77,27 @@ class Prepared:
 
     Attributes:
         encoder: with what learns set free.
-        passes: how it is run.
+        passes: how it is run when it does not learn.
         fingerprint: of its weights before.
+        recorded: whether steps are recorded for every shape, so that few shapes should occur.
     """
 
     encoder: Encoder
     passes: PassOptions
     fingerprint: str
+    recorded: bool
+
+    def lessons(self, task: Task, windows: Windows, pool: Pool) -> TuneData:
+        """What it learns a task from."""
+        return TuneData(
+            task=task,
+            windows=windows,
+            pool=pool,
+            packed=self.passes.packed and not self.recorded,
+            pad=self.passes.pad,
+            bf16=self.passes.bf16,
+            multiple=MULTIPLE if self.recorded else 1,
+        )
 
 
 def begin_run(request: LearnRequest, out: str | Path, *, resume: bool, partly: bool = False) -> Begun:
@@ -115,7 +133,7 @@ def prepare_encoder(request: LearnRequest, accelerator: Processes, *, pooler: bo
     bf16 = request.dtype == "bfloat16" or (request.dtype == "auto" and accelerator.device.type == "cuda")
     # the kernel for packed windows knows no float32, and transformers pools the first of them alone
     packed = accelerator.device.type == "cuda" and bf16 and not pooler
-    encoder = load_encoder(request.encoder, packed=packed, pooler=pooler)
+    encoder = load_encoder(request.encoder, pooler=pooler)
     passes = PassOptions(packed=packed and encoder.can_pack, pad=int(encoder.config.pad_token_id or 0), bf16=bf16)
     before = fingerprint(encoder)
     torch.manual_seed(request.options.seed)
@@ -124,7 +142,8 @@ def prepare_encoder(request: LearnRequest, accelerator: Processes, *, pooler: bo
         encoder.compile_layers()
     if request.options.dropout is not None:
         encoder.set_dropout(request.options.dropout)
-    return Prepared(encoder, passes, before)
+    recorded = accelerator.device.type == "cuda" and accelerator.num_processes == 1
+    return Prepared(encoder, passes, before, recorded)
 
 
 def learn_lessons(  # noqa: PLR0913 - what a run is made of

@@ -1,14 +1,15 @@
 """Lessons: what an encoder learns from, be it one task, several, or triplets, and what a batch of it costs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bertvision.encoder.batch import token_batch
+from bertvision.encoder.batch import TokenBatch, move, token_batch
 from bertvision.errors import BertVisionError
 from bertvision.objectives import Pool, example_losses
 from bertvision.tasks.examples import FloatArray, IntArray
@@ -19,6 +20,25 @@ from bertvision.training.plan import Plan, StepPlan
 
 Forward = Callable[..., Any]
 """A model, or what Accelerate wraps around it; lessons know what theirs takes and gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A batch to learn from.
+
+    Attributes:
+        tensors: all that changes from batch to batch, on the CPU.
+        compute: model and these tensors on its device → the loss of every row, (rows,).
+        kind: two of one kind and of like shapes are computed by the same steps; None is like no other.
+    """
+
+    tensors: tuple[Tensor, ...]
+    compute: Callable[[Forward, tuple[Tensor, ...]], Tensor]
+    kind: Hashable = None
+
+    def losses(self, model: Forward, device: torch.device) -> Tensor:
+        """The loss of every row, (rows,)."""
+        return self.compute(model, tuple(move(tensor, device) for tensor in self.tensors))
 
 
 class Lessons(Protocol):
@@ -34,8 +54,8 @@ class Lessons(Protocol):
             BertVisionError: the options do not fit.
         """
 
-    def losses(self, model: Forward, rows: IntArray, device: torch.device) -> Tensor:
-        """The loss of every row, (rows,)."""
+    def lesson(self, rows: IntArray) -> Lesson:
+        """The batch of some rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +69,7 @@ class TuneData:
         packed: whether windows are packed end to end.
         pad: number of the padding token.
         bf16: whether to compute in bfloat16; weights stay as they are.
+        multiple: the length of padded windows is a multiple of this: so few shapes occur that each can be recorded.
         weights: (classes,) how much an example of each class counts; None lets every example count the same.
     """
 
@@ -58,6 +79,7 @@ class TuneData:
     packed: bool
     pad: int
     bf16: bool = False
+    multiple: int = 1
     weights: Tensor | None = None
 
     def plan(self, options: TuneOptions) -> StepPlan:
@@ -74,12 +96,18 @@ class TuneData:
             return self
         return replace(self, weights=class_weights(self.task, self.windows.targets).to(device))
 
-    def losses(self, model: Forward, rows: IntArray, device: torch.device) -> Tensor:
+    def lesson(self, rows: IntArray) -> Lesson:
+        """The batch of some windows."""
+        batch = token_batch(self.windows, rows, packed=self.packed, pad=self.pad, multiple=self.multiple)
+        targets = torch.from_numpy(self.windows.targets[rows])
+        alike = not self.packed and self.multiple > 1
+        return Lesson((*batch.tensors, targets), partial(self._losses, batch), ("full", batch.full) if alike else None)
+
+    def _losses(self, form: TokenBatch, model: Forward, tensors: tuple[Tensor, ...]) -> Tensor:
         """The loss of every window, (rows,); the model gives outputs and mask."""
-        batch = token_batch(self.windows, rows, packed=self.packed, pad=self.pad).to(device)
-        targets = torch.from_numpy(self.windows.targets[rows]).to(device, non_blocking=True)
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.bf16):
-            outputs, mask = model(batch)
+        *tokens, targets = tensors
+        with torch.autocast(targets.device.type, dtype=torch.bfloat16, enabled=self.bf16):
+            outputs, mask = model(form.with_tensors(tokens))
         return example_losses(self.task, outputs, mask, targets, pool=self.pool, class_weights=self.weights)
 
 

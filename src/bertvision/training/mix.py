@@ -14,7 +14,7 @@ from typing_extensions import override
 from bertvision.tasks.batches import balanced_rows, length_batches
 from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import TaskKind
-from bertvision.training.lessons import Forward, TuneData
+from bertvision.training.lessons import Forward, Lesson, TuneData
 from bertvision.training.options import TuneOptions
 from bertvision.training.plan import StepPlan
 
@@ -62,10 +62,15 @@ class TaskMix:
         }
         return replace(self, tasks=ready)
 
-    def losses(self, model: Forward, rows: IntArray, device: torch.device) -> Tensor:
-        """The loss of every row, (rows,); the model takes the name of the task, too."""
+    def lesson(self, rows: IntArray) -> Lesson:
+        """The batch of some rows; the model takes the name of the task, too."""
         [(name, windows)] = self.split(rows).items()
-        return self.tasks[name].losses(partial(model, task=name), windows, device)
+        lesson = self.tasks[name].lesson(windows)
+
+        def compute(model: Forward, tensors: tuple[Tensor, ...]) -> Tensor:
+            return lesson.compute(partial(model, task=name), tensors)
+
+        return Lesson(lesson.tensors, compute, None if lesson.kind is None else (name, lesson.kind))
 
     def split(self, rows: IntArray) -> dict[str, IntArray]:
         """Rows by task, as numbers of its windows; tasks without any are left out."""

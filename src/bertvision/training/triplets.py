@@ -1,6 +1,7 @@
 """TripletLessons: an encoder alone learns which texts are near each other."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Self, final
 
 import numpy as np
@@ -16,7 +17,7 @@ from bertvision.objectives.triplets import TripletLoss, triplet_losses
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.triplets import Triplets
 from bertvision.tasks.windows import Windows
-from bertvision.training.lessons import Forward
+from bertvision.training.lessons import Forward, Lesson
 from bertvision.training.options import TuneOptions
 from bertvision.training.plan import Plan, StepPlan
 from bertvision.training.states import StateBatch
@@ -80,23 +81,29 @@ class TripletLessons:
             raise BertVisionError("--class-weights is for labels; triplets have none. Leave it out.")
         return self
 
-    def losses(self, model: Forward, rows: IntArray, device: torch.device) -> Tensor:
-        """The loss of every triplet, (rows,); the model gives one vector for each window."""
+    def lesson(self, rows: IntArray) -> Lesson:
+        """The batch of some triplets; how many texts it has differs, so that no two are alike."""
         picked = self.triplets.select(rows)
         numbers = np.concatenate([picked.anchor, picked.positive, picked.negatives.ravel()])
         texts, place = np.unique(numbers, return_inverse=True)  # a text is encoded once, however often it is needed
-        batch = token_batch(self.windows, texts, packed=self.packed, pad=self.pad).to(device)
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.bf16):
-            vectors = model(batch)
-        vectors = vectors.float()[torch.from_numpy(place).to(device)]
-        count = len(rows)
+        batch = token_batch(self.windows, texts, packed=self.packed, pad=self.pad)
+        others = torch.from_numpy(place), torch.from_numpy(alike(picked))
+        return Lesson((*batch.tensors, *others), partial(self._losses, batch))
+
+    def _losses(self, form: TokenBatch, model: Forward, tensors: tuple[Tensor, ...]) -> Tensor:
+        """The loss of every triplet, (rows,); the model gives one vector for each window."""
+        *tokens, place, same = tensors
+        with torch.autocast(place.device.type, dtype=torch.bfloat16, enabled=self.bf16):
+            vectors = model(form.with_tensors(tokens))
+        vectors = vectors.float()[place]
+        count = len(same)
         return triplet_losses(
             self.loss,
             vectors[:count],
             vectors[count : 2 * count],
             vectors[2 * count :].view(count, -1, vectors.shape[-1]),
             margin=self.margin,
-            alike=torch.from_numpy(alike(picked)).to(device),
+            alike=same,
         )
 
 

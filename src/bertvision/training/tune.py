@@ -2,8 +2,9 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -23,10 +24,11 @@ from bertvision.training.checkpoint import (
     random_states,
     save_checkpoint,
 )
-from bertvision.training.lessons import Forward, Lessons
+from bertvision.training.lessons import Lesson, Lessons
 from bertvision.training.losses import Losses
 from bertvision.training.options import TuneOptions
 from bertvision.training.processes import Processes, gather, on_main
+from bertvision.training.recorded import Recorder, backward
 from bertvision.training.schedule import rate_factor
 
 LOG_STEPS = 20
@@ -132,11 +134,17 @@ class _Tuning:
     optimizer: torch.optim.Optimizer
     losses: Losses
     rates: list[float] = field(init=False)
-    wrapped: Forward = field(init=False)
+    backward: Callable[[Lesson, float], Tensor] = field(init=False)
 
     def __post_init__(self) -> None:
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.wrapped = self.accelerator.prepare(self.model) if self.accelerator.num_processes > 1 else self.model
+        device = self.accelerator.device
+        if self.accelerator.num_processes > 1:  # gradients are exchanged while they are computed
+            self.backward = partial(backward, self.accelerator.prepare(self.model), device)
+        elif device.type == "cuda":
+            self.backward = Recorder(self.model, device).backward
+        else:
+            self.backward = partial(backward, self.model, device)
 
     def step(self, rows: IntArray, factor: float) -> None:
         """Learn a batch, part by part, with the learning rates times a factor."""
@@ -162,9 +170,8 @@ class _Tuning:
         mine = part[self.accelerator.process_index :: self.accelerator.num_processes]
         if not len(mine):  # fewer windows than processes: this one joins the others with a gradient of zero
             mine, share = part[:1], 0.0
-        losses = self.data.losses(self.wrapped, mine, self.accelerator.device)
-        self.accelerator.backward(losses.sum() * share)
-        return losses.detach().sum() * bool(share), len(mine) * bool(share)
+        loss = self.backward(self.data.lesson(mine), share)
+        return loss * bool(share), len(mine) * bool(share)
 
     def check_weights(self, step: int) -> None:
         """Refuse to keep weights that are not finite."""

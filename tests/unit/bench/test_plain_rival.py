@@ -69,7 +69,7 @@ def test_the_first_loss_is_ours(encoder: str, windows: Windows) -> None:
     model, rows = ours(encoder, rival), alike(windows)
     assert len(rows) >= 3
     data = TuneData(task=load_task("squad2").task, windows=windows, pool="cls", packed=False, pad=0)
-    expected = data.losses(model, rows, CPU).mean()
+    expected = data.lesson(rows).losses(model, CPU).mean()
     assert plain_loss(rival, windows, rows, CPU).item() == pytest.approx(expected.item(), abs=FLOAT32)
 
 

@@ -52,11 +52,14 @@ def test_an_architecture_that_is_no_encoder_we_know_is_refused() -> None:
         Encoder(model, name="tiny")
 
 
-def test_packed_windows_need_an_encoder_that_was_set_up_for_them(encoder: Encoder) -> None:
-    with pytest.raises(
-        BertVisionError, match=r"tiny was not set up for packed windows: load_encoder\(…, packed=True\)"
-    ):
-        encoder(packed_batch(WINDOWS, np.arange(2)))
+@torch.no_grad()
+def test_padded_and_packed_windows_may_take_turns(encoder: Encoder) -> None:
+    own = encoder.config._attn_implementation  # noqa: SLF001 - transformers has no public name for it
+    padded = encoder(BATCH).states
+    packed = encoder(packed_batch(WINDOWS, np.arange(2))).states
+    assert torch.allclose(packed[0, :, :5], padded[0], atol=1e-6)
+    assert torch.equal(encoder(BATCH).states, padded)
+    assert encoder.config._attn_implementation == own  # noqa: SLF001
 
 
 def test_a_packed_row_of_many_windows_has_no_pooled_vector(encoder: Encoder) -> None:
@@ -67,7 +70,7 @@ def test_a_packed_row_of_many_windows_has_no_pooled_vector(encoder: Encoder) -> 
 @torch.no_grad()
 def test_position_numbers_begin_anew_with_every_packed_window(tmp_path_factory: pytest.TempPathFactory) -> None:
     for kind, first in (("bert", 0), ("roberta", 2), ("xlm-roberta", 2)):  # after the padding token's number, 1
-        encoder = load_encoder(save_tiny(tmp_path_factory.mktemp(kind), kind), packed=True)
+        encoder = load_encoder(save_tiny(tmp_path_factory.mktemp(kind), kind))
         seen: list[Tensor] = []
         embedding = encoder.model.get_submodule("embeddings.position_embeddings")
         embedding.register_forward_pre_hook(lambda _module, inputs, seen=seen: seen.append(inputs[0]))
@@ -117,7 +120,7 @@ def test_the_second_text_is_the_context_and_padding_is_none(encoder: Encoder) ->
 @torch.no_grad()
 def test_packed_windows_have_their_context_too(tmp_path: Path) -> None:
     # RoBERTa reads no segment numbers, but its heads may ask where the context is
-    encoder = load_encoder(save_tiny(tmp_path, "roberta"), packed=True)
+    encoder = load_encoder(save_tiny(tmp_path, "roberta"))
     context = encoder(packed_batch(WINDOWS, np.arange(2))).context
     assert context.tolist() == [[False] * 3 + [True] * 2 + [False] * 2 + [True]]
 

@@ -252,7 +252,7 @@ def test_a_run_means_its_last_snapshot(folder: Path, tmp_path: Path) -> None:
 
 def test_a_tuned_encoder_takes_every_setting_of_an_untuned_one(folder: Path, tmp_path: Path) -> None:
     tuned = save_run(tmp_path / "run", str(folder), "full")
-    encoder = load_encoder(f"{tmp_path}/run", packed=True, pooler=True)
+    encoder = load_encoder(f"{tmp_path}/run", pooler=True)
     with torch.no_grad():
         packed = encoder(packed_batch(WINDOWS, np.arange(2))).states[0]  # (layers, tokens, width)
     expected = states(tuned).transpose(1, 2)[BATCH.mask].transpose(0, 1)
@@ -323,7 +323,7 @@ def test_a_snapshot_of_other_weights_is_refused(folder: Path, tmp_path: Path) ->
 
 def test_a_fingerprint_tells_encoders_apart(folder: Path) -> None:
     encoder = load_encoder(str(folder))
-    assert fingerprint(encoder) == fingerprint(load_encoder(str(folder), pooler=True, packed=True))
+    assert fingerprint(encoder) == fingerprint(load_encoder(str(folder), pooler=True))
     assert len(fingerprint(encoder)) == 16
     seen = {fingerprint(encoder)}
     for name, value in encoder.model.named_parameters():

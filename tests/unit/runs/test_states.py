@@ -9,7 +9,6 @@ from torch import Tensor
 
 from bertvision.encoder.batch import TokenBatch, padded_batch
 from bertvision.encoder.encoder import Encoder, Visitor
-from bertvision.encoder.packed import PACKED
 from bertvision.heads import HeadShape, build_head
 from bertvision.objectives import Pool
 from bertvision.runs import outputs as outputs_module
@@ -24,11 +23,8 @@ PACKED_PASS = PassOptions(packed=True, pad=1, bf16=False)
 WINDOWS = tiny_windows(4, 9, 6, 3, 7)
 
 
-def make(*, packed: bool = False) -> Encoder:
-    encoder = Encoder(tiny_model(), name="tiny").eval()
-    if packed:
-        encoder.model.config._attn_implementation = PACKED  # type: ignore[union-attr]  # noqa: SLF001 - as load_encoder
-    return encoder
+def make() -> Encoder:
+    return Encoder(tiny_model(), name="tiny").eval()
 
 
 @torch.no_grad()
@@ -36,7 +32,7 @@ def make(*, packed: bool = False) -> Encoder:
 @pytest.mark.parametrize("layers", [range(4), range(2, 4), range(1, 2)])
 def test_states_of_an_encoder_are_those_of_each_window_alone(*, packed: bool, layers: range) -> None:
     rows = np.array([3, 1, 4])
-    stream = StreamStates(make(packed=packed), WINDOWS, PACKED_PASS if packed else PADDED, layers)
+    stream = StreamStates(make(), WINDOWS, PACKED_PASS if packed else PADDED, layers)
     batch = stream.batch(rows)
     assert (batch.lowest, batch.packed is not None) == (layers[0], packed)
     hidden = batch.padded
@@ -66,7 +62,7 @@ def test_heads_that_follow_the_encoder_give_what_they_give_on_all_layers_at_once
     ]
     for head in heads:
         randomise(head)
-    stream = StreamStates(make(packed=packed), WINDOWS, PACKED_PASS if packed else PADDED, range(4))
+    stream = StreamStates(make(), WINDOWS, PACKED_PASS if packed else PADDED, range(4))
     batch = stream.batch(rows)
     for head, (outputs, mask) in zip(heads, stream.follow(rows, heads), strict=True):
         expected, real = batch.read(head)
@@ -115,7 +111,7 @@ def test_rows_in_memory_are_windows_of_one_token() -> None:
 @pytest.mark.parametrize("packed", [False, True])
 def test_every_window_becomes_one_row_per_layer(*, pool: Pool, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(outputs_module.BATCH_TOKENS, "cpu", 18)  # two windows at a time
-    encoder = make(packed=packed).train()  # it is frozen, whatever it was before
+    encoder = make().train()  # it is frozen, whatever it was before
     rows = encode_rows(encoder, WINDOWS, PACKED_PASS if packed else PADDED, pool)
     assert rows.shape == (5, 4, 16)
     assert rows.dtype == torch.float32

@@ -92,11 +92,11 @@ def test_a_text_is_encoded_once_and_losses_are_those_of_its_vectors(loss: str) -
         seen.append(len(vectors))
         return vectors
 
-    both = lessons.losses(watched, np.array([0, 1]), torch.device("cpu")).detach()
+    both = lessons.lesson(np.array([0, 1])).losses(watched, torch.device("cpu")).detach()
     assert seen == [6]
     assert both.shape == (2,)
     if loss != "in-batch":
-        alone = [lessons.losses(model, np.array([row]), torch.device("cpu")).detach() for row in range(2)]
+        alone = [lessons.lesson(np.array([row])).losses(model, torch.device("cpu")).detach() for row in range(2)]
         assert torch.allclose(both, torch.cat(alone), atol=FLOAT32)
 
 

@@ -108,11 +108,11 @@ def tune_and_keep(request: TuneRequest, out: Path) -> tuple[TuneResult, TunedMod
     return result, caught[0]
 
 
-def again(result: TuneResult, *, packed: bool = False) -> TunedModel:
+def again(result: TuneResult) -> TunedModel:
     """The tuned model, put together from the last snapshot's files."""
     snapshot = result.snapshots[-1]
     pool = None if snapshot.task.startswith("squad") else snapshot.pool
-    encoder = load_encoder(str(result.run), pooler=snapshot.pooled, packed=packed)
+    encoder = load_encoder(str(result.run), pooler=snapshot.pooled)
     return TunedModel(encoder, load_head(snapshot.folder), pool=pool, pooled=snapshot.pooled)  # type: ignore[arg-type]  # a word of two
 
 
@@ -153,7 +153,7 @@ def test_a_tuned_head_says_the_same_of_packed_windows(head: str, ask: Ask, tmp_p
     result = tune(request, tmp_path / "run")
     windows = dev_windows(request)
     with torch.no_grad():
-        rows, mask = again(result, packed=True).eval()(packed_batch(windows, np.arange(len(windows))))
+        rows, mask = again(result).eval()(packed_batch(windows, np.arange(len(windows))))
     torch.testing.assert_close(rows[mask], outputs(again(result), windows), rtol=FLOAT32, atol=FLOAT32)
 
 

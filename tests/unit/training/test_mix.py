@@ -143,9 +143,9 @@ def model_of(mix: TaskMix) -> TaskModels:
 def test_the_losses_of_a_batch_are_those_of_its_task_alone() -> None:
     mix = TaskMix(MIX, Turns())
     model = model_of(mix)
-    found = mix.losses(model, np.array([7, 9]), CPU)  # windows 1 and 3 of sts
+    found = mix.lesson(np.array([7, 9])).losses(model, CPU)  # windows 1 and 3 of sts
     alone = model.tasks["sts"]
-    assert torch.equal(found, MIX["sts"].losses(alone, np.array([1, 3]), CPU))
+    assert torch.equal(found, MIX["sts"].lesson(np.array([1, 3])).losses(alone, CPU))
     torch.autograd.backward(found.sum())
     assert all(value.grad is None for value in model.tasks["sst2"].head.parameters())  # type: ignore[union-attr]
 
@@ -158,7 +158,7 @@ def test_the_loss_is_that_of_the_kind_of_task() -> None:
         head = model.tasks[name].head
         head.project.weight.data.zero_()  # type: ignore[union-attr,operator]
         head.project.bias.data.copy_(torch.tensor(values))  # type: ignore[union-attr,operator]
-    losses = [float(mix.losses(model, np.array([row]), CPU).detach()) for row in range(3)]
+    losses = [float(mix.lesson(np.array([row])).losses(model, CPU).detach()) for row in range(3)]
     # five classes alike: log 5; (4 - 2.5)²; the binary cross-entropy of a logit of 1: log(1 + 1/e)
     assert losses == pytest.approx([1.6094379, 2.25, 0.3132617], abs=1e-5)
 

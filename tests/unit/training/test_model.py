@@ -8,7 +8,6 @@ from torch import Tensor
 from typing_extensions import override
 
 from bertvision.encoder.batch import TokenBatch, packed_batch, padded_batch, token_batch
-from bertvision.encoder.packed import PACKED
 from bertvision.heads import HEADS, Head, HeadOptions, HeadShape, build_head
 from bertvision.heads.last_layer import LastLayer
 from bertvision.heads.parts.output import OutputMap
@@ -88,12 +87,6 @@ def model_of(head: Head, *, pool: Pool | None = None, pooled: bool = False) -> T
     return TunedModel(tiny_encoder(pooler=pooled), head, pool=pool, pooled=pooled).eval()
 
 
-def pack(model: TunedModel) -> TunedModel:
-    """The same model, set up for packed windows as load_encoder does."""
-    model.encoder.config._attn_implementation = PACKED  # noqa: SLF001 - transformers has no public name for it
-    return model
-
-
 def own_states(model: TunedModel, batch: TokenBatch) -> Tensor:
     """Every layer as transformers gives it, (batch, layers, tokens, width)."""
     output = model.encoder.model(
@@ -148,7 +141,7 @@ def test_the_encoder_goes_no_higher_than_the_head_reads() -> None:
 def test_packed_windows_come_out_as_padded_ones_do(name: str) -> None:
     model = model_of(seeded_head(name))
     expected, mask = model(PADDED)
-    outputs, packed_mask = pack(model)(END_TO_END)
+    outputs, packed_mask = model(END_TO_END)
     assert torch.equal(mask, packed_mask)
     assert outputs.shape == expected.shape == (3, 7, 2)
     check_close(outputs[mask], expected[mask])
@@ -161,7 +154,7 @@ def test_packed_windows_come_out_as_padded_ones_do(name: str) -> None:
 def test_packed_windows_are_pooled_as_padded_ones_are(name: str, pool: Pool) -> None:
     model = model_of(seeded_head(name), pool=pool)
     expected, mask = model(PADDED)
-    outputs, packed_mask = pack(model)(END_TO_END)
+    outputs, packed_mask = model(END_TO_END)
     assert torch.equal(mask, packed_mask)
     check_close(outputs[mask], expected[mask])
 
@@ -172,7 +165,7 @@ def test_a_head_that_looks_beyond_a_token_is_told_where_the_context_is() -> None
     witness = Witness(SHAPE, token_wise=False)
     model = model_of(witness)
     model(PADDED)
-    pack(model)(END_TO_END)
+    model(END_TO_END)
     for states, mask, given in witness.given:
         assert given is not None
         assert given.tolist() == context
@@ -186,7 +179,7 @@ def test_a_question_can_be_hidden_from_a_head_in_a_whole_model() -> None:
     hiding = model_of(seeded_head("context_conv", options={"mask_question": True}))
     mask = PADDED.mask
     assert not torch.allclose(plain(PADDED)[0][mask], hiding(PADDED)[0][mask], atol=FLOAT32)
-    check_close(pack(hiding)(END_TO_END)[0][mask], model_of(hiding.head)(PADDED)[0][mask])
+    check_close(hiding(END_TO_END)[0][mask], model_of(hiding.head)(PADDED)[0][mask])
 
 
 def late_rows(model: TunedModel, pool: Pool) -> Tensor:
@@ -280,7 +273,7 @@ def test_the_pooler_learns_through_the_head() -> None:
 
 def test_gradients_reach_the_encoder_through_every_layer_that_is_read() -> None:
     model = model_of(seeded_head("adapter_pool", options={"size": 4}))
-    outputs, mask = pack(model)(END_TO_END)
+    outputs, mask = model(END_TO_END)
     torch.autograd.backward(outputs[mask].square().sum())
     assert [name for name, value in model.named_parameters() if value.grad is None] == []
 
@@ -300,7 +293,7 @@ def test_the_vectors_of_a_pair_apart_stand_side_by_side(pool: Pool) -> None:
         vectors = [states[0] if pool == "cls" else states.mean(dim=0) for states in (one, two)]
         expected = head.project(torch.cat(vectors))
         assert torch.allclose(outputs[number, 0], expected, atol=FLOAT32)
-    packed, _ = pack(model)(token_batch(pairs, np.array([0, 1]), packed=True, pad=0))
+    packed, _ = model(token_batch(pairs, np.array([0, 1]), packed=True, pad=0))
     assert torch.allclose(packed, outputs, atol=FLOAT32)
 
 

@@ -1,0 +1,125 @@
+"""Recorder: what a GPU does for a batch, recorded once for every shape, and played again.
+
+A step is thousands of short operations. Started one by one from Python they take several times as long as they run; a
+recording (a CUDA graph) starts all of them at once.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from bertvision.encoder.batch import move
+from bertvision.training.lessons import Forward, Lesson
+
+MULTIPLE = 16
+"""Lengths of windows are rounded up to this: a couple of dozen shapes, and hardly more padding."""
+
+MOST = 128
+"""Recordings that are kept; shapes beyond them are computed step by step."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Recording:
+    """A graph, what it reads, what it adds to, and what it gives."""
+
+    graph: torch.cuda.CUDAGraph
+    inputs: tuple[Tensor, ...]
+    gradients: dict[nn.Parameter, Tensor]
+    loss: Tensor
+
+    def play(self, lesson: Lesson) -> Tensor:
+        """Add the gradients of a lesson to those that are there; its summed loss."""
+        for own, tensor in zip(self.inputs, lesson.tensors, strict=True):
+            own.copy_(tensor.pin_memory(), non_blocking=True)
+        _use(self.gradients)
+        self.graph.replay()
+        return self.loss.clone()  # the next one overwrites it
+
+
+@final
+class Recorder:
+    """Gradients of lessons by recordings, where a lesson is like others and the GPU allows it."""
+
+    def __init__(self, model: nn.Module, device: torch.device) -> None:
+        """Nothing is recorded yet.
+
+        Args:
+            model: what learns; its parameters stay where they are.
+            device: a GPU.
+        """
+        self._model = model
+        self._device = device
+        self._learning = [value for value in model.parameters() if value.requires_grad]
+        self._gradients: dict[nn.Parameter, Tensor] = {}
+        self._met: dict[Hashable, list[nn.Parameter]] = {}
+        self._recordings: dict[Hashable, _Recording | None] = {}
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # as below
+        self._pool = torch.cuda.graph_pool_handle()
+
+    @property
+    def recordings(self) -> list[_Recording | None]:
+        """One for every shape that was met again; None where something cannot be recorded."""
+        return list(self._recordings.values())
+
+    def backward(self, lesson: Lesson, share: float) -> Tensor:
+        """Add the gradients of a lesson's losses, times a share; their sum.
+
+        A shape is computed step by step when it is met first, recorded when it is met again, and played from then on.
+        """
+        if lesson.kind is None:
+            return backward(self._model, self._device, lesson, share)
+        key = lesson.kind, share, *(tensor.shape for tensor in lesson.tensors)
+        if key not in self._met:
+            loss = backward(self._model, self._device, lesson, share)
+            self._met[key] = [value for value in self._learning if value.grad is not None]
+            return loss
+        if key not in self._recordings and len(self._recordings) < MOST:
+            self._recordings[key] = self._record(lesson, share, self._met[key])
+        recording = self._recordings.get(key)
+        return backward(self._model, self._device, lesson, share) if recording is None else recording.play(lesson)
+
+    def _record(self, lesson: Lesson, share: float, learning: list[nn.Parameter]) -> _Recording | None:
+        """A recording that has not been played yet; None if something in it cannot be recorded."""
+        inputs = tuple(move(tensor, self._device) for tensor in lesson.tensors)
+        for value in learning:
+            if value not in self._gradients:
+                self._gradients[value] = torch.zeros_like(value)
+        gradients = {value: self._gradients[value] for value in learning}
+        _use(gradients)  # a recording adds to what it finds at these places, whenever it is played
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize(self._device)
+        with torch.cuda.stream(self._stream):
+            try:
+                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+                try:
+                    losses = lesson.compute(self._model, inputs)
+                    (losses.sum() * share).backward()  # type: ignore[no-untyped-call]  # torch's own
+                    loss = losses.detach().sum()
+                finally:
+                    graph.capture_end()
+            except torch.OutOfMemoryError:
+                raise
+            except RuntimeError:  # an operation that waits for its result, in somebody's encoder
+                return None
+        return _Recording(graph, inputs, gradients, loss)
+
+
+def backward(model: Forward, device: torch.device, lesson: Lesson, share: float) -> Tensor:
+    """Add the gradients of a lesson's losses, times a share, step by step; their sum."""
+    losses = lesson.losses(model, device)
+    (losses.sum() * share).backward()  # type: ignore[no-untyped-call]  # torch's own
+    return losses.detach().sum()
+
+
+def _use(gradients: dict[nn.Parameter, Tensor]) -> None:
+    """Gather gradients at these places: from zero where there are none, from what there is elsewhere."""
+    fresh = [place for value, place in gradients.items() if value.grad is None]
+    if fresh:
+        torch._foreach_zero_(fresh)
+    for value, place in gradients.items():
+        if value.grad is not None and value.grad is not place:
+            place.copy_(value.grad)
+        value.grad = place

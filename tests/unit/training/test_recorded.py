@@ -1,0 +1,162 @@
+"""Recordings of a GPU's work give what its single steps give; which lessons are alike is known anywhere."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.learn import apply_learn, parse_learn
+from bertvision.heads import HEADS, HeadShape, build_head
+from bertvision.runs.head_specs import fits_kind
+from bertvision.tasks.load import TASKS
+from bertvision.training.lessons import TuneData
+from bertvision.training.mix import TaskMix, Turns
+from bertvision.training.model import TaskModels, TunedModel
+from bertvision.training.recorded import Recorder, backward
+from close import FLOAT32
+from tiny_models import KINDS, tiny_model, tiny_windows
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+LENGTHS = (9, 7, 12, 10, 3, 9, 8, 5, 11, 4)
+"""Windows that become one shape of 16 tokens, whichever are taken."""
+
+
+def lessons(*, multiple: int = 16, packed: bool = False, task: str = "squad2") -> TuneData:
+    windows = tiny_windows(*LENGTHS)
+    spans = np.stack([np.zeros(len(LENGTHS), dtype=np.int64), np.array(LENGTHS) - 2], axis=1)
+    windows = replace(windows, targets=spans if task == "squad2" else np.arange(len(LENGTHS)) % 2)
+    return TuneData(task=TASKS[task], windows=windows, pool="cls", packed=packed, pad=1, multiple=multiple)
+
+
+def span_model(kind: str = "bert", learn: str = "full", head: str = "last_layer") -> TunedModel:
+    encoder = Encoder(tiny_model(kind), name=kind)
+    torch.manual_seed(0)
+    apply_learn(encoder, parse_learn(learn))
+    encoder.set_dropout(0.0)
+    model = TunedModel(encoder, build_head(head, HeadShape(layers=encoder.depth + 1, width=16, outputs=2)))
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    return model.to(GPU if torch.cuda.is_available() else CPU).train()
+
+
+def take_gradients(model: nn.Module) -> dict[str, Tensor]:
+    found = {name: value.grad.clone() for name, value in model.named_parameters() if value.grad is not None}
+    model.zero_grad(set_to_none=True)
+    return found
+
+
+def check_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=10 * FLOAT32, msg=name)
+
+
+def check_recordings(model: TunedModel) -> None:
+    """Met first, recorded, and played twice: all as single steps have it."""
+    data, recorder = lessons(), Recorder(model, GPU)
+    for rows in ([0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 2, 4]):
+        lesson = data.lesson(np.array(rows))
+        expected_loss = backward(model, GPU, lesson, 0.5)
+        expected = take_gradients(model)
+        loss = recorder.backward(lesson, 0.5)
+        torch.testing.assert_close(loss, expected_loss)
+        check_same(take_gradients(model), expected)
+    assert [recording is not None for recording in recorder.recordings] == [True]
+
+
+@needs_gpu
+@pytest.mark.parametrize("learn", ["full", "lora:2", "houlsby:4", "top:1", "bitfit"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_encoder_can_be_recorded(kind: str, learn: str) -> None:
+    if kind == "modernbert" and learn == "bitfit":
+        pytest.skip("it has no biases")
+    check_recordings(span_model(kind, learn))
+
+
+@needs_gpu
+@pytest.mark.parametrize("head", [name for name in HEADS if fits_kind(name, "spans")])
+def test_every_head_can_be_recorded(head: str) -> None:
+    check_recordings(span_model(head=head))
+
+
+@needs_gpu
+def test_parts_of_a_batch_add_up() -> None:
+    model, data = span_model(), lessons()
+    recorder = Recorder(model, GPU)
+    parts = [data.lesson(np.array(rows)) for rows in ([0, 1], [2, 3], [4, 5])]
+    for _ in range(3):  # met, recorded and played, in one batch and across batches
+        for part in parts:
+            recorder.backward(part, 1.0)
+        found = take_gradients(model)
+        for part in parts:
+            backward(model, GPU, part, 1.0)
+        check_same(found, take_gradients(model))
+
+
+@needs_gpu
+def test_heads_of_other_tasks_are_left_alone() -> None:
+    one, two = span_model(), span_model()
+    two.encoder = one.encoder
+    model, data = TaskModels({"one": one, "two": two}), lessons()
+    mix = TaskMix({"one": data, "two": data}, Turns())
+    recorder = Recorder(model, GPU)
+    for first in (0, 10, 0, 10, 0, 10):
+        recorder.backward(mix.lesson(np.array([first, first + 1])), 1.0)
+        other = "tasks.two.head." if first == 0 else "tasks.one.head."
+        assert not any(name.startswith(other) for name in take_gradients(model))
+
+
+@needs_gpu
+def test_what_cannot_be_recorded_is_computed_step_by_step() -> None:
+    model, data = span_model(), lessons()
+    model.head.register_forward_hook(lambda *_: float(torch.ones((), device=GPU)))  # waits for the GPU
+    recorder = Recorder(model, GPU)
+    for rows in ([0, 1], [2, 3], [4, 5]):
+        lesson = data.lesson(np.array(rows))
+        recorder.backward(lesson, 1.0)
+        found = take_gradients(model)
+        backward(model, GPU, lesson, 1.0)
+        check_same(found, take_gradients(model))
+    assert list(recorder.recordings) == [None]
+
+
+@needs_gpu
+def test_dropout_differs_from_time_to_time() -> None:
+    model, data = span_model(), lessons()
+    model.encoder.set_dropout(0.5)
+    recorder = Recorder(model, GPU)
+    lesson = data.lesson(np.array([0, 1]))
+    losses = {float(recorder.backward(lesson, 1.0)) for _ in range(6)}
+    assert len(losses) == 6
+
+
+def test_lessons_of_one_shape_are_alike() -> None:
+    data = lessons()
+    shapes = {tuple(tensor.shape for tensor in data.lesson(np.array(rows)).tensors) for rows in ([0, 1], [2, 4])}
+    assert shapes == {((2, 16), (2, 16), (2, 16), (2, 2))}
+    assert data.lesson(np.array([0, 1])).kind == data.lesson(np.array([2, 4])).kind is not None
+
+
+@pytest.mark.parametrize("data", [lessons(multiple=1), lessons(packed=True)], ids=["any length", "packed"])
+def test_lessons_of_any_shape_are_like_no_other(data: TuneData) -> None:
+    assert data.lesson(np.array([0, 1])).kind is None
+
+
+def test_lessons_of_two_tasks_are_not_alike() -> None:
+    mix = TaskMix({"one": lessons(), "two": lessons()}, Turns())
+    assert mix.lesson(np.array([0, 1])).kind != mix.lesson(np.array([10, 11])).kind
+
+
+@torch.no_grad()
+def test_more_padding_changes_no_loss() -> None:
+    model = span_model().eval()
+    rows = np.array([0, 4, 2])
+    even, tight = (lessons(multiple=multiple).lesson(rows) for multiple in (16, 1))
+    device = model.encoder.device
+    torch.testing.assert_close(even.losses(model, device), tight.losses(model, device), rtol=1e-5, atol=FLOAT32)
