@@ -1,6 +1,6 @@
 """results/SUITE.json: every measured cell of a suite, with where it was measured; written anew after each cell."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from bertvision.tasks.files import read_json
 
 FORMAT = 1
 RECORD = "suite"
+CELL_TIMES, MODEL_TIMES = ("first_step_seconds",), ("seconds", "inference_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ class SuiteResults:
         found = self.cells.get(cell.key(seed))
         return found if found is not None and agrees(found["settings"], cell.as_json()["settings"]) else None
 
-    def add(self, cell: Cell, seed: int, result: Mapping[str, Any], seconds: float) -> None:
-        """Keep what was measured, on disk, too.
+    def add(self, cell: Cell, seed: int, result: Mapping[str, Any], seconds: float | None) -> None:
+        """Keep what was measured, on disk, too; without any time of it where `seconds` is None.
 
         Raises:
             BertVisionError: it cannot be written; what was there before is kept.
@@ -45,12 +46,22 @@ class SuiteResults:
         self.cells[cell.key(seed)] = {
             **cell.as_json(),
             "seed": seed,
-            "seconds": round(seconds, 1),
+            "seconds": None if seconds is None else round(seconds, 1),
             "dirty": where["dirty"],
-            "result": dict(result),
+            "result": without_times(result) if seconds is None else dict(result),
             "provenance": where | {"command": portable(str(where["command"])) if where["command"] else None},
         }
         self.save()
+
+    def join(self, paths: Sequence[Path]) -> None:
+        """Take over what other records of suites have and this one lacks; nothing is written.
+
+        Raises:
+            BertVisionError: one of them is something else.
+        """
+        for path in paths:
+            for key, entry in read_suite_record(path)["cells"].items():
+                self.cells.setdefault(key, entry)
 
     def save(self) -> None:
         """Write the record.
@@ -80,6 +91,15 @@ class SuiteResults:
         task = cell.as_json()["settings"].get("task")
         near = [one["seconds"] for one in alike if one["settings"].get("task") == task]
         return max(same or near or (one["seconds"] for one in alike), default=None)
+
+
+def without_times(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What was measured without what hangs on how busy a machine is."""
+    models = {
+        name: model | {one: None for one in MODEL_TIMES if one in model}
+        for name, model in result.get("models", {}).items()
+    }
+    return {**result, **{one: None for one in CELL_TIMES if one in result}, "models": models}
 
 
 def open_results(path: Path, suite: Suite) -> SuiteResults:

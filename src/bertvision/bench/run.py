@@ -87,6 +87,8 @@ def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
     only: Sequence[str] = (),
     max_seconds: float | None = None,
     keep: bool = False,
+    timed: bool = True,
+    join: Sequence[Path] = (),
 ) -> SuiteRun:
     """Measure what the record lacks, cell by cell; each is on disk before the next begins.
 
@@ -100,6 +102,8 @@ def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
         only: names of cells; empty measures all.
         max_seconds: stop before a cell that would not fit; one of which nothing is known is tried.
         keep: leave the runs in the work folder, also when no later cell reads them.
+        timed: whether the machine is left alone, so that seconds mean something.
+        join: other records, whose cells are taken over.
 
     Raises:
         BertVisionError: a cell cannot be measured, or another process works in the same folder; what was measured
@@ -109,6 +113,7 @@ def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
     stop = None if max_seconds is None else time.monotonic() + max_seconds
     with lock_folder(place.work):
         results = open_results(record, suite)
+        results.join(join)
         todo = [job for job in list_jobs(results, cells, seeds) if not job.done]
         measured, diverged, skipped = 0, [], {}
         for number, job in enumerate(todo):
@@ -118,20 +123,20 @@ def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
             name = f"{job.cell.name}, seed {job.seed}"
             told = replace(place, show=telling(place.show, f"{number + 1}/{len(todo)} {name}:"))
             try:
-                if not _measure(results, job, told):
+                if not _measure(results, job, told, timed=timed):
                     diverged.append(name)
                 measured += 1
             except MissingExtraError as error:
                 skipped[name] = str(error)
             if not keep:
                 _clear(place, job, todo[number + 1 :])
-        if not todo:
+        if join or not todo:
             results.save()  # names, order and comparisons may have changed
     jobs = list_jobs(results, cells, seeds)
     return SuiteRun(record=record, jobs=jobs, measured=measured, diverged=tuple(diverged), skipped=skipped)
 
 
-def _measure(results: SuiteResults, job: Job, place: Place) -> bool:
+def _measure(results: SuiteResults, job: Job, place: Place, *, timed: bool) -> bool:
     """Measure a cell, and keep what came out; False if it diverged, which is a result, too."""
     begin = time.monotonic()
     finite = True
@@ -139,7 +144,7 @@ def _measure(results: SuiteResults, job: Job, place: Place) -> bool:
         result = KINDS[job.cell.kind].measure(job.cell.settings, job.seed, place)
     except DivergedError as error:
         result, finite = {"models": {}, "diverged": str(error)}, False
-    results.add(job.cell, job.seed, result, time.monotonic() - begin)
+    results.add(job.cell, job.seed, result, time.monotonic() - begin if timed else None)
     return finite
 
 

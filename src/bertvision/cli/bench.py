@@ -49,6 +49,12 @@ class Options:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute."""
 
+    untimed: bool = False
+    """Keep no seconds: for a machine that does other work meanwhile."""
+
+    join: tuple[Path, ...] = ()
+    """Take over the cells of another record, such as one of another machine; repeat it for more."""
+
     dry_run: bool = False
     """Tell what would be measured, and measure nothing."""
 
@@ -86,6 +92,8 @@ def run(options: Options) -> int:
             only=only,
             max_seconds=None if options.max_minutes is None else 60.0 * options.max_minutes,
             keep=options.keep,
+            timed=not options.untimed,
+            join=options.join,
         )
     for name in done.diverged:
         print_note(f"{name}: its loss was not finite any more; the record says so.")

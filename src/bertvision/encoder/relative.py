@@ -16,6 +16,9 @@ from typing_extensions import override
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """All but cuDNN's, which makes a plan for every new length of windows: a tuned run meets a hundred."""
 
+BUCKETS = 32
+"""Kinds of distances that MPNet tells apart, whatever its config says."""
+
 
 @final
 class _Attention(MPNetSelfAttention):  # type: ignore[misc]  # transformers has no types
@@ -43,7 +46,7 @@ class _Layers(MPNetEncoder):  # type: ignore[misc]  # transformers has no types
 
     @override
     def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, **_other: Any) -> BaseModelOutput:
-        bias = self.compute_position_bias(hidden_states[:1])  # (1, heads, tokens, tokens)
+        bias = self._bias(hidden_states.shape[1], hidden_states.device)
         if attention_mask is not None:
             bias = bias + attention_mask
         if torch.is_autocast_enabled(bias.device.type):  # else every layer would round it anew
@@ -52,6 +55,13 @@ class _Layers(MPNetEncoder):  # type: ignore[misc]  # transformers has no types
             for layer in self.layer:
                 hidden_states = layer(hidden_states, None, bias)[0]
         return BaseModelOutput(last_hidden_state=hidden_states)
+
+    def _bias(self, tokens: int, device: torch.device) -> Tensor:
+        """Of every pair of tokens, (1, heads, tokens, tokens); made where it is needed: a copy would be waited for."""
+        places = torch.arange(tokens, device=device)
+        bucket = self.relative_position_bucket(places - places[:, None], num_buckets=BUCKETS)
+        bias: Tensor = self.relative_attention_bias(bucket).permute(2, 0, 1)
+        return bias[None]
 
 
 def speed_up_attention(model: nn.Module) -> None:

@@ -10,7 +10,7 @@ import pytest
 from bertvision.bench import run as run_module
 from bertvision.bench.cells import Kind
 from bertvision.bench.place import Place
-from bertvision.bench.results import open_results, read_suite_record
+from bertvision.bench.results import open_results, read_suite_record, without_times
 from bertvision.bench.run import SuiteRun, run_suite
 from bertvision.bench.sentence_settings import SentenceSettings
 from bertvision.bench.settings import HeadsSettings, TuneSettings
@@ -114,6 +114,41 @@ def test_a_default_that_has_changed_is_measured_anew(calls: Calls, tmp_path: Pat
     done.record.write_text(json.dumps(content), encoding="utf-8")
     measure(tmp_path, suite(0), seeds=1)
     assert calls == [(0, 0), (0, 0)]
+
+
+@pytest.mark.usefixtures("calls")
+def test_a_busy_machine_leaves_no_seconds(tmp_path: Path) -> None:
+    done = measure(tmp_path, suite(1), seeds=1, timed=False)
+    (cell,) = read_suite_record(done.record)["cells"].values()
+    assert cell["seconds"] is None
+    assert cell["result"]["number"] == 1
+    assert [job.estimate for job in done.jobs] == [None]
+
+
+def test_times_are_left_out_and_nothing_else() -> None:
+    model = {"seconds": 3.0, "inference_seconds": 0.1, "epochs": 2.0}
+    result = {"models": {"2": model}, "first_step_seconds": 9.0, "peak_bytes": 7, "golds": None}
+    assert without_times(result) == {
+        "models": {"2": {"seconds": None, "inference_seconds": None, "epochs": 2.0}},
+        "first_step_seconds": None,
+        "peak_bytes": 7,
+        "golds": None,
+    }
+
+
+def test_cells_of_another_record_are_taken_over_and_own_ones_stay(calls: Calls, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    other = measure(elsewhere, suite(1, 2), seeds=2, timed=False)
+    done = measure(tmp_path, suite(1), seeds=1)
+    own = read_suite_record(done.record)["cells"]
+    done = measure(tmp_path, suite(1, 2), seeds=2, join=[other.record])
+    assert (len(calls), done.measured, done.left) == (5, 0, [])
+    found = read_suite_record(done.record)["cells"]
+    assert found.keys() == read_suite_record(other.record)["cells"].keys()
+    assert own.items() <= found.items()
+    (elsewhere / "no.json").write_text("{}")
+    with pytest.raises(BertVisionError, match="no record of a suite"):
+        measure(tmp_path, suite(1), join=[elsewhere / "no.json"])
 
 
 def test_a_killed_suite_keeps_every_finished_cell(calls: Calls, tmp_path: Path) -> None:

@@ -57,6 +57,11 @@ def check_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
         torch.testing.assert_close(found[name], value, rtol=1e-3, atol=10 * FLOAT32, msg=name)
 
 
+def wait() -> None:
+    """What no recording can do."""
+    torch.cuda.synchronize()
+
+
 def check_recordings(model: TunedModel) -> None:
     """Met first, recorded, and played twice: all as single steps have it."""
     data, recorder = lessons(), Recorder(model, GPU)
@@ -67,13 +72,15 @@ def check_recordings(model: TunedModel) -> None:
         loss = recorder.backward(lesson, 0.5)
         torch.testing.assert_close(loss, expected_loss)
         check_same(take_gradients(model), expected)
-    assert [recording is not None for recording in recorder.recordings] == [True]
+    # DeBERTa asks for the length of its windows on the GPU
+    possible = not model.encoder.name.startswith("deberta")
+    assert [recording is not None for recording in recorder.recordings] == [possible]
 
 
 @needs_gpu
 @pytest.mark.parametrize("learn", ["full", "lora:2", "houlsby:4", "top:1", "bitfit"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_encoder_can_be_recorded(kind: str, learn: str) -> None:
+def test_every_encoder_learns_the_same_from_recordings(kind: str, learn: str) -> None:
     if kind == "modernbert" and learn == "bitfit":
         pytest.skip("it has no biases")
     check_recordings(span_model(kind, learn))
@@ -81,7 +88,7 @@ def test_every_encoder_can_be_recorded(kind: str, learn: str) -> None:
 
 @needs_gpu
 @pytest.mark.parametrize("head", [name for name in HEADS if fits_kind(name, "spans")])
-def test_every_head_can_be_recorded(head: str) -> None:
+def test_every_head_learns_the_same_from_recordings(head: str) -> None:
     check_recordings(span_model(head=head))
 
 
@@ -115,7 +122,7 @@ def test_heads_of_other_tasks_are_left_alone() -> None:
 @needs_gpu
 def test_what_cannot_be_recorded_is_computed_step_by_step() -> None:
     model, data = span_model(), lessons()
-    model.head.register_forward_hook(lambda *_: float(torch.ones((), device=GPU)))  # waits for the GPU
+    model.head.register_forward_pre_hook(lambda *_: wait())
     recorder = Recorder(model, GPU)
     for rows in ([0, 1], [2, 3], [4, 5]):
         lesson = data.lesson(np.array(rows))
