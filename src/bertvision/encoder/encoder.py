@@ -184,9 +184,15 @@ class Encoder(nn.Module):
             inputs["position_ids"] = self._positions(batch.bounds, batch.ids.shape[1])
             inputs["window_bounds"], inputs["window_longest"] = batch.bounds, batch.longest
         else:
-            # without padding there is nothing to mask, and attention without a mask is faster
-            inputs["attention_mask"] = None if batch.full and self.can_pack else batch.mask.long()
+            inputs["attention_mask"] = self._mask(batch)
         return inputs
+
+    def _mask(self, batch: TokenBatch) -> Tensor | None:
+        """Which tokens may be seen, as the model wants to be told."""
+        if self.config.model_type == "mpnet":  # as our attention takes it; transformers would wait for the GPU
+            return batch.mask[:, None, None, :]
+        # without padding there is nothing to mask, and attention without a mask is faster
+        return None if batch.full and self.can_pack else batch.mask.long()
 
     def _attend(self, *, packed: bool) -> None:
         """Let the model attend as the windows ask for; transformers looks it up in the config at every layer."""

@@ -47,7 +47,9 @@ class _Layers(MPNetEncoder):  # type: ignore[misc]  # transformers has no types
     @override
     def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, **_other: Any) -> BaseModelOutput:
         bias = self._bias(hidden_states.shape[1], hidden_states.device)
-        if attention_mask is not None:
+        if attention_mask is not None and attention_mask.dtype is torch.bool:  # True where a token is real
+            bias = bias.masked_fill(~attention_mask, torch.finfo(bias.dtype).min)
+        elif attention_mask is not None:  # as transformers makes it
             bias = bias + attention_mask
         if torch.is_autocast_enabled(bias.device.type):  # else every layer would round it anew
             bias = bias.to(torch.get_autocast_dtype(bias.device.type))

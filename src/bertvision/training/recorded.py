@@ -90,6 +90,8 @@ class Recorder:
         gradients = {value: self._gradients[value] for value in learning}
         _use(gradients)  # a recording adds to what it finds at these places, whenever it is played
         graph = torch.cuda.CUDAGraph()
+        random = torch.cuda.default_generators[torch.cuda.current_device()]
+        spare = random.clone_state()
         torch.cuda.synchronize(self._device)
         with torch.cuda.stream(self._stream):
             try:
@@ -103,6 +105,7 @@ class Recorder:
             except torch.OutOfMemoryError:
                 raise
             except RuntimeError:  # an operation that waits for its result, in somebody's encoder
+                random.graphsafe_set_state(spare)  # its own believes that it is still being recorded
                 return None
         return _Recording(graph, inputs, gradients, loss)
 
