@@ -16,6 +16,7 @@ from bertvision.tasks.task import Task
 from bertvision.tasks.windows import Windows
 from bertvision.training.options import TuneOptions
 from bertvision.training.plan import Plan, StepPlan
+from bertvision.training.teacher import TeacherTargets
 
 Forward = Callable[..., Any]
 """A model, or what Accelerate wraps around it; lessons know what theirs takes and gives."""
@@ -50,6 +51,7 @@ class TuneData:
         pad: number of the padding token.
         bf16: whether to compute in bfloat16; weights stay as they are.
         weights: (classes,) how much an example of each class counts; None lets every example count the same.
+        teacher: what a teacher says of the windows; None has none.
     """
 
     task: Task
@@ -59,6 +61,7 @@ class TuneData:
     pad: int
     bf16: bool = False
     weights: Tensor | None = None
+    teacher: TeacherTargets | None = None
 
     def plan(self, options: TuneOptions) -> StepPlan:
         """Every window once per epoch."""
@@ -78,9 +81,14 @@ class TuneData:
         """The loss of every window, (rows,); the model gives outputs and mask."""
         batch = token_batch(self.windows, rows, packed=self.packed, pad=self.pad).to(device)
         targets = torch.from_numpy(self.windows.targets[rows]).to(device, non_blocking=True)
+        soft = None if self.teacher is None else self.teacher.batch(rows, batch.longest).to(device)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.bf16):
             outputs, mask = model(batch)
-        return example_losses(self.task, outputs, mask, targets, pool=self.pool, class_weights=self.weights)
+        losses = example_losses(self.task, outputs, mask, targets, pool=self.pool, class_weights=self.weights)
+        if self.teacher is None or soft is None:
+            return losses
+        counts = None if self.weights is None else self.weights[targets]
+        return self.teacher.losses(losses, outputs, mask, soft, pool=self.pool, counts=counts)
 
 
 def class_weights(task: Task, targets: IntArray | FloatArray) -> Tensor:
