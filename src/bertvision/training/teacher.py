@@ -78,8 +78,8 @@ class TeacherTargets:
         """
         if task.kind == "spans":
             laid = align_tokens(windows, teacher, outputs)
-            ends = laid[windows.bounds[:-1, None] + windows.targets.astype(np.int64), [0, 1]]  # (windows, 2)
-            taught: NDArray[np.bool_] = np.isfinite(ends).all(axis=1)
+            first, last = (windows.bounds[:-1, None] + windows.targets.astype(np.int64)).T  # of the right answer
+            taught = np.isfinite(laid[first, 0]) & np.isfinite(laid[last, 1])
         else:
             laid = outputs[matching_windows(windows, teacher)]
             taught = np.ones(len(windows), dtype=np.bool_)

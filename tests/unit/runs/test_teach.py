@@ -183,6 +183,16 @@ def test_every_kind_of_task_has_teachers(encoder: str, data: dict[str, str], tmp
         assert losses(tune(student, out / "student").run) != losses(out / "teacher")
 
 
+def test_a_teacher_may_read_the_pooled_vector(encoder: str, data: dict[str, str], tmp_path: Path) -> None:
+    request = tiny_request("sst2", data["sst2"], encoder)
+    tune(replace(request, pooled=True, head="layer_mix"), tmp_path / "teacher")
+    examples = load_task("sst2", data=data["sst2"]).splits["train"]
+    windows = build_windows(TASKS["sst2"], examples, TextTokenizer.load(encoder), WINDOWS)
+    teacher = Teacher.find(TeacherRequest(run=str(tmp_path / "teacher")), TASKS["sst2"])
+    assert teacher.own.pooled
+    assert teacher.read(examples, windows, request).targets.outputs.shape == (40, 2)
+
+
 def test_who_answers_something_else_is_no_teacher(
     encoder: str, data: dict[str, str], teachers: dict[str, str], tmp_path: Path
 ) -> None:

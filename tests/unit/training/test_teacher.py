@@ -188,7 +188,7 @@ def test_a_window_s_loss_does_not_depend_on_its_neighbours() -> None:
     questions = make_questions(("a", "a b c d", "b"), ("a", "a b c d e f", None), ("b", "f", None))
     data = lessons(questions, SPANS)
     data = replace(data, windows=replace(data.windows, ids=data.windows.ids % 20))
-    scores = numbered(data.windows) / 100
+    scores = numbered(data.windows) / np.float32(100)
     teacher = TeacherTargets.align(SPANS, data.windows, data.windows, scores, share=0.5, temperature=1.0)
     data, model = replace(data, teacher=teacher), tiny_model().eval()
     together = data.losses(model, np.arange(3), CPU)
