@@ -36,7 +36,7 @@ def test_a_run_teaches_another_which_is_evaluated_like_any(
     output = capsys.readouterr()
     assert json.loads(output.out)["steps"] == 5
     assert f"{teacher}@1 reads 36 examples" in output.err
-    assert f"note: {teacher}@1 read 36 windows in " in output.err
+    assert f"note: {teacher}@1 read 36 examples in " in output.err
     asked = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))["request"]["teacher"]
     assert asked == {"run": f"{teacher}@1", "share": 0.9, "temperature": 1.5}
     assert losses(Path(run)) != losses(Path(other))

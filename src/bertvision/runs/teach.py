@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertvision.encoder.load import fingerprint
 from bertvision.encoder.snapshot import Snapshot, base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.outputs import SpanScores
@@ -30,7 +29,7 @@ class Taught:
 
     Attributes:
         targets: what it says of a student's windows.
-        fingerprint: of the weights of its encoder and its head.
+        fingerprint: of its encoder and its head.
         notice: what the user should know.
     """
 
@@ -98,17 +97,19 @@ class Teacher:
         targets = TeacherTargets.align(
             self.task, windows, cut, scores, share=self.asked.share, temperature=self.asked.temperature
         )
-        weights = f"{fingerprint(encoder)}+{file_digest(self.own.folder / WEIGHTS)[:16]}"
-        return Taught(targets, weights, self._notice(targets, time.perf_counter() - begin))
-
-    def _notice(self, targets: TeacherTargets, seconds: float) -> str:
-        windows, alone = len(targets.taught), int((~targets.taught).sum())
-        notice = f"{self.run.name} read {windows:,} windows in {seconds:.1f} s"
+        notice = f"{self.run.name} read {len(examples):,} examples in {time.perf_counter() - begin:.1f} s."
+        alone = int((~targets.taught).sum())
         if alone:
             notice += (
-                f"; {alone:,} are learnt without it, since none of its tokens begins or ends where their answers do"
+                f" {alone:,} of {len(windows):,} windows are learnt without it: "
+                "none of its tokens begins or ends where their answers do."
             )
-        return f"{notice}."
+        return Taught(targets, self._fingerprint(), notice)
+
+    def _fingerprint(self) -> str:
+        """Of the encoder before it was tuned, of what changed in it, and of the head; the same on every device."""
+        files = (self.own.changes, self.own.folder / WEIGHTS)
+        return "+".join([self.own.fingerprint, *(file_digest(path)[:16] for path in files)])
 
 
 def _task_of(run: FinishedRun) -> Task:

@@ -14,6 +14,7 @@ from bertvision.runs.request import TeacherRequest, TuneRequest
 from bertvision.runs.teach import Teacher
 from bertvision.runs.tune import tune
 from bertvision.tasks import TASKS
+from bertvision.tasks.examples import Answer, Questions
 from bertvision.tasks.load import load_task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import build_windows
@@ -91,7 +92,7 @@ def test_a_student_follows_its_teacher_where_all_labels_are_wrong(  # noqa: PLR0
     alone = tune(request, tmp_path / "alone").metrics
     result = tune(taught(request, teachers[task], share=1.0), tmp_path / "run")
     assert result.metrics[metric] > least > alone[metric]
-    assert result.notices[-1].startswith(f"{teachers[task]}@24 read 36 windows in ")
+    assert result.notices[-1].startswith(f"{teachers[task]}@24 read 36 examples in ")
 
 
 def test_a_run_says_whom_it_learnt_from(
@@ -106,8 +107,10 @@ def test_a_run_says_whom_it_learnt_from(
         configs.append(json.loads((out / "config.json").read_text(encoding="utf-8")))
     assert configs[0]["request"]["teacher"] == {"run": early, "share": 0.5, "temperature": 2.0}
     first, second = (config["teacher"] for config in configs[:2])
-    assert len(first) == len(second) == 16 + 1 + 16
-    assert first != second
+    base, *parts = first.split("+")
+    assert base == configs[0]["weights"]  # the teacher was tuned from the same encoder
+    assert [len(part) for part in parts] == [16, 16]
+    assert all(one != two for one, two in zip(parts, second.split("+")[1:], strict=True))
     assert configs[2]["request"]["teacher"] is None
     assert "teacher" not in configs[2]
     assert len({tuple(losses(tmp_path / str(number))) for number in range(3)}) == 3
@@ -181,6 +184,23 @@ def test_every_kind_of_task_has_teachers(encoder: str, data: dict[str, str], tmp
         tune(request, out / "teacher")
         student = taught(request, str(out / "teacher"))
         assert losses(tune(student, out / "student").run) != losses(out / "teacher")
+
+
+def test_a_run_says_how_many_windows_it_learns_without_its_teacher(
+    data: dict[str, str], teachers: dict[str, str]
+) -> None:
+    examples = load_task("squad2", data=data["squad2"]).splits["train"]
+    assert isinstance(examples, Questions)
+    # 'gol' ends within a token of the teacher
+    cut = [tuple(Answer("gol", answer.start) for answer in answers) for answers in examples.answers]
+    examples = replace(examples, answers=cut)
+    letters = TextTokenizer(tiny_tokenizer().backend_tokenizer, limit=None)
+    windows = build_windows(TASKS["squad2"], examples, letters, WINDOWS)
+    teacher = Teacher.find(TeacherRequest(run=teachers["squad2"]), TASKS["squad2"])
+    taught = teacher.read(examples, windows, tiny_request("squad2", data["squad2"], "tiny"))
+    alone = int(examples.answerable.sum())
+    assert 0 < alone < 40
+    assert f"s. {alone} of 40 windows are learnt without it: none of its tokens begins or ends where" in taught.notice
 
 
 def test_a_teacher_may_read_the_pooled_vector(encoder: str, data: dict[str, str], tmp_path: Path) -> None:
