@@ -116,7 +116,7 @@ class TeacherTargets:
 
 
 def matching_windows(student: Windows, teacher: Windows) -> IntArray:
-    """The teacher's window for each of a student's: of the same example, with most characters in common, (windows,)."""
+    """The teacher's window for each of a student's: same example, most characters in common, the first of equals."""
     counts = np.bincount(teacher.example)
     many = counts[student.example]
     firsts = (np.cumsum(counts) - counts)[student.example]

@@ -86,6 +86,8 @@ def test_a_window_s_teacher_is_the_one_with_most_in_common() -> None:
     assert matching_windows(teacher, student).tolist() == [0, 0, 1]
     # several of both: letters "ab cd ef gh i" and "h ij kl", of which 4 characters stand in the first window of words
     assert matching_windows(cut(LETTERS, questions, length=13), teacher).tolist() == [0, 1, 2]
+    # "ab cd", "cd ef", "ef gh", "gh ij", which stands in both, and "ij kl"
+    assert matching_windows(cut(LETTERS, questions, length=8), teacher).tolist() == [0, 0, 0, 0, 1, 2]
 
 
 def plain_alignment(student: Windows, teacher: Windows, matching: list[int]) -> NDArray[np.float32]:
