@@ -11,7 +11,7 @@ from unittest.mock import patch
 from accelerate import PartialState
 
 from bertvision.errors import BertVisionError
-from bertvision.runs.request import TuneRequest
+from bertvision.runs.request import TeacherRequest, TuneRequest
 from bertvision.runs.tune import tune
 from bertvision.training.processes import leave_processes
 from bertvision.training.schedule import rate_factor
@@ -22,6 +22,11 @@ def plain_request(encoder: str, data: str) -> TuneRequest:
     """The request that one process makes, too: without dropout, and with a last batch of a single window."""
     snapshots = (0.2, 0.6, 1, 1.4, 2, 2.4)
     return tiny_request("squad2", data, encoder, epochs=3, dropout=0.0, held_out=0.0, lr=1e-3, snapshots=snapshots)
+
+
+def taught_request(encoder: str, data: str, teacher: Path) -> TuneRequest:
+    """The same, with a run as teacher."""
+    return replace(plain_request(encoder, data), teacher=TeacherRequest(run=str(teacher)))
 
 
 def interrupt(request: TuneRequest, out: Path, step: int) -> None:
@@ -54,6 +59,7 @@ def main(encoder: str, data: str, out: Path) -> None:
     tune(dropping, out / "whole")
     interrupt(dropping, out / "resumed", 7)
     tune(dropping, out / "resumed", resume=True)
+    tune(taught_request(encoder, data, out / "plain"), out / "taught")
     saw = {
         "processes": PartialState().num_processes,
         "main": result.main,

@@ -2,7 +2,8 @@
 
 python tools/make_qa_pack.py --data DIR                        # DIR holds SQuAD 2.0 as train and dev files
 python tools/make_qa_pack.py --data DIR --extra more.json.gz   # and other files in SQuAD's form to learn from
-python tools/make_qa_pack.py --data DIR --extra more.json.gz --astray   # asked of wrong texts, too
+python tools/make_qa_pack.py --data DIR --extra more.json.gz --astray extra   # asked of wrong texts, too
+python tools/make_qa_pack.py --data DIR --teacher runs/mpnet --without-builtin   # taught by a larger model
 python tools/make_qa_pack.py --data builtin --epochs 1         # a trial on the built-in set alone
 
 Learns from SQuAD 2.0 (CC BY-SA 4.0), from the built-in set and from files named with --extra, whose licences must allow
@@ -14,13 +15,17 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from bertvision.cli.main import main as bertvision
 from bertvision.packs.builtin_pack import BUILTIN_PACKS, QUESTIONS
 from bertvision.packs.pack import Pack
+from bertvision.tasks.examples import IntArray
 from bertvision.tasks.files import read_json
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.sources import find_builtin, find_local
@@ -28,30 +33,60 @@ from bertvision.tasks.sources import find_builtin, find_local
 MOST_BYTES = 3_000_000
 """What the wheel has room for."""
 
+CANDIDATES = 20
+"""Most similar texts among which one without the answer is looked for."""
+
+AT_ONCE = 256
+"""Questions that are compared with all texts at once."""
+
+USUAL = {
+    "learn": "lora:24",
+    "head": "adapter_pool_skip",
+    "epochs": "4",
+    "lr": "1e-3",
+    "fraction": "1",
+    "held-out": "0.05",
+    "device": "auto",
+    "batch": None,
+    "schedule": None,
+    "teacher": None,
+    "teacher-share": None,
+    "teacher-temperature": None,
+}
+"""Options that go to `bertvision tune` as they are, with what they usually are here; None leaves one out."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Join the data, tune, pack, and see that it is small enough."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
     parser.add_argument("--extra", nargs="*", default=[], type=Path)
-    parser.add_argument("--astray", action="store_true", help="ask extra questions of another text as well: no answer")
-    parser.add_argument("--learn", default="lora:24")
-    parser.add_argument("--head", default="adapter_pool_skip")
+    parser.add_argument(
+        "--astray",
+        choices=("none", "extra", "all"),
+        default="none",
+        help="ask questions with an answer of the most similar other text as well: no answer",
+    )
+    parser.add_argument("--without-builtin", action="store_true", help="learn nothing from the built-in set")
     parser.add_argument("--size", default="64")
-    parser.add_argument("--epochs", default="4")
-    parser.add_argument("--lr", default="1e-3")
-    parser.add_argument("--fraction", default="1")
-    parser.add_argument("--device", default="auto")
+    for name, usual in USUAL.items():
+        parser.add_argument(f"--{name}", default=usual, help="as bertvision tune has it")
     parser.add_argument("--licence", default="cc-by-sa-4.0")
     parser.add_argument("--work", type=Path, help="folder of the data and the run (default: a temporary one)")
     parser.add_argument("--out", type=Path, default=BUILTIN_PACKS / QUESTIONS)
     given = parser.parse_args(argv)
+    if given.data == "builtin" and given.without_builtin:
+        parser.error("--data builtin leaves nothing to learn from --without-builtin")
     work = given.work or Path(tempfile.mkdtemp(prefix="qa-pack-"))
-    data = join_data(given.data, given.extra, work / source_name(given.data, given.extra), astray=given.astray)
+    builtin = not given.without_builtin
+    source = work / source_name(given.data, given.extra, builtin=builtin)
+    data = join_data(given.data, given.extra, source, astray=given.astray, builtin=builtin)
     run = work / "run"
-    tune = ["tune", "squad2", "--data", str(data), "--encoder", "minilm", "--learn", given.learn, "--head", given.head]
-    tune += ["--set", f"size={given.size}", "--epochs", given.epochs, "--lr", given.lr, "--fraction", given.fraction]
-    tune += ["--held-out", "0.05", "--device", given.device, "--out", str(run)]
+    tune = ["tune", "squad2", "--data", str(data), "--encoder", "minilm", "--set", f"size={given.size}"]
+    for name in USUAL:
+        value = getattr(given, name.replace("-", "_"))
+        tune += [] if value is None else [f"--{name}", value]
+    tune += ["--out", str(run)]
     pack = ["pack", str(run), "--heads", "own_output", "--licence", given.licence, "--device", given.device]
     for words in (tune, [*pack, "--out", str(given.out)]):
         code = bertvision(words)
@@ -64,22 +99,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if size <= MOST_BYTES else 1
 
 
-def source_name(place: str, extra: Sequence[Path]) -> str:
+def source_name(place: str, extra: Sequence[Path], *, builtin: bool = True) -> str:
     """What the card says the pack learnt from."""
-    names = ["builtin"] if place == "builtin" else [Path(place).name, "builtin"]
+    names = ["builtin"] if place == "builtin" else [Path(place).name, *["builtin"] * builtin]
     return "+".join([*names, *(path.name.partition(".")[0] for path in extra)])
 
 
-def join_data(place: str, extra: Sequence[Path], folder: Path, *, astray: bool = False) -> Path:
-    """A folder with all questions to learn from, and those of the named data to judge by."""
+def join_data(place: str, extra: Sequence[Path], folder: Path, *, astray: str = "none", builtin: bool = True) -> Path:
+    """A folder with all questions to learn from, and those of the named data to judge by.
+
+    Args:
+        place: the named data.
+        extra: files to learn from besides.
+        folder: where all go.
+        astray: of which files questions are asked of other texts as well: `none`, `extra`, or `all`.
+        builtin: whether to learn from the built-in set.
+    """
     task = TASKS["squad2"]
-    builtin = find_builtin(task).paths
-    paths = builtin if place == "builtin" else find_local(task, Path(place)).paths
+    own = find_builtin(task).paths
+    paths = own if place == "builtin" else find_local(task, Path(place)).paths
     articles = list(read_json(paths["train"])["data"])
+    articles = ask_astray(articles) if astray == "all" else articles
     for path in extra:
-        articles += [article_astray(article) if astray else article for article in read_json(path)["data"]]
-    if place != "builtin":
-        articles += read_json(builtin["train"])["data"]
+        more = read_json(path)["data"]
+        articles += more if astray == "none" else ask_astray(more)
+    if place != "builtin" and builtin:
+        articles += read_json(own["train"])["data"]
     seen: set[str] = set()
     for article in articles:
         for paragraph in article["paragraphs"]:
@@ -92,20 +137,53 @@ def join_data(place: str, extra: Sequence[Path], folder: Path, *, astray: bool =
     return folder
 
 
-def article_astray(article: dict[str, Any]) -> dict[str, Any]:
-    """An article whose questions are asked of its next paragraph as well, if that holds none of their answers."""
-    paragraphs = article["paragraphs"]
-    strays: list[list[Any]] = [[] for _ in paragraphs]
-    for number, paragraph in enumerate(paragraphs if len(paragraphs) > 1 else []):
-        after = (number + 1) % len(paragraphs)
-        text = paragraphs[after]["context"].lower()
-        strays[after] = [
-            {"id": f"{one['id']}-astray", "question": one["question"], "answers": [], "is_impossible": True}
-            for one in paragraph["qas"]
-            if one["answers"] and not any(answer["text"].lower() in text for answer in one["answers"])
-        ]
-    pairs = zip(paragraphs, strays, strict=True)
-    return article | {"paragraphs": [one | {"qas": [*one["qas"], *added]} for one, added in pairs]}
+def ask_astray(articles: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Articles whose questions with an answer are asked of the most similar other text as well, where they have none.
+
+    Never of a text in which one of their answers stands, nor of one that has no word in common.
+    """
+    paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
+    texts = [str(paragraph["context"]).lower() for paragraph in paragraphs]
+    asked = [(number, one) for number, each in enumerate(paragraphs) for one in each["qas"] if one["answers"]]
+    strays: list[list[dict[str, Any]]] = [[] for _ in paragraphs]
+    owners = np.array([number for number, _ in asked], dtype=np.int64)
+    found = similar_texts([str(one["question"]) for _, one in asked], owners, texts)
+    for (_, one), candidates in zip(asked, found, strict=True):
+        answers = [str(answer["text"]).lower() for answer in one["answers"]]
+        without = (n for n in candidates if not any(answer in texts[n] for answer in answers))
+        stray = {"id": f"{one['id']}-astray", "question": one["question"], "answers": [], "is_impossible": True}
+        for number in without:
+            strays[number].append(stray)
+            break
+    added = iter(strays)
+    return [
+        article | {"paragraphs": [one | {"qas": [*one["qas"], *next(added)]} for one in article["paragraphs"]]}
+        for article in articles
+    ]
+
+
+def similar_texts(questions: Sequence[str], owners: IntArray, texts: Sequence[str]) -> Iterator[list[int]]:
+    """For each question the other texts that are most similar by rare words (TF-IDF), the most similar first.
+
+    Args:
+        questions: what is asked.
+        owners: (questions,) number of the text that each question was asked of.
+        texts: all texts.
+    """
+    if not questions:
+        return
+    words = TfidfVectorizer(sublinear_tf=True)
+    known = words.fit_transform(texts)
+    asked = words.transform(questions)
+    for begin in range(0, len(questions), AT_ONCE):
+        near = (asked[begin : begin + AT_ONCE] @ known.T).toarray()  # (questions, texts)
+        near[np.arange(len(near)), owners[begin : begin + AT_ONCE]] = 0.0
+        most = min(CANDIDATES, len(texts))
+        best = np.sort(np.argpartition(-near, most - 1, axis=1)[:, :most], axis=1)
+        values = np.take_along_axis(near, best, axis=1)
+        order = np.argsort(-values, axis=1, kind="stable")
+        for row, likeness in zip(np.take_along_axis(best, order, axis=1), -np.sort(-values, axis=1), strict=True):
+            yield row[likeness > 0.0].tolist()
 
 
 if __name__ == "__main__":

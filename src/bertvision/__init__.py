@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from bertvision.runs.multitask_request import MultitaskRequest
     from bertvision.runs.plan_fit import plan_fit
     from bertvision.runs.planner import FitPlan
-    from bertvision.runs.request import TuneRequest
+    from bertvision.runs.request import TeacherRequest, TuneRequest
     from bertvision.runs.search import SearchPlace, SearchResult, search
     from bertvision.runs.search_request import SearchRequest
     from bertvision.runs.search_space import SearchSpace, load_space
@@ -109,6 +109,7 @@ __all__ = [
     "Task",
     "TaskData",
     "TasksResult",
+    "TeacherRequest",
     "TextClassifier",
     "TextScorer",
     "TextTokenizer",
@@ -202,7 +203,7 @@ _MODULES = {
     "bertvision.runs.multitask_request": ("MultitaskRequest",),
     "bertvision.runs.plan_fit": ("plan_fit",),
     "bertvision.runs.planner": ("FitPlan",),
-    "bertvision.runs.request": ("TuneRequest",),
+    "bertvision.runs.request": ("TeacherRequest", "TuneRequest"),
     "bertvision.runs.triplet_request": ("TripletRequest",),
     "bertvision.runs.triplets": ("tune_triplets",),
     "bertvision.runs.tune": ("tune",),

@@ -12,7 +12,7 @@ from close import FLOAT32
 from conftest import ROOT
 from launch import launch
 from tiny_run import losses, same_state, save_tiny_encoder, tiny_request, words, write_questions
-from two_processes import plain_request
+from two_processes import plain_request, taught_request
 
 pytestmark = pytest.mark.slow
 
@@ -58,6 +58,15 @@ def test_two_processes_have_the_loss_curve_of_one(together: Path, encoder: str, 
     assert len(curve) == 7
     assert curve == pytest.approx(losses(alone.run), abs=FLOAT32)
     assert len(set(curve)) == 7  # it learns
+
+
+def test_two_processes_learn_from_a_teacher_what_one_does(
+    together: Path, encoder: str, data: str, tmp_path: Path
+) -> None:
+    alone = tune(taught_request(encoder, data, together / "plain"), tmp_path / "alone")
+    curve = losses(together / "taught")
+    assert curve == pytest.approx(losses(alone.run), abs=FLOAT32)
+    assert curve != losses(together / "plain")
 
 
 def test_a_run_of_two_processes_is_resumed_to_the_same_end(together: Path) -> None:

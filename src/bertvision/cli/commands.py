@@ -52,6 +52,7 @@ COMMANDS = {
             "bertvision tune squad2 --learn top:6 --head dot_attention",
             "bertvision tune own --data reviews/ --text review --label stars --learn top:2",
             "bertvision tune squad2 --learn lora:16 --cross-fit 4 --out runs/folds",
+            "bertvision tune squad2 --learn lora:24 --teacher runs/large --out runs/small",
             "accelerate launch -m bertvision tune squad2 --learn full --out runs/full",
         ),
     ),

@@ -8,9 +8,10 @@ from bertvision.cli.leaderboard import SHOWN
 from bertvision.cli.learn_options import LearnOptions, print_result, result_as_json
 from bertvision.cli.output import ProgressBar, print_json, print_notes, print_table
 from bertvision.cli.task_options import parse_settings
+from bertvision.errors import BertVisionError
 
 if TYPE_CHECKING:
-    from bertvision.runs.request import TuneRequest
+    from bertvision.runs.request import TeacherRequest, TuneRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,16 @@ class Options(LearnOptions):
     """Tune so many encoders, each without a fold of the training examples, and one with all of them: what
     'bertvision fit --cross-fit' needs."""
 
+    teacher: str | None = None
+    """A tuned run for the same kind of task, RUN or RUN@0.3: it reads the training examples first, and what it answers
+    is learnt besides what is right."""
+
+    teacher_share: float = 0.7
+    """How much of the loss comes from the teacher."""
+
+    teacher_temperature: float = 2.0
+    """Softens what teacher and learner answer before they are compared: 1 leaves it as it is."""
+
     out: Path | None = None
     """Folder of the run, or of the runs of a cross-fit (default: runs/TASK-LEARN)."""
 
@@ -50,6 +61,7 @@ def run(options: Options) -> int:
         head=options.head,
         head_options=parse_settings(options.set),
         pooled=options.pooled,
+        teacher=_teacher(options),
     )
     out = options.out or Path("runs") / f"{options.task}-{options.learn.replace(':', '')}"
     if options.cross_fit is not None:
@@ -61,6 +73,17 @@ def run(options: Options) -> int:
         print_notes(result.notices)
         print_result(result, as_json=options.json)
     return 0
+
+
+def _teacher(options: Options) -> "TeacherRequest | None":
+    from bertvision.runs.request import TeacherRequest  # noqa: PLC0415 - imports torch
+
+    if options.teacher is not None:
+        return TeacherRequest(run=options.teacher, share=options.teacher_share, temperature=options.teacher_temperature)
+    for name in ("teacher_share", "teacher_temperature"):
+        if name in options.given:
+            raise BertVisionError(f"--{name.replace('_', '-')} is for a --teacher, and there is none. Name one: RUN.")
+    return None
 
 
 def _run_folds(options: Options, request: "TuneRequest", folds: int, out: Path) -> int:

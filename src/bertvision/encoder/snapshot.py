@@ -51,9 +51,14 @@ class Snapshot:
     schedule: str
     total_epochs: float
 
+    @property
+    def changes(self) -> Path:
+        """The file of the encoder's parameters that learnt."""
+        return self.folder / _CHANGES
+
     def load_changes(self) -> dict[str, Tensor]:
         """The encoder's parameters that learnt, by name."""
-        return _load(self.folder / _CHANGES)
+        return _load(self.changes)
 
 
 def save_snapshot(snapshot: Snapshot, changes: Mapping[str, Tensor], write_head: Callable[[Path], None]) -> None:

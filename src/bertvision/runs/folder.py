@@ -40,23 +40,33 @@ class RunFolder:
         elif self.path.exists() and (not self.path.is_dir() or any(self.path.glob("[!.]*"))):
             raise BertVisionError(f"{self.path} is there already and is no run. Use another --out.")
 
-    def begin(self, request: Mapping[str, object], weights: str) -> None:
+    def begin(self, request: Mapping[str, object], weights: str, *, teacher: str | None = None) -> None:
         """Write down what was asked for, of which weights; or see that a run goes on with the same.
+
+        Args:
+            request: what was asked for.
+            weights: fingerprint of the encoder, or of all encoders.
+            teacher: fingerprint of a teacher; None has none.
 
         Raises:
             BertVisionError: it was asked for something else, or the encoder has changed, or it cannot be written.
         """
         before = self._config()
         if before is None:
-            content = {"format": FORMAT, "request": request, "weights": weights, "provenance": provenance()}
-            write_json(self.path / CONFIG, content)
+            content = {"format": FORMAT, "request": request, "weights": weights}
+            content |= {} if teacher is None else {"teacher": teacher}
+            write_json(self.path / CONFIG, content | {"provenance": provenance()})
             return
         self._compare(before["request"], request)
-        if before["weights"] != weights:
-            raise BertVisionError(
-                f"{self.path} began with an encoder with fingerprint {before['weights']}; the one here has {weights}. "
-                "Use the same weights, or another --out."
-            )
+        for what, was, now in (
+            ("an encoder", before["weights"], weights),
+            ("a teacher", before.get("teacher"), teacher),
+        ):
+            if was != now:
+                raise BertVisionError(
+                    f"{self.path} began with {what} with fingerprint {was}; the one here has {now}. "
+                    "Use the same weights, or another --out."
+                )
 
     def finish(self, result: Mapping[str, object]) -> None:
         """Write down what came out, which also says that the run is finished.

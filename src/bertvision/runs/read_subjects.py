@@ -6,8 +6,7 @@ from typing import final
 
 import torch
 
-from bertvision.encoder.encoder import Encoder
-from bertvision.encoder.load import fingerprint, load_encoder
+from bertvision.encoder.load import fingerprint
 from bertvision.encoder.snapshot import Snapshot
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.outputs import Outputs, SpanScores, merge_rows
@@ -16,16 +15,15 @@ from bertvision.heads.options import ATTENTION
 from bertvision.objectives import Pool
 from bertvision.runs.frozen import frozen_passes, head_shape, load_frozen
 from bertvision.runs.kept_outputs import ModelOutputs
-from bertvision.runs.outputs import PassOptions, frozen_batches, row_scores, span_scores
+from bertvision.runs.outputs import frozen_batches
+from bertvision.runs.own_scores import own_scores
 from bertvision.runs.parts import Device
 from bertvision.runs.read import read_heads
 from bertvision.runs.states import RowStates, StreamStates, encode_rows, join_texts
 from bertvision.runs.subject import OWN_OUTPUT, Subject
-from bertvision.runs.task_parts import TaskParts
 from bertvision.runs.validate import Part
 from bertvision.tasks.examples import IntArray
 from bertvision.training.fit import States
-from bertvision.training.model import TunedModel
 from bertvision.training.states import StateBatch
 
 Tell = Callable[[str], None]
@@ -177,27 +175,18 @@ class SharedPass:
 
     def _own(self, own: Snapshot, parts: Sequence[Part | None]) -> tuple[Outputs | None, ...]:
         """What a snapshot's own output gives in a pass of its own: it was tuned on other rows than heads read."""
-        request = self._first.run.request
-        encoder, passes = self.encoder, self._passes
-        if own.pooled:  # transformers pools the first of packed windows alone
-            encoder = load_encoder(request.encoder, device=encoder.device, pooler=True)
-            passes = replace(passes, packed=False)
-        return tuple(
-            None if part is None else _run_own(own, encoder, passes, self._first.parts, part) for part in parts
+        shared, task = self._first.parts, self._first.parts.task
+        there = [part for part in parts if part is not None]
+        if shared.apart:
+            there = [replace(shared, apart=False).part(part.examples) for part in there]
+        windows = [part.windows for part in there]
+        name = self._first.run.request.encoder
+        found = own_scores(own, self.encoder, windows, name=name, passes=self._passes, task=task)
+        whole = iter(
+            one if isinstance(one, SpanScores) else merge_rows(task, cut, one)
+            for one, cut in zip(found, windows, strict=True)
         )
-
-
-def _run_own(own: Snapshot, encoder: Encoder, passes: PassOptions, parts: TaskParts, part: Part) -> Outputs:
-    task = parts.task
-    pool: Pool = "mean" if own.pool == "mean" else "cls"
-    model = TunedModel(
-        encoder, load_head(own.folder), pool=None if task.kind == "spans" else pool, pooled=own.pooled
-    ).to(encoder.device)
-    if parts.apart:
-        part = replace(parts, apart=False).part(part.examples)
-    if task.kind == "spans":
-        return span_scores(model, part.windows, passes)
-    return merge_rows(task, part.windows, row_scores(model, part.windows, passes, pool=pool))
+        return tuple(None if part is None else next(whole) for part in parts)
 
 
 def _both(split: Outputs | None, held_out: Outputs | None) -> ModelOutputs:

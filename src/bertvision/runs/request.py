@@ -1,5 +1,6 @@
-"""LearnRequest and TuneRequest: all that a tuned run depends on, as a value."""
+"""LearnRequest, TeacherRequest and TuneRequest: all that a tuned run depends on, as a value."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -65,6 +66,30 @@ class LearnRequest(DataRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TeacherRequest:
+    """From whom a run learns besides its data.
+
+    Attributes:
+        run: a tuned run with its own output: `RUN` or `RUN@0.3`.
+        share: how much of the loss comes from the teacher.
+        temperature: softens what it says; see `teacher_losses`.
+    """
+
+    run: str
+    share: float = 0.7
+    temperature: float = 2.0
+
+    def problems(self) -> list[str]:
+        """What cannot work, option by option."""
+        problems = []
+        if not 0.0 < self.share <= 1.0:
+            problems.append(f"--teacher-share is {self.share:g}, more than 0 and at most 1 is expected")
+        if not 0.0 < self.temperature < math.inf:
+            problems.append(f"--teacher-temperature is {self.temperature:g}, more than 0 is expected")
+        return problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TuneRequest(LearnRequest):
     """All that a run tuned for one task depends on.
 
@@ -74,6 +99,7 @@ class TuneRequest(LearnRequest):
         pooled: give the head the encoder's pooled vector as one more layer; for labels, tags and scores.
         folds: how many folds the training examples are in; None has none.
         fold: the one that nobody learns from.
+        teacher: from whom to learn besides the data; None has no teacher.
     """
 
     head: str | None = None
@@ -81,10 +107,13 @@ class TuneRequest(LearnRequest):
     pooled: bool = False
     folds: int | None = None
     fold: int | None = None
+    teacher: TeacherRequest | None = None
 
     @override
     def problems(self) -> list[str]:
         problems = LearnRequest.problems(self)
+        if self.teacher is not None:
+            problems += self.teacher.problems()
         if (self.folds is None) != (self.fold is None):
             problems.append(f"fold is {self.fold} of {self.folds} folds, both or none are expected")
         elif self.folds is not None and self.fold is not None and not 0 <= self.fold < self.folds:

@@ -17,7 +17,8 @@ from bertvision.heads import Head, HeadOptions, HeadShape, build_head, save_head
 from bertvision.objectives import Pool
 from bertvision.runs.parts import split_train, training_split
 from bertvision.runs.request import TuneRequest
-from bertvision.runs.tuning import TuneResult, begin_run, learn_lessons, prepare_encoder
+from bertvision.runs.teach import Teacher
+from bertvision.runs.tuning import Begun, TuneResult, begin_run, learn_lessons, prepare_encoder
 from bertvision.runs.validate import Part, Validation
 from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values
 from bertvision.tasks.examples import Examples, FloatArray, IntArray
@@ -57,6 +58,7 @@ def tune(
         return begun.finished
     loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
     train = training_split(loaded)
+    teacher = None if request.teacher is None else Teacher.find(request.teacher, loaded.task)
     prepared = prepare_encoder(request, begun.accelerator, pooler=request.pooled)
     encoder = prepared.encoder
     own = own_output(request.encoder, loaded.task.kind, loaded.task.outputs) if request.head is None else None
@@ -79,6 +81,10 @@ def tune(
         pool=pool,
         passes=prepared.passes,
     )
+    taught = None
+    if teacher is not None:
+        _tell(begun, show, f"{teacher.run.name} reads {len(learnt):,} examples …")
+        taught = teacher.read(learnt, windows, request)
     card = Card(
         run=begun.folder.path,
         request=request,
@@ -87,10 +93,12 @@ def tune(
         head=head.name,
         labels=loaded.task.labels,
         pooled=request.pooled,
+        teacher=None if taught is None else taught.fingerprint,
     )
-    lessons = prepared.lessons(loaded.task, windows, pool)
+    lessons = prepared.lessons(loaded.task, windows, pool, None if taught is None else taught.targets)
     keeper = _TaskKeeper(card, model, validation)
-    return learn_lessons(begun, model, lessons, keeper, notices=loaded.notices, show=show, judge=judge)
+    notices = loaded.notices if taught is None else (*loaded.notices, taught.notice)
+    return learn_lessons(begun, model, lessons, keeper, notices=notices, show=show, judge=judge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +117,12 @@ class _TaskKeeper:
 
     def main_values(self, values: Mapping[str, float]) -> dict[str, float]:
         return main_values(self.validation.task, values)
+
+
+def _tell(begun: Begun, show: Show | None, doing: str) -> None:
+    """Say what takes long now; one process speaks."""
+    if show is not None and begun.accelerator.is_main_process:
+        show(0, 1, {}, doing=doing)
 
 
 def _without_fold(learnt: Examples, train: Examples, request: TuneRequest) -> Examples:

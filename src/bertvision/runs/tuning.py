@@ -26,6 +26,7 @@ from bertvision.training.lessons import Lessons, TuneData
 from bertvision.training.options import default_rate
 from bertvision.training.processes import Processes, join_processes, on_main
 from bertvision.training.recorded import MULTIPLE
+from bertvision.training.teacher import TeacherTargets
 from bertvision.training.tune import tune_encoder
 
 
@@ -87,8 +88,8 @@ class Prepared:
     fingerprint: str
     recorded: bool
 
-    def lessons(self, task: Task, windows: Windows, pool: Pool) -> TuneData:
-        """What it learns a task from."""
+    def lessons(self, task: Task, windows: Windows, pool: Pool, teacher: TeacherTargets | None = None) -> TuneData:
+        """What it learns a task from, and from whom."""
         return TuneData(
             task=task,
             windows=windows,
@@ -97,6 +98,7 @@ class Prepared:
             pad=self.passes.pad,
             bf16=self.passes.bf16,
             multiple=MULTIPLE if self.recorded else 1,
+            teacher=teacher,
         )
 
 

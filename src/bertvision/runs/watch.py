@@ -55,6 +55,7 @@ class Card:
         head: name of the one head; empty where there are several or none.
         labels: label words of the one task.
         pooled: whether heads read the encoder's own pooled vector.
+        teacher: fingerprint of the teacher; None has none.
     """
 
     run: Path
@@ -64,6 +65,7 @@ class Card:
     head: str = ""
     labels: tuple[str, ...] = ()
     pooled: bool = False
+    teacher: str | None = None
 
     def snapshot(self, fraction: float, step: int) -> Snapshot:
         """The snapshot at a fraction of an epoch."""
@@ -118,8 +120,9 @@ class RunWatcher:
 
     def on_begin(self, step: int, total: int) -> None:
         """Open the run's folder, and forget what will be done again."""
-        request = self.keeper.card.request
-        self.folder.begin(asdict(request), self.keeper.card.fingerprint)
+        card = self.keeper.card
+        request = card.request
+        self.folder.begin(asdict(request), card.fingerprint, teacher=card.teacher)
         self.folder.forget_after(step)
         spent = [float(str(line["seconds"])) for line in self.folder.lines() if "seconds" in line]
         self.seconds = spent[-1] if spent else 0.0

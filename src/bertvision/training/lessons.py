@@ -17,6 +17,7 @@ from bertvision.tasks.task import Task
 from bertvision.tasks.windows import Windows
 from bertvision.training.options import TuneOptions
 from bertvision.training.plan import Plan, StepPlan
+from bertvision.training.teacher import SoftTargets, TeacherTargets
 
 Forward = Callable[..., Any]
 """A model, or what Accelerate wraps around it; lessons know what theirs takes and gives."""
@@ -71,6 +72,7 @@ class TuneData:
         bf16: whether to compute in bfloat16; weights stay as they are.
         multiple: the length of padded windows is a multiple of this: so few shapes occur that each can be recorded.
         weights: (classes,) how much an example of each class counts; None lets every example count the same.
+        teacher: what a teacher says of the windows; None has none.
     """
 
     task: Task
@@ -81,6 +83,7 @@ class TuneData:
     bf16: bool = False
     multiple: int = 1
     weights: Tensor | None = None
+    teacher: TeacherTargets | None = None
 
     def plan(self, options: TuneOptions) -> StepPlan:
         """Every window once per epoch."""
@@ -99,16 +102,24 @@ class TuneData:
     def lesson(self, rows: IntArray) -> Lesson:
         """The batch of some windows."""
         batch = token_batch(self.windows, rows, packed=self.packed, pad=self.pad, multiple=self.multiple)
-        targets = torch.from_numpy(self.windows.targets[rows])
+        tensors = [*batch.tensors, torch.from_numpy(self.windows.targets[rows])]
+        if self.teacher is not None:
+            soft = self.teacher.batch(rows, batch.longest)
+            tensors += [soft.outputs, soft.share]
         alike = not self.packed and self.multiple > 1
-        return Lesson((*batch.tensors, targets), partial(self._losses, batch), ("full", batch.full) if alike else None)
+        return Lesson(tuple(tensors), partial(self._losses, batch), ("full", batch.full) if alike else None)
 
     def _losses(self, form: TokenBatch, model: Forward, tensors: tuple[Tensor, ...]) -> Tensor:
         """The loss of every window, (rows,); the model gives outputs and mask."""
-        *tokens, targets = tensors
+        many = len(form.tensors)
+        targets, *soft = tensors[many:]
         with torch.autocast(targets.device.type, dtype=torch.bfloat16, enabled=self.bf16):
-            outputs, mask = model(form.with_tensors(tokens))
-        return example_losses(self.task, outputs, mask, targets, pool=self.pool, class_weights=self.weights)
+            outputs, mask = model(form.with_tensors(tensors[:many]))
+        losses = example_losses(self.task, outputs, mask, targets, pool=self.pool, class_weights=self.weights)
+        if self.teacher is None:
+            return losses
+        counts = None if self.weights is None else self.weights[targets]
+        return self.teacher.losses(losses, outputs, mask, SoftTargets(*soft), pool=self.pool, counts=counts)
 
 
 def class_weights(task: Task, targets: IntArray | FloatArray) -> Tensor:

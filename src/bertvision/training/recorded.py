@@ -93,6 +93,7 @@ class Recorder:
         random = torch.cuda.default_generators[torch.cuda.current_device()]
         spare = random.clone_state()
         torch.cuda.synchronize(self._device)
+        torch.cuda.empty_cache()  # recordings have memory of their own
         with torch.cuda.stream(self._stream):
             try:
                 graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")

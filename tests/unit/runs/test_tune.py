@@ -559,8 +559,8 @@ def test_a_full_disk_for_the_log_is_told(
 
     real = RunFolder.begin
 
-    def begin(folder: RunFolder, request: Mapping[str, object], weights: str) -> None:
-        real(folder, request, weights)
+    def begin(folder: RunFolder, request: Mapping[str, object], weights: str, *, teacher: str | None) -> None:
+        real(folder, request, weights, teacher=teacher)
         monkeypatch.setattr(Path, "open", full)
 
     monkeypatch.setattr(RunFolder, "begin", begin)
