@@ -15,8 +15,11 @@ from torch import Tensor, nn
 from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import TaskKind
 
-STRENGTHS = tuple(10.0**power for power in np.arange(1.5, -4.01, -0.25).tolist())
-"""Strengths of the L2 penalty that are tried, strongest first: each start is the solution before."""
+STRENGTHS = tuple(10.0**power for power in np.arange(4.0, -4.01, -0.25).tolist())
+"""Strengths of the L2 penalty that are tried, strongest first: each start is the solution before.
+
+The strongest leave hardly more than how frequent the classes are, for inputs that tell nothing.
+"""
 
 FOLDS = 5
 """Parts of the examples that choose the strength."""
@@ -30,6 +33,8 @@ PATIENCE = 1.02
 DIRECTIONS = 256
 """Directions of most variance along which steps are scaled, so that few are needed."""
 
+SUM_SCALE = 30.0
+"""How much larger than other inputs the sums of blocks are made: their penalty is weaker by the square of that."""
 
 LEAST_SHIFTED = 200
 """Fewer examples than this would shift a decision by chance."""
@@ -62,6 +67,7 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     kind: TaskKind,
     outputs: int,
     folds: int = FOLDS,
+    blocks: int = 0,
     weights: Tensor | None = None,
     score: Score | None = None,
 ) -> Solution:
@@ -73,6 +79,8 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
         kind: of the task.
         outputs: how many: one per label, or one score.
         folds: parts of the examples; each is judged by a map that learnt from the others.
+        blocks: inputs stand in so many blocks of the same width, and the sum of each tells something by itself: a
+            weight that all inputs of a block share has nearly no penalty. 0 knows of no blocks.
         weights: (classes,) how much an example of each class counts, for labels.
         score: what counts in the end, for two labels: between them is decided where it is best for examples that were
             not learnt from; None decides for the likelier one.
@@ -80,7 +88,7 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     folds = min(folds, len(targets))
     fold = torch.from_numpy(fold_rows(targets.cpu().numpy(), folds, kind)).to(inputs.device)
     judged = fold[:, None] == torch.arange(folds + 1, device=inputs.device)  # (examples, maps); the last judges none
-    problem = _Problem(inputs, targets, ~judged, kind=kind, outputs=outputs, weights=weights)
+    problem = _Problem(inputs, targets, ~judged, kind=kind, outputs=outputs, blocks=blocks, weights=weights)
     found: list[tuple[Solution, Tensor]] = []
     for strength in STRENGTHS:
         problem.solve(strength)
@@ -96,11 +104,18 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
 
 
 def solve_at(  # noqa: PLR0913 - what a solution depends on, by keyword
-    inputs: Tensor, targets: Tensor, *, strength: float, kind: TaskKind, outputs: int, weights: Tensor | None = None
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    strength: float,
+    kind: TaskKind,
+    outputs: int,
+    blocks: int = 0,
+    weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Weight and bias for one strength of the penalty; arguments as those of `solve_linear`."""
     everything = torch.ones(len(inputs), 1, dtype=torch.bool, device=inputs.device)
-    problem = _Problem(inputs, targets, everything, kind=kind, outputs=outputs, weights=weights)
+    problem = _Problem(inputs, targets, everything, kind=kind, outputs=outputs, blocks=blocks, weights=weights)
     problem.solve(strength)
     return problem.map()
 
@@ -157,11 +172,17 @@ class _Problem:
         *,
         kind: TaskKind,
         outputs: int,
+        blocks: int,
         weights: Tensor | None,
     ) -> None:
+        self._blocks = blocks
+        if blocks:
+            sums = inputs.unflatten(1, (blocks, -1)).sum(dim=2)
+            inputs = torch.cat([inputs, sums], dim=1)
         self._mean = inputs.mean(dim=0)
         deviation = inputs.std(dim=0, correction=0)
         constant = deviation <= 1e-6 + 1e-5 * self._mean.abs()  # but for rounding, which would be blown up
+        deviation[inputs.shape[1] - blocks :] /= SUM_SCALE
         self._deviation = torch.where(constant, 1.0, deviation)
         self._inputs = (inputs - self._mean) / self._deviation
         self._kind = kind
@@ -202,9 +223,13 @@ class _Problem:
         return (self._inputs @ self._weight.flatten(0, 1).T).view(-1, *self._bias.shape) + self._bias
 
     def map(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias of the last map, for inputs as they are."""
+        """Weight and bias of the last map, for inputs as they are; a sum's weight is one of every number in it."""
         weight = self._weight[-1] / self._deviation
-        return weight, self._bias[-1] - weight @ self._mean
+        bias = self._bias[-1] - weight @ self._mean
+        if self._blocks:
+            own, sums = weight[:, : -self._blocks], weight[:, -self._blocks :]
+            weight = (own.unflatten(1, (self._blocks, -1)) + sums[:, :, None]).flatten(1)
+        return weight, bias
 
     def _rescaled(self, weight: Tensor, scales: Tensor) -> Tensor:
         along = (weight @ self._axes) * (scales[:-1] - scales[-1])

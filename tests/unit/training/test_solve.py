@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bertvision.tasks.task import TaskKind
 from bertvision.training import solve as solve_module
-from bertvision.training.solve import LEAST_SHIFTED, fold_rows, solve_at, solve_linear
+from bertvision.training.solve import LEAST_SHIFTED, SUM_SCALE, fold_rows, solve_at, solve_linear
 from close import SOLVED
 
 
@@ -69,6 +69,34 @@ def test_scores_are_solved_as_scikit_learn_does(*, strength: float, examples: in
     assert weight[0].numpy() * deviation == pytest.approx(ridge.coef_, abs=SOLVED)
     theirs = ridge.predict((new.double().numpy() - x.double().numpy().mean(axis=0)) / deviation)
     assert (new @ weight[0] + bias[0]).numpy() == pytest.approx(theirs, rel=SOLVED, abs=SOLVED)
+
+
+@pytest.mark.parametrize("strength", [1.0, 0.01])
+def test_sums_of_blocks_are_further_inputs_with_little_penalty(strength: float) -> None:
+    x, new = rows(40, 6), rows(7, 6, seed=1)
+    y = scores(x)
+    weight, bias = solve_at(x, y, strength=strength, kind="scores", outputs=1, blocks=2)
+
+    def with_sums(inputs: Tensor) -> np.ndarray:
+        values = inputs.double().numpy()
+        return np.column_stack([values, values[:, :3].sum(axis=1), values[:, 3:].sum(axis=1)])
+
+    mean, deviation = with_sums(x).mean(axis=0), with_sums(x).std(axis=0) / np.array([1.0] * 6 + [SUM_SCALE] * 2)
+    ridge = Ridge(alpha=strength * 40).fit((with_sums(x) - mean) / deviation, y.numpy())
+    theirs = ridge.predict((with_sums(new) - mean) / deviation)
+    assert weight.shape == (1, 6)
+    assert (new @ weight[0] + bias[0]).numpy() == pytest.approx(theirs, rel=SOLVED, abs=SOLVED)
+
+
+def test_however_strong_the_penalty_sums_of_blocks_are_learnt_from() -> None:
+    x = torch.randn(200, 8, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 4:].sum(dim=1) > 0).long()
+    plain, summed = (
+        solve_at(x, y, strength=30.0, kind="labels", outputs=2, blocks=blocks)[0].diff(dim=0)[0] for blocks in (0, 2)
+    )
+    assert summed[4:].min() > 5 * plain[4:].max()  # every number of the block that tells has a share in its weight
+    assert summed[4:].std() < 0.2 * summed[4:].mean()
+    assert summed[:4].abs().max() < 0.2 * summed[4:].mean()
 
 
 @pytest.mark.parametrize("strength", [0.3, 0.01])
