@@ -177,8 +177,7 @@ class _Problem:
     ) -> None:
         self._blocks = blocks
         if blocks:
-            sums = inputs.unflatten(1, (blocks, -1)).sum(dim=2)
-            inputs = torch.cat([inputs, sums], dim=1)
+            inputs = torch.cat([inputs, inputs.reshape(len(inputs), blocks, -1).sum(dim=2)], dim=1)
         self._mean = inputs.mean(dim=0)
         deviation = inputs.std(dim=0, correction=0)
         constant = deviation <= 1e-6 + 1e-5 * self._mean.abs()  # but for rounding, which would be blown up
@@ -228,7 +227,7 @@ class _Problem:
         bias = self._bias[-1] - weight @ self._mean
         if self._blocks:
             own, sums = weight[:, : -self._blocks], weight[:, -self._blocks :]
-            weight = (own.unflatten(1, (self._blocks, -1)) + sums[:, :, None]).flatten(1)
+            weight = (own.reshape(*sums.shape, -1) + sums[:, :, None]).flatten(1)
         return weight, bias
 
     def _rescaled(self, weight: Tensor, scales: Tensor) -> Tensor:
