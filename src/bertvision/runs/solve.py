@@ -3,10 +3,11 @@
 from functools import partial
 from typing import final
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from bertvision.evaluation.metrics import label_metrics
+from bertvision.evaluation.weighted import weighted_label_metrics
 from bertvision.heads.last_layer import LastLayer
 from bertvision.heads.layer_concat import LayerConcat
 from bertvision.runs.states import RowStates, compared_blocks
@@ -71,9 +72,9 @@ def _shifts(task: Task) -> bool:
     return task.kind == "labels" and task.outputs == 2 and task.metrics[0] != "accuracy"
 
 
-def _mean_metric(task: Task, golds: IntArray, predictions: IntArray) -> float:
-    values = label_metrics(golds, predictions, classes=task.outputs, metrics=task.metrics)
-    return sum(values.values()) / len(values)
+def _mean_metric(task: Task, golds: IntArray, predictions: IntArray, counts: FloatArray) -> float:
+    values = weighted_label_metrics(golds, predictions, counts[None], classes=task.outputs, metrics=task.metrics)
+    return float(np.mean(list(values.values())))
 
 
 @final

@@ -39,8 +39,8 @@ SUM_SCALE = 30.0
 LEAST_SHIFTED = 200
 """Fewer examples than this would shift a decision by chance."""
 
-Score = Callable[[IntArray, IntArray], float]
-"""Right and given class numbers → how good that is, more being better."""
+Score = Callable[[IntArray, IntArray, FloatArray], float]
+"""Right and given class numbers, and how often each two of them count → how good that is, more being better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
         blocks: inputs stand in so many blocks of the same width, and the sum of each tells something by itself: a
             weight that all inputs of a block share has nearly no penalty. 0 knows of no blocks.
         weights: (classes,) how much an example of each class counts, for labels.
-        score: what counts in the end, for two labels: between them is decided where it is best for examples that were
-            not learnt from; None decides for the likelier one.
+        score: what counts in the end, for two labels: between them is decided where it is to be best for examples
+            that were not learnt from; None decides for the likelier one.
     """
     folds = min(folds, len(targets))
     fold = torch.from_numpy(fold_rows(targets.cpu().numpy(), folds, kind)).to(inputs.device)
@@ -100,7 +100,7 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     best, unseen = min(found, key=lambda pair: pair[0].loss)
     if score is None:
         return best
-    return replace(best, bias=best.bias - best.bias.new_tensor([0.0, _shift(unseen, targets, score)]))
+    return replace(best, bias=best.bias - best.bias.new_tensor([0.0, _shift(unseen, score)]))
 
 
 def solve_at(  # noqa: PLR0913 - what a solution depends on, by keyword
@@ -147,17 +147,23 @@ def _losses(kind: TaskKind, outputs: Tensor, targets: Tensor) -> Tensor:
             assert_never(kind)
 
 
-def _shift(outputs: Tensor, targets: Tensor, score: Score) -> float:
-    """How far the second of two labels must be ahead, so that the score is best; 0 where that is no better."""
-    if len(targets) < LEAST_SHIFTED:
+def _shift(outputs: Tensor, score: Score) -> float:
+    """How far the second of two labels must be ahead, so that the score is to be best; 0 where that is no better.
+
+    Each example counts as both labels, as likely as they are: what it turned out to be would add chance to the choice.
+    """
+    if len(outputs) < LEAST_SHIFTED:
         return 0.0
-    ahead, golds = (outputs[:, 1] - outputs[:, 0]).cpu().numpy(), targets.cpu().numpy()
+    leads = (outputs[:, 1] - outputs[:, 0]).double().cpu()
+    ahead, likely = leads.numpy(), leads.sigmoid().numpy()
+    golds, counts = np.repeat([1, 0], len(ahead)), np.concatenate([likely, 1.0 - likely])
+
+    def expected(cut: float) -> float:
+        return score(golds, np.tile(ahead > cut, 2).astype(np.int64), counts)
+
     cuts = np.quantile(ahead, np.linspace(0.03, 0.97, 95))
-    scores = np.array([score(golds, (ahead > cut).astype(np.int64)) for cut in cuts])
-    # over neighbouring cuts, since a score jumps from one to the next
-    smooth = np.convolve(np.pad(scores, 2, mode="edge"), np.full(5, 0.2), mode="valid")
-    best = int(smooth.argmax())
-    return float(cuts[best]) if scores[best] > score(golds, (ahead > 0).astype(np.int64)) else 0.0
+    best = max(cuts.tolist(), key=expected)
+    return best if expected(best) > expected(0.0) else 0.0
 
 
 @final

@@ -213,8 +213,14 @@ def imbalanced() -> tuple[Tensor, Tensor]:
     return torch.randn(len(y), 3, generator=random) + 0.8 * (y == 0)[:, None], y
 
 
-def balanced_accuracy(golds: np.ndarray, given: np.ndarray) -> float:
-    return float(np.mean([(given[golds == label] == label).mean() for label in (0, 1)]))
+def balanced_accuracy(golds: np.ndarray, given: np.ndarray, counts: np.ndarray | None = None) -> float:
+    counts = np.ones(len(golds)) if counts is None else counts
+    right = [np.average(given == label, weights=counts * (golds == label)) for label in (0, 1)]
+    return float(np.mean(right))
+
+
+def f1(golds: np.ndarray, given: np.ndarray, counts: np.ndarray) -> float:
+    return float(2 * (counts * golds * given).sum() / (counts * (golds + given)).sum())
 
 
 def test_between_two_labels_is_decided_where_the_score_is_best() -> None:
@@ -227,6 +233,19 @@ def test_between_two_labels_is_decided_where_the_score_is_best() -> None:
     said = [(x @ found.weight.T + found.bias).argmax(dim=1).numpy() for found in (plain, shifted)]
     before, after = (balanced_accuracy(y.numpy(), given) for given in said)
     assert after > before + 0.1
+
+
+def test_f1_is_best_where_a_label_is_half_as_likely_as_the_best_f1() -> None:
+    # a theorem: Lipton, Elkan & Naryanaswamy 2014
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(4000, 2, generator=random)
+    y = (torch.rand(4000, generator=random) < (2 * x[:, 0] - 2).sigmoid()).long()
+    plain, shifted = (solve_linear(x, y, kind="labels", outputs=2, score=score) for score in (None, f1))
+    cut = float((plain.bias[1] - shifted.bias[1]).sigmoid())
+    found = (x @ shifted.weight.T + shifted.bias).argmax(dim=1).numpy()
+    best = f1(y.numpy(), found, np.ones(4000))
+    assert 0.3 < cut < 0.45
+    assert cut == pytest.approx(best / 2, abs=0.03)
 
 
 def test_a_score_that_wants_the_likelier_label_or_has_few_examples_shifts_nothing() -> None:
