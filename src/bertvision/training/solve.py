@@ -189,7 +189,7 @@ class _Problem:
         constant = deviation <= 1e-6 + 1e-5 * self._mean.abs()  # but for rounding, which would be blown up
         deviation[inputs.shape[1] - blocks :] /= SUM_SCALE
         self._deviation = torch.where(constant, 1.0, deviation)
-        self._inputs = (inputs - self._mean) / self._deviation
+        self._inputs = (inputs - self._mean).div_(self._deviation)  # in place: one copy less of all inputs
         self._kind = kind
         maps = learnt.shape[1]
         self._targets = targets.repeat_interleave(maps, dim=0)  # (examples · maps, …)
