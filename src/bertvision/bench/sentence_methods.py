@@ -11,7 +11,7 @@ import torch
 
 from bertvision.bench.sentence_vectors import VectorCache, Vectors
 from bertvision.runs.solve import solve_task
-from bertvision.runs.states import join_texts
+from bertvision.runs.states import compared_blocks, join_texts
 from bertvision.tasks.examples import FloatArray, IntArray, Texts
 from bertvision.tasks.task import Task
 
@@ -159,9 +159,11 @@ def _solved(question: Question, layers: slice) -> Reply:
     train, encoded = _inputs(question.train, question.vectors.layers, layers)
     dev, answered = _inputs(question.dev, question.vectors.layers, layers)
     begin = time.perf_counter()
-    found = solve_task(question.task, torch.from_numpy(train[question.rows]), question.learnt.targets)
+    blocks = 0 if question.train.pairs is None else compared_blocks(train.shape[1])
+    inputs = torch.from_numpy(train[question.rows]).flatten(1)
+    found = solve_task(question.task, inputs, question.learnt.targets, blocks=blocks)
     fitted = time.perf_counter()
-    outputs = dev @ found.weight.numpy().T + found.bias.numpy()
+    outputs = dev.reshape(len(dev), -1) @ found.weight.numpy().T + found.bias.numpy()
     scores: FloatArray = outputs[:, 0].astype(np.float64)
     return Reply(
         predictions=scores if question.task.kind == "scores" else outputs.argmax(axis=1),
@@ -177,9 +179,12 @@ def _inputs(
     encode: Callable[[Sequence[str]], tuple[Vectors, float]],
     layers: slice | None = None,
 ) -> tuple[Vectors, float]:
-    """One row per example, and the seconds of encoding; of pairs how far they are apart, and how far they agree."""
+    """One row per example, or one for each layer, and the seconds of encoding.
+
+    Of pairs it is how far they are apart, and how far they agree.
+    """
     columns = [examples.texts] if examples.pairs is None else [examples.texts, examples.pairs]
     found = [encode(column) for column in columns]
     rows = [torch.from_numpy(vectors if layers is None else vectors[:, layers]) for vectors, _ in found]
-    joined: Vectors = join_texts(rows).flatten(1).numpy()
+    joined: Vectors = join_texts(rows).numpy()
     return joined, sum(seconds for _, seconds in found)

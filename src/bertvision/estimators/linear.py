@@ -20,6 +20,7 @@ from bertvision.estimators.files import load_linear, save_linear
 from bertvision.objectives import Pool
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.runs.parts import Device
+from bertvision.runs.states import compared_blocks
 from bertvision.tasks.task import TaskKind
 from bertvision.training.solve import FOLDS, solve_at, solve_linear
 
@@ -94,18 +95,28 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def _solve(
         self, texts: Iterable[object], targets: NDArray[np.int64] | NDArray[np.float64], weights: torch.Tensor | None
     ) -> None:
-        inputs = torch.from_numpy(self.features.fit(texts := list(texts)).transform(texts))
+        features = self.features.fit(texts := list(texts))
+        inputs = torch.from_numpy(features.transform(texts))
         if len(inputs) != len(targets):
             raise BertVisionError(f"there are {len(inputs)} texts and {len(targets)} targets; as many are expected.")
         outputs = len(np.unique(targets)) if self._kind == "labels" else 1
         goal = torch.from_numpy(targets)
+        blocks = 0 if isinstance(texts[0], str) else compared_blocks(len(features.layers_))
         if self.strength is None:
             self._check_folds(len(inputs), outputs)
-            found = solve_linear(inputs, goal, kind=self._kind, outputs=outputs, folds=self.folds, weights=weights)
+            found = solve_linear(
+                inputs, goal, kind=self._kind, outputs=outputs, folds=self.folds, blocks=blocks, weights=weights
+            )
             weight, bias, self.strength_ = found.weight, found.bias, found.strength
         else:
             weight, bias = solve_at(
-                inputs, goal, strength=self.strength, kind=self._kind, outputs=outputs, weights=weights
+                inputs,
+                goal,
+                strength=self.strength,
+                kind=self._kind,
+                outputs=outputs,
+                blocks=blocks,
+                weights=weights,
             )
             self.strength_ = self.strength
         self.coef_: NDArray[np.float32] = weight.numpy()

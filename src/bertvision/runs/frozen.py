@@ -94,7 +94,7 @@ class FrozenTask:
         if not self.in_memory:
             return StreamStates(self.encoder, part.windows, self.passes, layers)
         rows = [self._rows(windows, part) for windows in self.parts.texts(part)]
-        return RowStates(join_texts(rows), self.encoder.device)
+        return RowStates(join_texts(rows), self.encoder.device, compared=self.parts.apart)
 
     def reading(self, store: Path) -> "FrozenTask":
         """The same with its states from a store.

@@ -3,13 +3,14 @@
 from functools import partial
 from typing import final
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from bertvision.evaluation.metrics import label_metrics
+from bertvision.evaluation.weighted import weighted_label_metrics
 from bertvision.heads.last_layer import LastLayer
 from bertvision.heads.layer_concat import LayerConcat
-from bertvision.runs.states import RowStates
+from bertvision.runs.states import RowStates, compared_blocks
 from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import Task
 from bertvision.training.solve import Solution, solve_linear
@@ -36,13 +37,15 @@ def solve_trainee(
     """
     with trainee.watch:
         chosen = torch.arange(len(train[1])) if trainee.rows is None else torch.from_numpy(trainee.rows).nonzero()[:, 0]
-        solution = solve_task(task, _inputs(trainee, train[0])[chosen], train[1][chosen.numpy()], weights=weights)
+        inputs = _inputs(trainee, train[0])[chosen]
+        blocks = compared_blocks(len(trainee.head.reads)) if train[0].compared else 0
+        solution = solve_task(task, inputs, train[1][chosen.numpy()], blocks=blocks, weights=weights)
         _put(solution, trainee)
     return solution
 
 
 def solve_task(
-    task: Task, inputs: Tensor, targets: IntArray | FloatArray, *, weights: Tensor | None = None
+    task: Task, inputs: Tensor, targets: IntArray | FloatArray, *, blocks: int = 0, weights: Tensor | None = None
 ) -> Solution:
     """The best linear map for a task; between two labels is decided as its metrics want it.
 
@@ -50,6 +53,7 @@ def solve_task(
         task: with labels, tags or scores.
         inputs: (examples, inputs), float32.
         targets: of every example.
+        blocks: of inputs whose sums tell something; see `solve_linear`.
         weights: (classes,) how much an example of each class counts; they then decide alone.
     """
     return solve_linear(
@@ -57,6 +61,7 @@ def solve_task(
         torch.from_numpy(targets),
         kind=task.kind,
         outputs=task.outputs,
+        blocks=blocks,
         weights=weights,
         score=partial(_mean_metric, task) if weights is None and _shifts(task) else None,
     )
@@ -67,9 +72,9 @@ def _shifts(task: Task) -> bool:
     return task.kind == "labels" and task.outputs == 2 and task.metrics[0] != "accuracy"
 
 
-def _mean_metric(task: Task, golds: IntArray, predictions: IntArray) -> float:
-    values = label_metrics(golds, predictions, classes=task.outputs, metrics=task.metrics)
-    return sum(values.values()) / len(values)
+def _mean_metric(task: Task, golds: IntArray, predictions: IntArray, counts: FloatArray) -> float:
+    values = weighted_label_metrics(golds, predictions, counts[None], classes=task.outputs, metrics=task.metrics)
+    return float(np.mean(list(values.values())))
 
 
 @final

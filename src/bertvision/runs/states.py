@@ -78,12 +78,14 @@ class RowStates:
     Attributes:
         rows: (windows, layers, width).
         lowest: number of the first layer.
+        compared: whether they are those of two texts as one; see `compare_rows`.
     """
 
-    def __init__(self, rows: Tensor, device: torch.device, *, lowest: int = 0) -> None:
+    def __init__(self, rows: Tensor, device: torch.device, *, lowest: int = 0, compared: bool = False) -> None:
         self.rows = rows
         self._device = device
         self.lowest = lowest
+        self.compared = compared
 
     def batch(self, rows: IntArray) -> StateBatch:
         """The rows at `rows`, as windows of one token."""
@@ -125,6 +127,12 @@ def compare_rows(first: Tensor, second: Tensor) -> Tensor:
     """Two texts' rows as one: how far they are apart, and how far they agree, number by number.
 
     Every layer's row has length 1 before that, so that what the texts share is not lost among how long their rows are.
+    The sum of each half of a layer's row then says by itself how alike the texts are: the second is a cosine.
     """
     one, two = (nn.functional.normalize(rows, dim=-1) for rows in (first, second))
     return torch.cat([(one - two).abs(), one * two], dim=-1)
+
+
+def compared_blocks(layers: int) -> int:
+    """Parts of the rows of two texts as one whose sums say how alike the texts are: two of every layer."""
+    return 2 * layers

@@ -15,8 +15,11 @@ from torch import Tensor, nn
 from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import TaskKind
 
-STRENGTHS = tuple(10.0**power for power in np.arange(1.5, -4.01, -0.25).tolist())
-"""Strengths of the L2 penalty that are tried, strongest first: each start is the solution before."""
+STRENGTHS = tuple(10.0**power for power in [4.0, 3.0, 2.0, *np.arange(1.5, -4.01, -0.25).tolist()])
+"""Strengths of the L2 penalty that are tried, strongest first: each start is the solution before.
+
+The first few leave hardly more than how frequent the classes are, for inputs that tell nothing.
+"""
 
 FOLDS = 5
 """Parts of the examples that choose the strength."""
@@ -30,12 +33,14 @@ PATIENCE = 1.02
 DIRECTIONS = 256
 """Directions of most variance along which steps are scaled, so that few are needed."""
 
+SUM_SCALE = 30.0
+"""How much larger than other inputs the sums of blocks are made: their penalty is weaker by the square of that."""
 
 LEAST_SHIFTED = 200
 """Fewer examples than this would shift a decision by chance."""
 
-Score = Callable[[IntArray, IntArray], float]
-"""Right and given class numbers → how good that is, more being better."""
+Score = Callable[[IntArray, IntArray, FloatArray], float]
+"""Right and given class numbers, and how often each two of them count → how good that is, more being better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     kind: TaskKind,
     outputs: int,
     folds: int = FOLDS,
+    blocks: int = 0,
     weights: Tensor | None = None,
     score: Score | None = None,
 ) -> Solution:
@@ -73,14 +79,16 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
         kind: of the task.
         outputs: how many: one per label, or one score.
         folds: parts of the examples; each is judged by a map that learnt from the others.
+        blocks: inputs stand in so many blocks of the same width, and the sum of each tells something by itself: a
+            weight that all inputs of a block share has nearly no penalty. 0 knows of no blocks.
         weights: (classes,) how much an example of each class counts, for labels.
-        score: what counts in the end, for two labels: between them is decided where it is best for examples that were
-            not learnt from; None decides for the likelier one.
+        score: what counts in the end, for two labels: between them is decided where it is to be best for examples
+            that were not learnt from; None decides for the likelier one.
     """
     folds = min(folds, len(targets))
     fold = torch.from_numpy(fold_rows(targets.cpu().numpy(), folds, kind)).to(inputs.device)
     judged = fold[:, None] == torch.arange(folds + 1, device=inputs.device)  # (examples, maps); the last judges none
-    problem = _Problem(inputs, targets, ~judged, kind=kind, outputs=outputs, weights=weights)
+    problem = _Problem(inputs, targets, ~judged, kind=kind, outputs=outputs, blocks=blocks, weights=weights)
     found: list[tuple[Solution, Tensor]] = []
     for strength in STRENGTHS:
         problem.solve(strength)
@@ -92,15 +100,22 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     best, unseen = min(found, key=lambda pair: pair[0].loss)
     if score is None:
         return best
-    return replace(best, bias=best.bias - best.bias.new_tensor([0.0, _shift(unseen, targets, score)]))
+    return replace(best, bias=best.bias - best.bias.new_tensor([0.0, _shift(unseen, score)]))
 
 
 def solve_at(  # noqa: PLR0913 - what a solution depends on, by keyword
-    inputs: Tensor, targets: Tensor, *, strength: float, kind: TaskKind, outputs: int, weights: Tensor | None = None
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    strength: float,
+    kind: TaskKind,
+    outputs: int,
+    blocks: int = 0,
+    weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Weight and bias for one strength of the penalty; arguments as those of `solve_linear`."""
     everything = torch.ones(len(inputs), 1, dtype=torch.bool, device=inputs.device)
-    problem = _Problem(inputs, targets, everything, kind=kind, outputs=outputs, weights=weights)
+    problem = _Problem(inputs, targets, everything, kind=kind, outputs=outputs, blocks=blocks, weights=weights)
     problem.solve(strength)
     return problem.map()
 
@@ -132,17 +147,23 @@ def _losses(kind: TaskKind, outputs: Tensor, targets: Tensor) -> Tensor:
             assert_never(kind)
 
 
-def _shift(outputs: Tensor, targets: Tensor, score: Score) -> float:
-    """How far the second of two labels must be ahead, so that the score is best; 0 where that is no better."""
-    if len(targets) < LEAST_SHIFTED:
+def _shift(outputs: Tensor, score: Score) -> float:
+    """How far the second of two labels must be ahead, so that the score is to be best; 0 where that is no better.
+
+    Each example counts as both labels, as likely as they are: what it turned out to be would add chance to the choice.
+    """
+    if len(outputs) < LEAST_SHIFTED:
         return 0.0
-    ahead, golds = (outputs[:, 1] - outputs[:, 0]).cpu().numpy(), targets.cpu().numpy()
+    leads = (outputs[:, 1] - outputs[:, 0]).double().cpu()
+    ahead, likely = leads.numpy(), leads.sigmoid().numpy()
+    golds, counts = np.repeat([1, 0], len(ahead)), np.concatenate([likely, 1.0 - likely])
+
+    def expected(cut: float) -> float:
+        return score(golds, np.tile(ahead > cut, 2).astype(np.int64), counts)
+
     cuts = np.quantile(ahead, np.linspace(0.03, 0.97, 95))
-    scores = np.array([score(golds, (ahead > cut).astype(np.int64)) for cut in cuts])
-    # over neighbouring cuts, since a score jumps from one to the next
-    smooth = np.convolve(np.pad(scores, 2, mode="edge"), np.full(5, 0.2), mode="valid")
-    best = int(smooth.argmax())
-    return float(cuts[best]) if scores[best] > score(golds, (ahead > 0).astype(np.int64)) else 0.0
+    best = max(cuts.tolist(), key=expected)
+    return best if expected(best) > expected(0.0) else 0.0
 
 
 @final
@@ -157,13 +178,18 @@ class _Problem:
         *,
         kind: TaskKind,
         outputs: int,
+        blocks: int,
         weights: Tensor | None,
     ) -> None:
+        self._blocks = blocks
+        if blocks:
+            inputs = torch.cat([inputs, inputs.reshape(len(inputs), blocks, -1).sum(dim=2)], dim=1)
         self._mean = inputs.mean(dim=0)
         deviation = inputs.std(dim=0, correction=0)
         constant = deviation <= 1e-6 + 1e-5 * self._mean.abs()  # but for rounding, which would be blown up
+        deviation[inputs.shape[1] - blocks :] /= SUM_SCALE
         self._deviation = torch.where(constant, 1.0, deviation)
-        self._inputs = (inputs - self._mean) / self._deviation
+        self._inputs = (inputs - self._mean).div_(self._deviation)  # in place: one copy less of all inputs
         self._kind = kind
         maps = learnt.shape[1]
         self._targets = targets.repeat_interleave(maps, dim=0)  # (examples · maps, …)
@@ -202,9 +228,13 @@ class _Problem:
         return (self._inputs @ self._weight.flatten(0, 1).T).view(-1, *self._bias.shape) + self._bias
 
     def map(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias of the last map, for inputs as they are."""
+        """Weight and bias of the last map, for inputs as they are; a sum's weight is one of every number in it."""
         weight = self._weight[-1] / self._deviation
-        return weight, self._bias[-1] - weight @ self._mean
+        bias = self._bias[-1] - weight @ self._mean
+        if self._blocks:
+            own, sums = weight[:, : -self._blocks], weight[:, -self._blocks :]
+            weight = (own.reshape(*sums.shape, -1) + sums[:, :, None]).flatten(1)
+        return weight, bias
 
     def _rescaled(self, weight: Tensor, scales: Tensor) -> Tensor:
         along = (weight @ self._axes) * (scales[:-1] - scales[-1])

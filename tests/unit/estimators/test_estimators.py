@@ -23,6 +23,7 @@ from bertvision import AllLayerClassifier, AllLayerFeatures, AllLayerRegressor
 from bertvision.encoder.encoder import Encoder
 from bertvision.errors import BertVisionError
 from bertvision.estimators import rows
+from bertvision.training.solve import solve_at
 from close import FLOAT32, SOLVED
 from tiny_run import save_tiny_encoder
 
@@ -120,6 +121,23 @@ def test_a_regressor_is_ridge_regression_on_standardised_states(encoder: str) ->
     scaled = (inputs - inputs.mean(axis=0)) / np.where(inputs.std(axis=0) > 1e-5, inputs.std(axis=0), 1)
     theirs = Ridge(alpha=0.1 * len(TEXTS)).fit(scaled, scores)
     np.testing.assert_allclose(model.predict(TEXTS), theirs.predict(scaled), atol=1e-3)
+
+
+@pytest.mark.parametrize("strength", [None, 30.0])
+def test_how_alike_the_texts_of_pairs_are_counts_by_itself(strength: float | None, encoder: str) -> None:
+    pairs = list(zip(GOOD + BAD, GOOD[4:] + BAD[:4] + GOOD[:4] + BAD[4:], strict=True))
+    scores = np.array([number % 3 for number in range(16)]) + 1.0 * (np.arange(16) < 4)
+    model = AllLayerRegressor(encoder, strength=strength, layers=(0, 2), device="cpu").fit(pairs, scores)
+    inputs, goal = torch.from_numpy(model.features.fit_transform(pairs)), torch.from_numpy(scores)
+    halves, none = (
+        (inputs @ weight.T + bias)[:, 0].numpy()
+        for weight, bias in (
+            solve_at(inputs, goal, strength=model.strength_, kind="scores", outputs=1, blocks=blocks)
+            for blocks in (4, 0)
+        )
+    )
+    np.testing.assert_allclose(model.predict(pairs), halves, atol=SOLVED)
+    assert strength is None or np.abs(halves - none).max() > 10 * SOLVED
 
 
 def test_a_strength_is_chosen_by_folds_and_all_examples_are_learnt_from(encoder: str) -> None:

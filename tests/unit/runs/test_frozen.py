@@ -93,6 +93,14 @@ def test_pairs_apart_are_compared_number_by_number(encoder: str, pairs: str) -> 
         torch.testing.assert_close(found[row], expected, rtol=FLOAT32, atol=FLOAT32)
 
 
+@pytest.mark.parametrize("way", ["apart", "together"])
+def test_rows_say_whether_they_compare_two_texts(way: str, encoder: str, pairs: str) -> None:
+    frozen = freeze_task(tiny_fit("own", pairs, encoder, HEAD, pairs=way, pool="mean"))
+    states = frozen.states(frozen.train, range(3))
+    assert isinstance(states, RowStates)
+    assert states.compared == (way == "apart")
+
+
 def test_pairs_together_are_one_window(encoder: str, pairs: str) -> None:
     frozen = freeze_task(tiny_fit("own", pairs, encoder, HEAD, pairs="together"))
     assert (frozen.parts.apart, frozen.shape.width) == (False, WIDTH)

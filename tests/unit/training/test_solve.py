@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bertvision.tasks.task import TaskKind
 from bertvision.training import solve as solve_module
-from bertvision.training.solve import LEAST_SHIFTED, fold_rows, solve_at, solve_linear
+from bertvision.training.solve import LEAST_SHIFTED, SUM_SCALE, fold_rows, solve_at, solve_linear
 from close import SOLVED
 
 
@@ -69,6 +69,34 @@ def test_scores_are_solved_as_scikit_learn_does(*, strength: float, examples: in
     assert weight[0].numpy() * deviation == pytest.approx(ridge.coef_, abs=SOLVED)
     theirs = ridge.predict((new.double().numpy() - x.double().numpy().mean(axis=0)) / deviation)
     assert (new @ weight[0] + bias[0]).numpy() == pytest.approx(theirs, rel=SOLVED, abs=SOLVED)
+
+
+@pytest.mark.parametrize("strength", [1.0, 0.01])
+def test_sums_of_blocks_are_further_inputs_with_little_penalty(strength: float) -> None:
+    x, new = rows(40, 6), rows(7, 6, seed=1)
+    y = scores(x)
+    weight, bias = solve_at(x, y, strength=strength, kind="scores", outputs=1, blocks=2)
+
+    def with_sums(inputs: Tensor) -> np.ndarray:
+        values = inputs.double().numpy()
+        return np.column_stack([values, values[:, :3].sum(axis=1), values[:, 3:].sum(axis=1)])
+
+    mean, deviation = with_sums(x).mean(axis=0), with_sums(x).std(axis=0) / np.array([1.0] * 6 + [SUM_SCALE] * 2)
+    ridge = Ridge(alpha=strength * 40).fit((with_sums(x) - mean) / deviation, y.numpy())
+    theirs = ridge.predict((with_sums(new) - mean) / deviation)
+    assert weight.shape == (1, 6)
+    assert (new @ weight[0] + bias[0]).numpy() == pytest.approx(theirs, rel=SOLVED, abs=SOLVED)
+
+
+def test_however_strong_the_penalty_sums_of_blocks_are_learnt_from() -> None:
+    x = torch.randn(200, 8, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 4:].sum(dim=1) > 0).long()
+    plain, summed = (
+        solve_at(x, y, strength=30.0, kind="labels", outputs=2, blocks=blocks)[0].diff(dim=0)[0] for blocks in (0, 2)
+    )
+    assert summed[4:].min() > 5 * plain[4:].max()  # every number of the block that tells has a share in its weight
+    assert summed[4:].std() < 0.2 * summed[4:].mean()
+    assert summed[:4].abs().max() < 0.2 * summed[4:].mean()
 
 
 @pytest.mark.parametrize("strength", [0.3, 0.01])
@@ -185,8 +213,14 @@ def imbalanced() -> tuple[Tensor, Tensor]:
     return torch.randn(len(y), 3, generator=random) + 0.8 * (y == 0)[:, None], y
 
 
-def balanced_accuracy(golds: np.ndarray, given: np.ndarray) -> float:
-    return float(np.mean([(given[golds == label] == label).mean() for label in (0, 1)]))
+def balanced_accuracy(golds: np.ndarray, given: np.ndarray, counts: np.ndarray | None = None) -> float:
+    counts = np.ones(len(golds)) if counts is None else counts
+    right = [np.average(given == label, weights=counts * (golds == label)) for label in (0, 1)]
+    return float(np.mean(right))
+
+
+def f1(golds: np.ndarray, given: np.ndarray, counts: np.ndarray) -> float:
+    return float(2 * (counts * golds * given).sum() / (counts * (golds + given)).sum())
 
 
 def test_between_two_labels_is_decided_where_the_score_is_best() -> None:
@@ -199,6 +233,19 @@ def test_between_two_labels_is_decided_where_the_score_is_best() -> None:
     said = [(x @ found.weight.T + found.bias).argmax(dim=1).numpy() for found in (plain, shifted)]
     before, after = (balanced_accuracy(y.numpy(), given) for given in said)
     assert after > before + 0.1
+
+
+def test_f1_is_best_where_a_label_is_half_as_likely_as_the_best_f1() -> None:
+    # a theorem: Lipton, Elkan & Naryanaswamy 2014
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(4000, 2, generator=random)
+    y = (torch.rand(4000, generator=random) < (2 * x[:, 0] - 2).sigmoid()).long()
+    plain, shifted = (solve_linear(x, y, kind="labels", outputs=2, score=score) for score in (None, f1))
+    cut = float((plain.bias[1] - shifted.bias[1]).sigmoid())
+    found = (x @ shifted.weight.T + shifted.bias).argmax(dim=1).numpy()
+    best = f1(y.numpy(), found, np.ones(4000))
+    assert 0.3 < cut < 0.45
+    assert cut == pytest.approx(best / 2, abs=0.03)
 
 
 def test_a_score_that_wants_the_likelier_label_or_has_few_examples_shifts_nothing() -> None:
