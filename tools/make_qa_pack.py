@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bertvision.cli.main import main as bertvision
-from bertvision.packs.builtin_pack import BUILTIN_PACKS, QUESTIONS
+from bertvision.pack_files import BUILTIN_PACK, BUILTIN_PACKS
 from bertvision.packs.pack import Pack
 from bertvision.tasks.files import read_json
 from bertvision.tasks.load import TASKS
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--licence", default="cc-by-sa-4.0")
     parser.add_argument("--work", type=Path, help="folder of the data and the run (default: a temporary one)")
-    parser.add_argument("--out", type=Path, default=BUILTIN_PACKS / QUESTIONS)
+    parser.add_argument("--out", type=Path, default=BUILTIN_PACKS / BUILTIN_PACK)
     given = parser.parse_args(argv)
     work = given.work or Path(tempfile.mkdtemp(prefix="qa-pack-"))
     data = join_data(given.data, given.extra, work / source_name(given.data, given.extra), astray=given.astray)
