@@ -3,7 +3,7 @@
 from bertvision.encoder.own_output import OwnOutput, own_output
 from bertvision.errors import BertVisionError
 from bertvision.heads import Head, load_head
-from bertvision.pack_files import HEADS_FOLDER, find_pack, read_pack_file
+from bertvision.pack_files import HEADS_FOLDER, find_pack, read_pack_file, unreadable
 from bertvision.tasks.task import Task
 
 
@@ -20,9 +20,13 @@ def find_own_head(encoder: str, task: Task) -> OwnOutput | None:
     if folder is None:
         return own_output(encoder, task.kind, task.outputs)
     card = read_pack_file(folder)
-    if {task.kind, card["task"]["kind"]} != {"spans"} or len(card["heads"]) != 1:
+    try:
+        kind, names = str(card["task"]["kind"]), [str(name) for name in card["heads"]]
+    except (LookupError, TypeError) as error:
+        raise unreadable(folder, error) from None
+    if {task.kind, kind} != {"spans"} or len(names) != 1:
         return None
-    head = load_head(folder / HEADS_FOLDER / card["heads"][0])
+    head = load_head(folder / HEADS_FOLDER / names[0])
     return OwnOutput(head.name, dict(head.options), head.state_dict())
 
 

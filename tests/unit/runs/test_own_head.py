@@ -1,5 +1,6 @@
 """A tuned pack goes on from its head, where that is one for the task; else from a fresh one."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,11 @@ def test_a_pack_for_labels_or_with_several_heads_has_no_head_to_start_from(
         assert find_own_head(name, TASKS[task]) is None
     request = tiny_request("sst2", write_labels(tmp_path / "data"), str(pack.folder), **STILL)
     assert load_head(tune(request, tmp_path / "run").snapshots[0].folder).name == "last_layer"
+
+
+def test_a_card_that_does_not_tell_its_heads_is_refused(pack: Pack, tmp_path: Path) -> None:
+    pack.save_pretrained(tmp_path / "pack")
+    card = json.loads((tmp_path / "pack" / "pack.json").read_text(encoding="utf-8"))
+    (tmp_path / "pack" / "pack.json").write_text(json.dumps(card | {"heads": None}), encoding="utf-8")
+    with pytest.raises(BertVisionError, match=r"pack\.json cannot be read .*Make the pack again"):
+        find_own_head(str(tmp_path / "pack"), TASKS["squad2"])
