@@ -8,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "bertvision"
 
 ORDER = [
-    *("errors", "atomic", "lock", "provenance", "pretrained"),
+    *("errors", "atomic", "lock", "provenance", "pretrained", "pack_files"),
     *("tasks", "encoder", "store", "heads", "objectives", "training", "evaluation", "analysis", "runs", "report"),
     *("packs", "estimators", "server", "bench", "cli"),
 ]

@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from bertvision.cli.main import main as bertvision
-from bertvision.packs.builtin_pack import BUILTIN_PACKS, QUESTIONS
+from bertvision.pack_files import BUILTIN_PACK, BUILTIN_PACKS
 from bertvision.packs.pack import Pack
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.files import read_json
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.add_argument(f"--{name}", default=usual, help="as bertvision tune has it")
     parser.add_argument("--licence", default="cc-by-sa-4.0")
     parser.add_argument("--work", type=Path, help="folder of the data and the run (default: a temporary one)")
-    parser.add_argument("--out", type=Path, default=BUILTIN_PACKS / QUESTIONS)
+    parser.add_argument("--out", type=Path, default=BUILTIN_PACKS / BUILTIN_PACK)
     given = parser.parse_args(argv)
     if given.data == "builtin" and given.without_builtin:
         parser.error("--data builtin leaves nothing to learn from --without-builtin")

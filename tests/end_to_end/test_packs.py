@@ -135,6 +135,20 @@ def test_packs_of_one_tuned_encoder_share_a_pass(place: Path) -> None:
     assert ask(question="where is it ?", context="a b good gold c")["answer"] == "gold"
 
 
+def test_a_pack_is_an_encoder_to_fit_on_and_to_tune_further(capsys: Capture, place: Path, tmp_path: Path) -> None:
+    pack, data = f"{place}/packs/own", ["squad2", "--data", f"{place}/data", "--held-out", "0.2", *SHORT]
+    fit = ["--encoder", pack, "--heads", "last_layer", "--out", f"{tmp_path}/fit"]
+    assert main(["fit", *data, *fit]) == 0
+    assert main(["evaluate", f"{tmp_path}/fit", "--device", "cpu"]) == 0
+    tune = ["--encoder", pack, "--learn", "top:1", "--epochs", "1", "--lr", "1e-6", "--head-lr", "1e-6"]
+    assert main(["tune", *data, *tune, "--out", f"{tmp_path}/tuned"]) == 0
+    capsys.readouterr()
+    assert main(["pack", f"{tmp_path}/tuned", "--out", f"{tmp_path}/pack", "--device", "cpu", "--json"]) == 0
+    card = json.loads(capsys.readouterr().out)
+    assert card["learn"] == ["top:2", "top:1"]
+    assert card["scores"]["f1"] == Pack.load(pack).card.scores["f1"]  # it was good already, and hardly moved
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -158,7 +172,7 @@ def test_mistakes_are_answered_with_what_to_do(capsys: Capture, place: Path, com
 def test_without_a_shipped_pack_answer_says_what_to_do(
     capsys: Capture, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bertvision.packs.builtin_pack.BUILTIN_PACKS", tmp_path)
+    monkeypatch.setattr("bertvision.pack_files.BUILTIN_PACKS", tmp_path)
     ask = ["answer", "where is it ?", "--context", f"{place}/labels/dev.tsv", "--device", "cpu"]
     assert main(ask) == 2
     assert "Name one with --pack" in capsys.readouterr().err

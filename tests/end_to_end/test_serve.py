@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bertvision import pack_files
 from bertvision.cli.main import main
-from bertvision.packs import builtin_pack
 from bertvision.packs.pack import Pack
 from served import SECONDS, served
 from tiny_server import CONTEXT, QUESTION, make_packs
@@ -87,7 +87,7 @@ def test_a_server_that_was_killed_starts_again_and_answers_the_same(packs: dict[
 def test_without_any_pack_it_is_said_what_to_do(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(builtin_pack, "BUILTIN_PACKS", tmp_path)
+    monkeypatch.setattr(pack_files, "BUILTIN_PACKS", tmp_path)
     assert main(["serve"]) == 2
     assert "Name one with --pack: a folder that `bertvision pack RUN --out DIR` made" in capsys.readouterr().err
 

@@ -1,11 +1,35 @@
 """`bertvision demo`: the main job on the built-in questions, as the commands that a user would type."""
 
+import json
 import shlex
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from bertvision.atomic import write_text
 from bertvision.cli.output import print_lines, print_note
+from bertvision.errors import BertVisionError
+from bertvision.pack_files import BUILTIN_PACK
+
+if TYPE_CHECKING:
+    from bertvision.heads.head import OptionValue
+
+HEADS_FILE = "heads.toml"
+SMALLER: Mapping[str, Mapping[str, "OptionValue"]] = {
+    **{name: {"filters": (16, 16, 16)} for name in ("conv", "conv_plain", "conv_dilated", "pooled_conv", "mean_conv")},
+    **{name: {"filters": (16, 16, 16), "adapter": 64} for name in ("pooled_adapter_conv", "pooled_adapter_ngram")},
+    "pooled_adapter_inception": {"adapter": 64, "scale": 0.1},
+    "pooled_adapter_xception": {
+        "adapter": 64,
+        "stem": (8, 16),
+        "entry": (32, 32, 64, 64),
+        "middle": 1,
+        "exit": (64, 128),
+    },
+}
+"""Convolutions of images, which as they are take longer than all other heads together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +45,14 @@ def run(options: Options) -> int:
     from bertvision.cli.main import main  # noqa: PLC0415 - it imports this module
 
     begin = time.monotonic()
-    print_note("all heads but convolutions of images, which take longer than all others together; fit has them, too")
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+        write_text(options.out / HEADS_FILE, heads_toml())
+    except OSError as error:
+        raise BertVisionError(f"--out {options.out} cannot be written ({error}). Use another folder.") from None
+    print_note(
+        f"convolutions of images would take longer than all other heads: {options.out / HEADS_FILE} has small ones"
+    )
     for words in commands(options.out):
         print_lines([f"\n$ bertvision {shlex.join(words)}"])
         code = main(words)
@@ -33,22 +64,30 @@ def run(options: Options) -> int:
 
 def commands(out: Path) -> list[list[str]]:
     """What the demo runs, in order."""
-    from bertvision.heads import HEADS  # noqa: PLC0415 - imports torch
-    from bertvision.heads.conv import Conv  # noqa: PLC0415
-    from bertvision.heads.inception import Inception  # noqa: PLC0415
-    from bertvision.heads.xception import Xception  # noqa: PLC0415
-    from bertvision.runs.head_specs import fits_kind  # noqa: PLC0415
-
-    slow = {Conv, Inception, Xception}
-    heads = [name for name, entry in HEADS.items() if fits_kind(name, "spans") and entry.head not in slow]
     data = ["squad2", "--data", "builtin"]
-    part = ["--fraction", "0.5", "--held-out", "0.1"]  # enough to see it work in minutes, and the same for both
-    tuned, fitted = str(out / "tuned"), str(out / "heads")
+    part = ["--fraction", "0.7", "--held-out", "0.3"]  # enough to see it work in minutes, and the same for both
+    tuned, fitted, heads = str(out / "tuned"), str(out / "heads"), str(out / HEADS_FILE)
+    steps = ["--batch", "8", "--lr", "3e-3"]  # there are few questions: small batches, so that heads take enough steps
     return [
-        ["tune", *data, "--encoder", "minilm", "--learn", "top:2:strict", *part, "--out", tuned, "--resume"],
-        ["fit", *data, "--encoder", tuned, "--heads", ",".join(heads), *part, "--out", fitted, "--resume"],
+        ["tune", *data, "--encoder", BUILTIN_PACK, "--learn", "top:2:strict", *part, "--out", tuned, "--resume"],
+        ["fit", *data, "--encoder", tuned, "--heads", heads, *steps, *part, "--out", fitted, "--resume"],
         ["evaluate", fitted],
         ["ensemble", fitted, "--how", "greedy"],
         ["analyse", fitted],
         ["report", tuned, fitted, "--out", str(out / "report")],
     ]
+
+
+def heads_toml() -> str:
+    """Every head that reads questions, as `--heads` takes them from a file."""
+    from bertvision.heads import HEADS  # noqa: PLC0415 - imports torch
+    from bertvision.runs.head_specs import fits_kind  # noqa: PLC0415
+
+    lines = []
+    for name in HEADS:
+        if fits_kind(name, "spans"):
+            lines += ["[[head]]", f'head = "{name}"']
+            # numbers and lists of numbers look the same in TOML and JSON
+            lines += [f"options.{key} = {json.dumps(value)}" for key, value in SMALLER.get(name, {}).items()]
+            lines.append("")
+    return "\n".join(lines)

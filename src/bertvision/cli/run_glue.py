@@ -25,7 +25,8 @@ class Options:
     windows: WindowOptions = field(default_factory=WindowOptions)
 
     encoder: str = BUILTIN_ENCODER
-    """'minilm', a local folder, a name on the hub, or a tuned run: RUN or RUN@0.3."""
+    """'minilm', a local folder, a name on the hub, a tuned run (RUN or RUN@0.3), or a pack: its folder, or
+    'qa-minilm' for the shipped one."""
 
     learn: str = "lora:16"
     """What of the encoder learns, for each task by itself; 'none' leaves it as it is."""

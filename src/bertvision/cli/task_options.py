@@ -36,7 +36,8 @@ class EncoderOptions:
     windows: WindowOptions = field(default_factory=WindowOptions)
 
     encoder: str = BUILTIN_ENCODER
-    """'minilm', a local folder, a name on the hub, or a tuned run: RUN or RUN@0.3."""
+    """'minilm', a local folder, a name on the hub, a tuned run (RUN or RUN@0.3), or a pack: its folder, or
+    'qa-minilm' for the shipped one."""
 
     def fields_of(self, task: str) -> dict[str, Any]:
         """As a request about a task has them."""

@@ -26,6 +26,8 @@ def apply_changes(encoder: Encoder, learn: Learn, changes: Mapping[str, Tensor])
         BertVisionError: the names are not those that `learn` changes in this encoder.
     """
     apply_learn(encoder, learn)
+    if not encoder.can_pool:  # it may have been there while tuning, and nobody misses it now
+        changes = {name: value for name, value in changes.items() if not name.startswith("pooler.")}
     learning = {
         name: value
         for name, value in encoder.model.named_parameters()

@@ -13,7 +13,7 @@ from torch import nn
 from bertvision.encoder.delta import apply_changes, freeze
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.learn import parse_learn
-from bertvision.encoder.snapshot import Snapshot, base_encoder, find_snapshot
+from bertvision.encoder.tuned import Tuned, base_encoder, find_tuned
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER, check_builtin_weights, locate_encoder
 
@@ -30,7 +30,8 @@ def load_encoder(
     """Load an encoder, ready for inference; `apply_learn` makes it learn.
 
     Args:
-        name: `minilm`, a local folder, a hub name, or a tuned run: `runs/x` (its last snapshot) or `runs/x@0.3`.
+        name: `minilm`, a local folder, a hub name, a tuned run: `runs/x` (its last snapshot) or `runs/x@0.3`, or a
+            pack: its folder, or `qa-minilm` for the shipped one.
         device: where to put it.
         precision: of its weights.
         pooler: keep the pooled vector's parameters, where it has them; unused ones would only be in the way.
@@ -44,12 +45,10 @@ def load_encoder(
         >>> encoder.depth, encoder.width
         (6, 384)
     """
-    snapshot = find_snapshot(name)
-    if snapshot is not None:
-        encoder = load_encoder(snapshot.encoder, device=device, pooler=pooler or snapshot.pooled)
-        _apply_snapshot(encoder, snapshot)
-        if not pooler:
-            drop_pooler(encoder.model)
+    tuned = find_tuned(name)
+    if tuned is not None:
+        encoder = load_encoder(tuned.encoder, device=device, pooler=pooler)
+        apply_tuned(encoder, tuned)
         encoder.name = name
         return encoder.to(getattr(torch, precision))
     if name == BUILTIN_ENCODER:
@@ -78,6 +77,29 @@ def build_encoder(source: str) -> Encoder:
     except Exception as error:  # noqa: BLE001 - a config that is not right raises many kinds of errors
         raise BertVisionError(f"no config for encoder '{source}' ({_first_line(error)}).") from None
     return Encoder(model, name=source)
+
+
+def apply_tuned(encoder: Encoder, tuned: Tuned, *, otherwise: str = "Use the same weights.") -> None:
+    """Put changes into the encoder that was tuned, and freeze it.
+
+    Args:
+        encoder: as it was before.
+        tuned: what changed.
+        otherwise: what to do if it is another encoder.
+
+    Raises:
+        BertVisionError: it has other weights, or changes cannot be read.
+    """
+    got = fingerprint(encoder)
+    if got != tuned.fingerprint:
+        raise BertVisionError(
+            f"{tuned.folder} was tuned from {tuned.encoder} with fingerprint {tuned.fingerprint}; "
+            f"'{encoder.name}' has {got}. {otherwise}"
+        )
+    freeze(encoder)  # also where nothing changed
+    for stage in tuned.stages:
+        apply_changes(encoder, parse_learn(stage.learn), stage.load())
+        freeze(encoder)
 
 
 def drop_pooler(model: nn.Module) -> None:
@@ -120,7 +142,7 @@ def _load_model(name: str, place: str, dtype: torch.dtype) -> Any:  # noqa: ANN4
     except Exception as error:  # noqa: BLE001 - files that are not whole or do not fit raise many kinds of errors
         raise BertVisionError(
             f"encoder '{name}' cannot be loaded ({_first_line(error)}). "
-            f"Expected '{BUILTIN_ENCODER}', a folder with config.json and weights, a name on the hub, or a run."
+            f"Expected '{BUILTIN_ENCODER}', a folder with config.json and weights, a name on the hub, a run, or a pack."
         ) from None
     missing = sorted(key for key in loading["missing_keys"] if not key.startswith("pooler."))
     if len(missing) < len(loading["missing_keys"]):
@@ -147,17 +169,6 @@ def silence() -> Iterator[None]:
     finally:
         logging.set_verbosity(verbosity)
         logging.set_tqdm_hook(hook)
-
-
-def _apply_snapshot(encoder: Encoder, snapshot: Snapshot) -> None:
-    got = fingerprint(encoder)
-    if got != snapshot.fingerprint:
-        raise BertVisionError(
-            f"{snapshot.folder} was tuned from {snapshot.encoder} with fingerprint {snapshot.fingerprint}; "
-            f"the one here has {got}. Use the same weights."
-        )
-    apply_changes(encoder, parse_learn(snapshot.learn), snapshot.load_changes())
-    freeze(encoder)
 
 
 def _first_line(error: Exception) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from bertvision.encoder.snapshot import find_snapshot
+from bertvision.encoder.tuned import find_tuned
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import locate_encoder
 from bertvision.tasks.task import TaskKind
@@ -35,7 +35,7 @@ class OwnOutput:
     """
 
     head: str
-    options: dict[str, float | int | bool | str]
+    options: dict[str, float | int | bool | str | tuple[int, ...] | None]
     weights: dict[str, Tensor]
 
 
@@ -50,7 +50,7 @@ def own_output(name: str, kind: TaskKind, outputs: int) -> OwnOutput | None:
     Raises:
         BertVisionError: the weights cannot be read.
     """
-    if find_snapshot(name) is not None:
+    if find_tuned(name) is not None:
         return None
     folder = Path(locate_encoder(name))
     path, config = folder / "model.safetensors", folder / "config.json"

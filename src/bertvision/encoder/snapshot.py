@@ -53,12 +53,12 @@ class Snapshot:
 
     @property
     def changes(self) -> Path:
-        """The file of the encoder's parameters that learnt."""
+        """The file with the encoder's parameters that learnt."""
         return self.folder / _CHANGES
 
     def load_changes(self) -> dict[str, Tensor]:
         """The encoder's parameters that learnt, by name."""
-        return _load(self.changes)
+        return load_tensors(self.changes)
 
 
 def save_snapshot(snapshot: Snapshot, changes: Mapping[str, Tensor], write_head: Callable[[Path], None]) -> None:
@@ -118,12 +118,6 @@ def find_snapshot(name: str) -> Snapshot | None:
     raise BertVisionError(f"{run} has no snapshot at {fraction}; it has {', '.join(s.folder.name for s in there)}.")
 
 
-def base_encoder(name: str) -> str:
-    """The encoder that a run was tuned from, at the root of them all; the name itself if it is no run's."""
-    snapshot = find_snapshot(name)
-    return name if snapshot is None else base_encoder(snapshot.encoder)
-
-
 def list_snapshots(run: Path) -> list[Snapshot]:
     """Every snapshot of a run, in order."""
     whole = (run / SNAPSHOTS).glob("[!.]*")  # names with a dot are being written, or were when a run was killed
@@ -146,7 +140,12 @@ def read_snapshot(folder: Path) -> Snapshot:
     return Snapshot(folder=folder, **(card | {"labels": tuple(card["labels"])}))
 
 
-def _load(path: Path) -> dict[str, Tensor]:
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file, by name.
+
+    Raises:
+        BertVisionError: it cannot be read.
+    """
     from safetensors import SafetensorError  # noqa: PLC0415
     from safetensors.torch import load_file  # noqa: PLC0415
 

@@ -41,7 +41,7 @@ class AllLayerFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         """Choose the states.
 
         Args:
-            encoder: `minilm`, a folder, a hub name, or a tuned run.
+            encoder: `minilm`, a folder, a hub name, a tuned run, or a pack.
             layers: which, in ascending order, 0 being the embedding output; None for all.
             pool: `cls` or `mean`; None takes what the encoder was trained with.
             length: most tokens of a text.

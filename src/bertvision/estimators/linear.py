@@ -47,7 +47,7 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         """Choose the states and how the map is found.
 
         Args:
-            encoder: `minilm`, a folder, a hub name, or a tuned run.
+            encoder: `minilm`, a folder, a hub name, a tuned run, or a pack.
             layers: which, in ascending order, 0 being the embedding output; None for all.
             strength: of the L2 penalty on standardised states; None chooses it by cross-validation.
             folds: parts of the examples that choose the strength; the map is then solved from all of them.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bertvision.encoder.load import load_encoder, mean_pooled
-from bertvision.encoder.snapshot import base_encoder
+from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.objectives import Pool
 from bertvision.runs.outputs import PassOptions

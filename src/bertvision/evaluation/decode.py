@@ -134,8 +134,11 @@ class SpanDecoder:
             first[place] = context[table.rows[row], 0] + at
             last[place] = first[place] + length
 
-        with ThreadPoolExecutor() as pool:  # numpy lets go of the interpreter inside its loops
-            list(pool.map(decode, self._tables))
+        if len(self._tables) == 1:  # threads take longer to start than it does
+            decode(self._tables[0])
+        else:
+            with ThreadPoolExecutor() as pool:  # numpy lets go of the interpreter inside its loops
+                list(pool.map(decode, self._tables))
         return scores, first, last
 
 

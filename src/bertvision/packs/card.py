@@ -1,18 +1,15 @@
 """PackCard: what a pack says of itself, as JSON."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from bertvision.errors import BertVisionError
+from bertvision.pack_files import FORMAT, PACK_FILE, read_pack_file, unreadable
 from bertvision.provenance import package_version
 from bertvision.tasks.task import Pool, SquadLayout, TableLayout, Task
 from bertvision.tasks.windows import WindowOptions
-
-FORMAT = 1
-PACK_FILE = "pack.json"
 
 Keep = Literal["float16", "float32"]
 """How the numbers of a pack are stored."""
@@ -81,23 +78,14 @@ def read_card(folder: Path) -> PackCard:
     Raises:
         BertVisionError: there is none, it cannot be read, or it is of another format.
     """
-    path = folder / PACK_FILE
-    if not path.is_file():
-        raise BertVisionError(f"{folder} holds no pack: {PACK_FILE} is not there. Make one: bertvision pack RUN")
+    content = read_pack_file(folder)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        found, version = content.pop("format"), content.pop("version")
-        if found != FORMAT or content.pop("record") != "pack":
-            raise BertVisionError(
-                f"{path} has format {found}, {FORMAT} is expected; it was made by version {version}, "
-                f"this is {package_version()}."
-            )
         card = _build(content)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise BertVisionError(f"{path} cannot be read ({error}). Make the pack again: bertvision pack RUN") from None
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise unreadable(folder, error) from None
     odd = [name for name in card.heads if Path(name).name != name or name in (".", "..")]
     if odd or not card.heads:
-        raise BertVisionError(f"{path}: heads are {list(card.heads)}, names of folders are expected.")
+        raise BertVisionError(f"{folder / PACK_FILE}: heads are {list(card.heads)}, names of folders are expected.")
     return card
 
 

@@ -15,7 +15,8 @@ from bertvision.atomic import write_json, write_text
 from bertvision.errors import BertVisionError, DataError
 from bertvision.evaluation.decode import decode_spans
 from bertvision.evaluation.outputs import Outputs, SpanScores, join_heads, predicted_targets
-from bertvision.packs.card import PACK_FILE, PackCard
+from bertvision.pack_files import PACK_FILE
+from bertvision.packs.card import PackCard
 from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE, ExportCard, ExportedPack, Numbers
 from bertvision.packs.graph import OPSET, PackGraph, write_graph
 from bertvision.packs.graph_reader import GraphReader, input_names

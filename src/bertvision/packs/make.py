@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertvision.encoder.snapshot import Snapshot, find_snapshot
+from bertvision.encoder.tuned import Tuned, tunings
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.heads import load_head
 from bertvision.heads.options import ATTENTION
@@ -62,7 +62,8 @@ def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
         out: folder of the pack; an older pack there is replaced.
         heads: `best`, or names of heads; of several the mean counts.
         keep: how numbers are stored.
-        licence: of the pack, as the hub writes it; None takes `mit` for the built-in sets and `other` elsewhere.
+        licence: of the pack, as the hub writes it; None takes `mit` for the built-in sets, that of a pack
+            which the encoder came from, and `other` elsewhere.
         data: where the split is; None takes the run's own data.
         split: the one whose scores the card states.
         device: where to compute.
@@ -75,7 +76,7 @@ def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
     record = _evaluated(subject, run, data=data, device=device, show=show)
     rows = _choose(record, heads)
     reads, pool, apart = _reading(subject, rows)
-    chain = _chain(subject.run.request.encoder)
+    chain = tunings(subject.run.request.encoder)
     scored = rows[0]
     if len(rows) > 1:
         names = [row.name for row in rows]
@@ -86,14 +87,16 @@ def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
     spans = subject.parts.task.kind == "spans" and not answerable_only(subject.parts.task)
     if spans and FITTED not in scored.scores:
         notices.append("the run held nothing out, so the no-answer threshold is 0. Tune or fit with --held-out.")
-    if licence is None and subject.data not in (None, "builtin"):
-        notices.append(f"the card says licence '{OTHER_LICENCE}'. Say which the data allow: --licence NAME")
-    stages = [one for one in chain if one.learn != "none"]
+    if licence is None:
+        licence = _licence(subject, chain)
+        if licence == OTHER_LICENCE:
+            notices.append(f"the card says licence '{OTHER_LICENCE}'. Say which the data allow: --licence NAME")
+    stages = [stage for tuned in chain for stage in tuned.stages]
     card = PackCard(
         task=subject.parts.task,
         encoder=chain[0].encoder if chain else subject.run.request.encoder,
         fingerprint=chain[0].fingerprint if chain else record.fingerprints.weights,
-        learn=tuple(one.learn for one in stages),
+        learn=tuple(stage.learn for stage in stages),
         heads=tuple(row.name for row in rows),
         reads=reads,
         pool=pool,
@@ -102,13 +105,13 @@ def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
         threshold=at.threshold,
         scores={name: estimate.value for name, estimate in at.values.items()},
         data=_data(subject),
-        licence=licence or (BUILTIN_LICENCE if subject.data in (None, "builtin") else OTHER_LICENCE),
+        licence=licence,
         provenance=record.provenance,
     )
     pack = write_pack(
         Path(out),
         card,
-        changes=[one.load_changes() for one in stages],
+        changes=[stage.load() for stage in stages],
         heads={row.name: load_head(subject.head_folder(row.name)) for row in rows},
         keep=keep,
     )
@@ -161,19 +164,16 @@ def _reading(subject: Subject, rows: Sequence[EvaluatedRow]) -> tuple[Reads, Poo
     return ("tokens" if reads == "tokens" else "rows"), pool, apart
 
 
-def _chain(encoder: str) -> list[Snapshot]:
-    """Every tuning that led to an encoder, the first one first."""
-    chain: list[Snapshot] = []
-    snapshot = find_snapshot(encoder)
-    while snapshot is not None:
-        chain.insert(0, snapshot)
-        snapshot = find_snapshot(snapshot.encoder)
-    return chain
-
-
 def _at(row: EvaluatedRow) -> ScoresAt:
     """The scores that a pack promises: at the fitted threshold, where there is one."""
     return next(row.scores[name] for name in (FITTED, PLAIN, ZERO) if name in row.scores)
+
+
+def _licence(subject: Subject, chain: Sequence[Tuned]) -> str:
+    """What may be said without asking: of the built-in sets, or of a pack that they were added to."""
+    if subject.data not in (None, "builtin"):
+        return OTHER_LICENCE
+    return next((tuned.licence for tuned in chain if tuned.licence is not None), BUILTIN_LICENCE)
 
 
 def _data(subject: Subject) -> dict[str, Any]:

@@ -8,25 +8,24 @@ from pathlib import Path
 from typing import Self, final
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 from typing_extensions import override
 
 from bertvision.atomic import write_json, write_text
-from bertvision.encoder.delta import apply_changes, freeze
 from bertvision.encoder.encoder import Encoder
-from bertvision.encoder.learn import parse_learn
-from bertvision.encoder.load import fingerprint
+from bertvision.encoder.load import apply_tuned
+from bertvision.encoder.tuned import read_tuned_pack
 from bertvision.errors import BertVisionError
 from bertvision.heads import Head, load_head, save_head
-from bertvision.packs.card import PACK_FILE, Keep, PackCard, read_card
+from bertvision.pack_files import HEADS_FOLDER, PACK_FILE, changes_file
+from bertvision.packs.card import Keep, PackCard, read_card
 from bertvision.packs.model_card import model_card
 from bertvision.packs.pack_folder import PackFolder, is_exported, locate_pack, with_folder
 from bertvision.runs.frozen import load_frozen
 from bertvision.runs.parts import Device
 
-HEADS_FOLDER, README = "heads", "README.md"
+README = "README.md"
 
 
 @final
@@ -78,19 +77,11 @@ class Pack(PackFolder):
         """
         name = self.card.encoder if encoder is None else encoder
         loaded = load_frozen(name, device=device, dtype="auto")
-        got = fingerprint(loaded)
-        if got != self.card.fingerprint:
-            raise BertVisionError(
-                f"the pack {self.folder} lies over {self.card.encoder} with fingerprint {self.card.fingerprint}; "
-                f"'{name}' has {got}. Name the encoder with the same weights: --encoder, or encoder= in Python."
-            )
-        for word, path in zip(self.card.learn, self._changes, strict=True):
-            try:
-                changes = load_file(path)
-            except (OSError, SafetensorError) as error:
-                raise BertVisionError(f"{path} cannot be read ({error}). Copy the pack again.") from None
-            apply_changes(loaded, parse_learn(word), changes)
-            freeze(loaded)
+        apply_tuned(
+            loaded,
+            read_tuned_pack(self.folder),
+            otherwise="Name the encoder with the same weights: --encoder, or encoder= in Python.",
+        )
         return loaded
 
     def load_heads(self) -> list[Head]:
@@ -103,7 +94,7 @@ class Pack(PackFolder):
 
     @property
     def _changes(self) -> list[Path]:
-        return [self.folder / _changes_file(number) for number in range(len(self.card.learn))]
+        return [self.folder / changes_file(number) for number in range(len(self.card.learn))]
 
     @property
     def _files(self) -> list[Path]:
@@ -129,7 +120,7 @@ def write_pack(
 
     def write(place: Path) -> None:
         for number, stage in enumerate(changes):
-            save_file({name: _narrow(value, keep) for name, value in stage.items()}, place / _changes_file(number))
+            save_file({name: _narrow(value, keep) for name, value in stage.items()}, place / changes_file(number))
         for name, head in heads.items():
             place_of_head = place / HEADS_FOLDER / name
             place_of_head.mkdir(parents=True)
@@ -141,10 +132,6 @@ def write_pack(
 
     with_folder(folder, write)
     return Pack.load(folder)
-
-
-def _changes_file(number: int) -> str:
-    return f"encoder-{number}.safetensors"
 
 
 def _narrow(value: Tensor, keep: Keep) -> Tensor:

@@ -11,8 +11,8 @@ from typing import final
 from safetensors import SafetensorError
 
 from bertvision.errors import BertVisionError
-from bertvision.packs.builtin_pack import builtin_pack
-from bertvision.packs.card import PACK_FILE, PackCard
+from bertvision.pack_files import PACK_FILE, builtin_pack, find_pack
+from bertvision.packs.card import PackCard
 from bertvision.packs.hub import download_pack, upload_pack
 
 EXPORT_FILE = "export.json"
@@ -68,13 +68,16 @@ class PackFolder(ABC):
 
 
 def locate_pack(name: str | Path | None) -> Path:
-    """The folder of a pack: one that is here, a copy of one on the hub, or the shipped one for None.
+    """The folder of a pack: one that is here, a copy of one on the hub, or the shipped one for its name or None.
 
     Raises:
         BertVisionError: there is none.
     """
     if name is None:
         return builtin_pack()
+    found = find_pack(str(name))
+    if found is not None:
+        return found
     place = Path(name)
     here = place.exists() or str(name).startswith((".", "/", "~"))
     return place if here else download_pack(str(name))

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bertvision.encoder.snapshot import base_encoder
+from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.report.document import Cell, Table

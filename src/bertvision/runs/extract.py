@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import fingerprint, load_encoder, mean_pooled
-from bertvision.encoder.snapshot import base_encoder
+from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads.options import parse_layers
 from bertvision.lock import lock_folder

@@ -9,7 +9,8 @@ import numpy as np
 from bertvision.encoder.delta import changed_weights
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import mean_pooled
-from bertvision.encoder.snapshot import Snapshot, base_encoder, save_snapshot
+from bertvision.encoder.snapshot import Snapshot, save_snapshot
+from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.outputs import SpanScores
 from bertvision.heads import Head, HeadShape, build_head, save_head

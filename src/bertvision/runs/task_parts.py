@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from bertvision.encoder.load import mean_pooled
-from bertvision.encoder.snapshot import base_encoder
+from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads.options import ATTENTION
 from bertvision.objectives import Pool

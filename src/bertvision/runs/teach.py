@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertvision.encoder.snapshot import Snapshot, base_encoder
+from bertvision.encoder.snapshot import Snapshot
+from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.outputs import SpanScores
 from bertvision.heads.files import WEIGHTS

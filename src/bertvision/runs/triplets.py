@@ -12,7 +12,8 @@ from bertvision.atomic import write_json
 from bertvision.encoder.batch import token_batch
 from bertvision.encoder.delta import changed_weights
 from bertvision.encoder.load import mean_pooled
-from bertvision.encoder.snapshot import Snapshot, base_encoder, save_snapshot
+from bertvision.encoder.snapshot import Snapshot, save_snapshot
+from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.objectives import Pool
 from bertvision.runs.distances import Distances, measure_distances

@@ -10,11 +10,13 @@ import numpy as np
 from bertvision.encoder.delta import changed_weights
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import mean_pooled
-from bertvision.encoder.own_output import OwnOutput, own_output
-from bertvision.encoder.snapshot import Snapshot, base_encoder, save_snapshot
+from bertvision.encoder.own_output import OwnOutput
+from bertvision.encoder.snapshot import Snapshot, save_snapshot
+from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads import Head, HeadOptions, HeadShape, build_head, save_head
 from bertvision.objectives import Pool
+from bertvision.runs.own_head import find_own_head, load_own_head
 from bertvision.runs.parts import split_train, training_split
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.teach import Teacher
@@ -61,7 +63,7 @@ def tune(
     teacher = None if request.teacher is None else Teacher.find(request.teacher, loaded.task)
     prepared = prepare_encoder(request, begun.accelerator, pooler=request.pooled)
     encoder = prepared.encoder
-    own = own_output(request.encoder, loaded.task.kind, loaded.task.outputs) if request.head is None else None
+    own = find_own_head(request.encoder, loaded.task) if request.head is None else None
     head = _build_head(request, encoder, loaded.task, own)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
     learnt, held_out = split_train(
@@ -165,8 +167,8 @@ def _build_head(request: TuneRequest, encoder: Encoder, task: Task, own: OwnOutp
 
 
 def _start_head(head: Head, own: OwnOutput | None, task: Task, targets: IntArray | FloatArray) -> None:
-    """A better start than zero: the checkpoint's own output where it has one, the mean score for scores."""
+    """A better start than zero: the encoder's own output where it has one, the mean score for scores."""
     if own is not None:
-        head.load_state_dict(own.weights, strict=head.token_pool is None)  # a query is nobody's own
+        load_own_head(head, own)
     elif task.kind == "scores":
         head.project.bias.data.fill_(float(np.mean(targets)))

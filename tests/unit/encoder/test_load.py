@@ -316,7 +316,7 @@ def test_a_snapshot_of_other_weights_is_refused(folder: Path, tmp_path: Path) ->
     before = fingerprint(load_encoder(str(folder)))
     save_tiny(folder, seed=1)
     now = fingerprint(load_encoder(str(folder)))
-    message = f"0.3 was tuned from {folder} with fingerprint {before}; the one here has {now}. Use the same weights"
+    message = f"0.3 was tuned from {folder} with fingerprint {before}; '{folder}' has {now}. Use the same weights"
     with pytest.raises(BertVisionError, match=message):
         load_encoder(f"{tmp_path}/run")
 

@@ -12,7 +12,6 @@ from torch import Tensor
 from bertvision.encoder.snapshot import (
     SNAPSHOTS,
     Snapshot,
-    base_encoder,
     find_snapshot,
     list_snapshots,
     read_snapshot,
@@ -99,12 +98,6 @@ def test_a_run_without_a_snapshot_says_so(tmp_path: Path) -> None:
     (tmp_path / "run" / SNAPSHOTS).mkdir(parents=True)
     with pytest.raises(BertVisionError, match="run has no snapshot yet"):
         find_snapshot(str(tmp_path / "run"))
-
-
-def test_the_base_of_a_run_is_the_encoder_at_the_root(run: Path, tmp_path: Path) -> None:
-    save_snapshot(card(tmp_path / "second", 1.0, encoder=f"{run}@0.3"), CHANGES, write_head)
-    assert base_encoder(str(tmp_path / "second")) == "minilm"
-    assert base_encoder("some/encoder") == "some/encoder"
 
 
 def test_a_snapshot_saved_again_replaces_the_old_one_whole(run: Path) -> None:

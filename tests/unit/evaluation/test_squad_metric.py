@@ -1,5 +1,7 @@
 """What the plain reference in tests/reference does not speak about: single questions, rows, order."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -106,3 +108,27 @@ def test_no_golds_and_no_predictions_are_no_mistake() -> None:
 def test_an_empty_file_of_predictions_is_refused() -> None:
     with pytest.raises(BertVisionError, match="none of the 0 predictions is for one of the 1 questions"):
         check_same_questions({"q1": []}, {})
+
+
+def test_a_pair_of_texts_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+    compare = AnswerComparison._compare  # noqa: SLF001 - whether it is called is what is claimed
+
+    def count(self: AnswerComparison, prediction: str, golds: Sequence[str]) -> tuple[float, float]:
+        compared.append(prediction)
+        return compare(self, prediction, golds)
+
+    monkeypatch.setattr(AnswerComparison, "_compare", count)
+    golds = {"q1": ["the red cat", "cat"], "q2": ["dog"], "q3": []}
+    comparison = AnswerComparison()
+    first = score_questions(golds, {"q1": "red cat", "q2": "red cat", "q3": "red cat"}, comparison=comparison)
+    again = score_questions(golds, {"q1": "red cat", "q2": "a dog", "q3": ""}, comparison=comparison)
+    assert compared == ["red cat", "red cat", "a dog"]  # with other golds it is another pair
+    assert (first.f1.tolist(), again.f1.tolist()) == ([1.0, 0.0, 0.0], [1.0, 1.0, 1.0])
+
+
+def test_words_count_as_often_as_they_stand_in_both_texts() -> None:
+    golds, said = {"q1": ["no no no cat"]}, {"q1": "no no dog"}
+    assert score_questions(golds, said).f1.tolist() == pytest.approx(
+        [4 / 7], rel=FLOAT64
+    )  # two of three words, two of four

@@ -1,6 +1,8 @@
 """A run becomes a pack: the chain of its changes, the way its heads read, and what cannot be packed."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from bertvision.packs.text_models import TextClassifier
 from bertvision.runs.evaluate import evaluate
 from bertvision.runs.fit import fit_heads
 from bertvision.runs.kept_outputs import load_outputs
+from bertvision.runs.subject import Subject, load_subject
 from bertvision.runs.tune import tune
 from bertvision.tasks.load import load_task
 from bertvision.training.trainee import HeadSpec
@@ -81,3 +84,31 @@ def test_without_held_out_questions_the_threshold_is_zero_and_it_is_said(place: 
     assert result.pack.card.threshold == 0.0
     assert result.pack.card.learn == ()
     assert any("held nothing out, so the no-answer threshold is 0" in notice for notice in result.notices)
+
+
+def test_a_tuned_pack_is_packed_with_what_it_came_from(place: Path, tmp_path: Path) -> None:
+    first = make_pack(place / "second", out=tmp_path / "first", licence="cc-by-4.0", device="cpu").pack
+    tune(
+        tiny_request("sst2", str(place / "labels"), str(first.folder), learn="top:1:strict", held_out=0.2),
+        tmp_path / "run",
+    )
+    pack = make_pack(tmp_path / "run", out=tmp_path / "pack", keep="float32", device="cpu").pack
+    assert pack.card.learn == ("lora:2", "layernorm", "top:1:strict")
+    assert (pack.card.encoder, pack.card.fingerprint) == (first.card.encoder, first.card.fingerprint)
+    assert fingerprint(pack.load_encoder(device="cpu")) == fingerprint(load_encoder(str(tmp_path / "run")))
+    assert pack.card.licence == "other"
+
+
+def test_a_pack_over_a_pack_keeps_its_licence_where_nothing_else_is_known(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = make_pack(place / "second", out=tmp_path / "first", licence="cc-by-4.0", device="cpu").pack
+    request = tiny_fit("sst2", str(place / "labels"), str(first.folder), HeadSpec(head="last_layer"))
+    fit_heads(request, tmp_path / "fit")
+
+    def load_builtin(*args: Any, **options: Any) -> Subject:  # noqa: ANN401 - as load_subject takes them
+        return replace(load_subject(*args, **options), data="builtin")
+
+    monkeypatch.setattr("bertvision.packs.make.load_subject", load_builtin)
+    assert make_pack(tmp_path / "fit", out=tmp_path / "pack", device="cpu").pack.card.licence == "cc-by-4.0"
+    assert make_pack(place / "fit", out=tmp_path / "plain", device="cpu").pack.card.licence == "mit"

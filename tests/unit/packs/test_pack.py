@@ -15,7 +15,7 @@ from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import load_encoder
 from bertvision.encoder.lora import add_lora
 from bertvision.errors import BertVisionError
-from bertvision.packs.builtin_pack import builtin_pack
+from bertvision.pack_files import builtin_pack
 from bertvision.packs.card import Keep, read_card
 from bertvision.packs.model_card import model_card
 from bertvision.packs.pack import Pack, write_pack
@@ -211,7 +211,7 @@ def test_push_to_hub_uploads_the_folder(pack: Pack, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_shipped_pack_is_used_where_it_lies(pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertvision.packs.builtin_pack.BUILTIN_PACKS", tmp_path / "builtin")
+    monkeypatch.setattr("bertvision.pack_files.BUILTIN_PACKS", tmp_path / "builtin")
     with pytest.raises(BertVisionError, match=r"carries no question-answering pack\. Name one with --pack"):
         builtin_pack()
     pack.save_pretrained(tmp_path / "builtin" / "qa-minilm")

@@ -1,0 +1,107 @@
+"""Tuned: an encoder that was changed, by a run or by what a pack carries, as the one below it and the changes."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from bertvision.encoder.snapshot import find_snapshot, load_tensors
+from bertvision.errors import BertVisionError
+from bertvision.pack_files import changes_file, find_pack, read_pack_file, unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One time that an encoder was tuned.
+
+    Attributes:
+        learn: what learnt.
+        file: with the parameters that did.
+    """
+
+    learn: str
+    file: Path
+
+    def load(self) -> dict[str, Tensor]:
+        """The parameters that learnt, by name.
+
+        Raises:
+            BertVisionError: the file cannot be read.
+        """
+        return load_tensors(self.file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """A tuned encoder.
+
+    Attributes:
+        folder: of the snapshot or the pack.
+        encoder: the one that was tuned, which may be a tuned one itself.
+        fingerprint: of that encoder.
+        stages: what changed in it, the first first.
+        licence: that a pack carries; None for a snapshot, which says nothing of it.
+    """
+
+    folder: Path
+    encoder: str
+    fingerprint: str
+    stages: tuple[Stage, ...]
+    licence: str | None = None
+
+
+def find_tuned(name: str) -> Tuned | None:
+    """The tuned encoder that `RUN`, `RUN@0.3`, a pack's folder or the shipped pack's name means; None if it is none.
+
+    Raises:
+        BertVisionError: the run has no such snapshot, or the pack cannot be read.
+    """
+    snapshot = find_snapshot(name)
+    if snapshot is not None:
+        return Tuned(
+            folder=snapshot.folder,
+            encoder=snapshot.encoder,
+            fingerprint=snapshot.fingerprint,
+            stages=() if snapshot.learn == "none" else (Stage(snapshot.learn, snapshot.changes),),
+        )
+    folder = find_pack(name)
+    return None if folder is None else read_tuned_pack(folder)
+
+
+def base_encoder(name: str) -> str:
+    """The encoder that a tuned one came from, at the root of them all; the name itself if it is none."""
+    tuned = find_tuned(name)
+    return name if tuned is None else base_encoder(tuned.encoder)
+
+
+def tunings(name: str) -> list[Tuned]:
+    """Every tuned encoder on the way from the root to this one; none if it was not tuned."""
+    tuned = find_tuned(name)
+    return [] if tuned is None else [*tunings(tuned.encoder), tuned]
+
+
+def read_tuned_pack(folder: Path) -> Tuned:
+    """The tuned encoder of the pack in a folder.
+
+    Raises:
+        BertVisionError: there is none, or it is not whole.
+    """
+    card = read_pack_file(folder)
+    try:
+        stages = [Stage(str(word), folder / changes_file(number)) for number, word in enumerate(card["learn"])]
+        tuned = Tuned(
+            folder=folder,
+            encoder=str(card["encoder"]),
+            fingerprint=str(card["fingerprint"]),
+            stages=tuple(stages),
+            licence=str(card["licence"]),
+        )
+    except (LookupError, TypeError) as error:
+        raise unreadable(folder, error) from None
+    missing = [stage.file.name for stage in stages if not stage.file.is_file()]
+    if missing:
+        raise BertVisionError(
+            f"{folder} lacks {missing[0]}, so it is no encoder. If it was exported, name the pack it was made of; "
+            "else copy it again."
+        )
+    return tuned
