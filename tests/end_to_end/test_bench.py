@@ -187,6 +187,21 @@ def test_the_same_seed_gives_the_same_answers_and_another_gives_others(command: 
     assert found[0][0] == found[1][0] != found[0][1]
 
 
+def test_cells_of_other_records_are_joined_and_busy_machines_keep_no_seconds(
+    capsys: Capture, command: list[str], tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    assert main([*command, "--seeds", "1", "--only", "plain", "--untimed", "--results", str(elsewhere)]) == 0
+    other = elsewhere / "small.json"
+    assert main([*command, "--seeds", "1", "--only", "plain,labels", "--join", str(other)]) == 0
+    assert "2 of 2 measured" in capsys.readouterr().out
+    cells = {cell["name"]: cell for cell in read(tmp_path)["cells"].values()}
+    assert (cells["plain"]["seconds"], cells["plain"]["result"]["models"]["1"]["seconds"]) == (None, None)
+    assert cells["labels"]["seconds"] > 0
+    assert suite_markdown(read(tmp_path))  # tables do without
+    assert main([*command, "--join", str(tmp_path / "small.toml")]) == 2
+
+
 def test_a_plain_loop_that_diverges_is_a_result(capsys: Capture, command: list[str], tmp_path: Path) -> None:
     path = tmp_path / "small.toml"
     path.write_text(SUITE.replace("lr = 5e-3", "lr = 1e30"), encoding="utf-8")

@@ -52,7 +52,7 @@ class Options:
     untimed: bool = False
     """Keep no seconds: for a machine that does other work meanwhile."""
 
-    join: tuple[Path, ...] = ()
+    join: tuple[str, ...] = ()
     """Take over the cells of another record, such as one of another machine; repeat it for more."""
 
     dry_run: bool = False
@@ -93,7 +93,7 @@ def run(options: Options) -> int:
             max_seconds=None if options.max_minutes is None else 60.0 * options.max_minutes,
             keep=options.keep,
             timed=not options.untimed,
-            join=options.join,
+            join=[Path(one) for one in options.join],
         )
     for name in done.diverged:
         print_note(f"{name}: its loss was not finite any more; the record says so.")

@@ -177,10 +177,13 @@ def _licence(subject: Subject, chain: Sequence[Tuned]) -> str:
 
 
 def _data(subject: Subject) -> dict[str, Any]:
-    source = subject.run.request.data
-    return {
+    request = subject.run.request
+    source = request.data
+    found = {
         "source": "built-in set" if source in (None, "builtin") else Path(source).name,
         "train": len(subject.parts.learnt),
         "held_out": 0 if subject.held_out is None else len(subject.held_out.examples),
         subject.split: len(subject.part.examples),
     }
+    teacher = getattr(request, "teacher", None)
+    return found if teacher is None else found | {"teacher": Path(teacher.run).name}

@@ -72,5 +72,7 @@ def _limits(card: PackCard) -> list[str]:
     ]
     if card.task.kind == "spans":
         lines.append("- Answers are pieces of the text. It does not reason, count or join facts from several places.")
-        lines.append("- The threshold was chosen on held-out training questions; where fewer have an answer, lower it.")
+        lines.append(
+            "- The threshold was chosen on questions it did not learn from; where fewer have an answer, lower it."
+        )
     return lines
