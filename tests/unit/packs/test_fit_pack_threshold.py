@@ -11,6 +11,7 @@ from bertvision.cli.main import main
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.score import score_squad2
 from bertvision.packs.pack import Pack
+from bertvision.tasks.examples import Questions
 from bertvision.tasks.load import TASKS, load_task
 from conftest import ROOT
 from tiny_pack import make_pack
@@ -25,6 +26,12 @@ def script() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def questions(data: Path, split: str) -> Questions:
+    found = load_task("squad2", data=data).splits[split]
+    assert isinstance(found, Questions)
+    return found
 
 
 def test_a_pack_answers_by_the_new_threshold_and_its_card_says_how_well(
@@ -43,10 +50,10 @@ def test_a_pack_answers_by_the_new_threshold_and_its_card_says_how_well(
     for split, path in (("train", train), ("dev", dev)):
         out = tmp_path / f"{split}-said.json"
         assert main(["predict", "squad2", str(path), "--pack", str(pack.folder), "--out", str(out)]) == 0
-        golds = load_task("squad2", data=data).splits[split].golds()
+        golds = questions(data, split).golds()
         found[split] = score_squad2(golds, json.loads(out.read_text(encoding="utf-8"))).values["f1"]
     assert card.scores == {"f1": pytest.approx(found["dev"])}
-    golds = load_task("squad2", data=data).splits["train"].golds()
+    golds = questions(data, "train").golds()
     silence = score_squad2(golds, dict.fromkeys(golds, "")).values
     assert found["train"] >= silence["f1"]  # never answering is one of the thresholds
 
