@@ -19,6 +19,9 @@ from bertvision.tasks.tokenizer import TextTokenizer
 BATCH_TOKENS = 4096
 """Most tokens in a batch, padding included."""
 
+MOST_PADDING = 64
+"""Tokens of padding in a batch: a processor reads a window as fast alone as beside others, and padding takes its time."""
+
 INPUTS = ("ids", "types", "mask")
 """What a graph takes of every text; of a pair apart it takes those of the second, too."""
 
@@ -69,7 +72,7 @@ class GraphReader(Reader):
         count = len(first.ids) if spans else len(first)
         arrays = [np.empty((count, card.task.outputs), dtype=np.float32) for _ in card.heads]
         lengths = np.maximum.reduce([windows.lengths for windows in ask.windows])
-        for rows in length_batches(lengths, size=self._most, tokens=BATCH_TOKENS):
+        for rows in length_batches(lengths, size=self._most, tokens=BATCH_TOKENS, padding=MOST_PADDING):
             inputs: dict[str, NDArray[Any]] = {}
             for windows, names in zip(ask.windows, input_names(apart=card.apart), strict=True):
                 inputs |= dict(zip(names, windows.padded(rows, self._pad), strict=True))
