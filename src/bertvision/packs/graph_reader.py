@@ -20,7 +20,7 @@ BATCH_TOKENS = 4096
 """Most tokens in a batch, padding included."""
 
 MOST_PADDING = 64
-"""Tokens of padding in a batch: a processor reads a window as fast alone as beside others, and padding takes its time."""
+"""Tokens of padding in a batch: a processor reads a window alone as fast as beside others; padding takes its time."""
 
 INPUTS = ("ids", "types", "mask")
 """What a graph takes of every text; of a pair apart it takes those of the second, too."""
