@@ -1,7 +1,9 @@
 """What many tests share: where the real data are, the built-in tokenizer, small questions, a task with tags."""
 
+import importlib.util
 import os
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -13,6 +15,17 @@ from bertvision.tasks.task import TableLayout, Task
 from bertvision.tasks.tokenizer import TextTokenizer
 
 ROOT = Path(__file__).parents[1]
+
+
+def load_script(path: str) -> ModuleType:
+    """A script of the repository, which is no part of the package, as a module."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
 
 torch.set_num_threads(1)  # tests compute with small numbers, and threads would wait for each other
 

@@ -1,6 +1,5 @@
 """What the documents say is so: commands and code run, tables are those of the records, lists are complete."""
 
-import importlib.util
 import os
 import re
 import shlex
@@ -15,7 +14,7 @@ import pytest
 import bertvision
 from bertvision.cli.commands import COMMANDS
 from bertvision.cli.main import main
-from conftest import ROOT
+from conftest import ROOT, load_script
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCUMENTS = [
@@ -68,12 +67,7 @@ def test_python_of_the_readme_and_of_the_heads_page_runs(block: str, tmp_path: P
 @pytest.fixture(scope="module")
 def table() -> ModuleType:
     """bench/table.py, which is no part of the package."""
-    spec = importlib.util.spec_from_file_location("table", ROOT / "bench" / "table.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("bench/table.py")
 
 
 def test_the_tables_are_those_of_the_records(table: ModuleType) -> None:
@@ -116,11 +110,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 def test_the_reading_order_is_the_import_order() -> None:
-    spec = importlib.util.spec_from_file_location("layers", ROOT / "tests" / "test_layers.py")
-    assert spec is not None
-    assert spec.loader is not None
-    layers = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(layers)
+    layers = load_script("tests/test_layers.py")
     section = README.partition("## Reading the code")[2]
     places = [section.index(f"`{part}") for part in layers.ORDER]
     assert places == sorted(places)

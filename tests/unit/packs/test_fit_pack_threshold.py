@@ -1,6 +1,5 @@
 """The script that fits a pack's threshold writes what the pack then does."""
 
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
@@ -13,19 +12,14 @@ from bertvision.evaluation.score import score_squad2
 from bertvision.packs.pack import Pack
 from bertvision.tasks.examples import Questions
 from bertvision.tasks.load import TASKS, load_task
-from conftest import ROOT
+from conftest import load_script
 from tiny_pack import make_pack
 from tiny_run import save_tiny_encoder, write_questions
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("fit_pack_threshold", ROOT / "tools" / "fit_pack_threshold.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("tools/fit_pack_threshold.py")
 
 
 def questions(data: Path, split: str) -> Questions:

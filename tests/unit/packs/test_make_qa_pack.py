@@ -1,6 +1,5 @@
 """The script that trains the shipped pack learns from all that it is given, and judges by the named data alone."""
 
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
@@ -12,18 +11,13 @@ import pytest
 from bertvision.cli.options import parse_options
 from bertvision.cli.tune import Options
 from bertvision.tasks.load import load_task
-from conftest import ROOT
+from conftest import load_script
 from tiny_run import write_questions
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_qa_pack", ROOT / "tools" / "make_qa_pack.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("tools/make_qa_pack.py")
 
 
 def test_data_are_joined_without_repeats(script: ModuleType, tmp_path: Path) -> None:
