@@ -1,6 +1,7 @@
 """The study of a search: Optuna, its database, its sampler and its pruners, behind one wall."""
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -16,7 +17,7 @@ try:
 except ImportError:
     raise MissingExtraError("a search", "optuna", "search") from None
 from optuna.trial import FrozenTrial, Trial, TrialState
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 SETTINGS, NOTES = "settings", "notes"
 SECONDS, FAILURE, FOLDER, SOLVED, PROVENANCE = "seconds", "failure", "folder", "solved", "provenance"
@@ -25,6 +26,9 @@ SECONDS, FAILURE, FOLDER, SOLVED, PROVENANCE = "seconds", "failure", "folder", "
 ALL = "all"
 PATIENCE_SECONDS = 120
 """How long a process waits for its turn to write to an SQLite file."""
+
+ATTEMPTS = 6
+"""How often a process tries to open a database that others are just making."""
 
 
 class WholeRungPruner(optuna.pruners.BasePruner):
@@ -51,6 +55,18 @@ class WholeRungPruner(optuna.pruners.BasePruner):
         return trial.intermediate_values[rung] < values[kept - 1]
 
 
+def _open_database(url: str, options: dict[str, Any]) -> optuna.storages.RDBStorage:
+    """A database with Optuna's tables; where others make them at the same moment, theirs are taken."""
+    for attempt in range(1, ATTEMPTS):
+        try:
+            return optuna.storages.RDBStorage(url, engine_kwargs=options)
+        except SQLAlchemyError as error:
+            if not isinstance(error, IntegrityError) and "already exists" not in str(error):
+                raise
+            time.sleep(0.2 * attempt)
+    return optuna.storages.RDBStorage(url, engine_kwargs=options)
+
+
 def open_study(url: str, name: str, *, kind: Kind, reduction: int, settings: Mapping[str, object]) -> optuna.Study:
     """A study in a database, new or as it is.
 
@@ -71,7 +87,7 @@ def open_study(url: str, name: str, *, kind: Kind, reduction: int, settings: Map
     kwargs = {"connect_args": {"timeout": PATIENCE_SECONDS}} if url.startswith("sqlite") else {"pool_pre_ping": True}
     try:
         study = optuna.create_study(
-            storage=optuna.storages.RDBStorage(url, engine_kwargs=kwargs),
+            storage=_open_database(url, kwargs),
             study_name=name,
             direction="maximize",
             pruner=pruner,

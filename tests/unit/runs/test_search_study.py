@@ -1,8 +1,10 @@
 import sys
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from bertvision.errors import BertVisionError, MissingExtraError
 from bertvision.runs.search_space import parse_space
@@ -126,6 +128,30 @@ def test_a_database_that_cannot_be_used_is_said_without_its_password(url: str) -
     with pytest.raises(BertVisionError, match=r"--storage .* cannot be used") as caught:
         open_study(url, "s", kind="heads", reduction=3, settings={})
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "message", ["UNIQUE constraint failed: alembic_version.version_num", "table studies already exists"]
+)
+def test_a_database_that_another_process_is_just_making_is_opened_again(
+    message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = IntegrityError if message.startswith("UNIQUE") else OperationalError
+    failures = [kind("CREATE TABLE", {}, Exception(message))] * 2
+    begin = optuna.storages.RDBStorage.__init__
+
+    def begin_late(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - whatever it takes
+        if failures:
+            raise failures.pop()
+        begin(*args, **kwargs)
+
+    monkeypatch.setattr(optuna.storages.RDBStorage, "__init__", begin_late)
+    monkeypatch.setattr("bertvision.runs.search_study.time.sleep", lambda _seconds: None)
+    study = open_study(f"sqlite:///{tmp_path / 'study.db'}", "s", kind="heads", reduction=3, settings={})
+    assert (study.study_name, failures) == ("s", [])
+    failures += [kind("CREATE TABLE", {}, Exception(message))] * 9
+    with pytest.raises(BertVisionError, match="cannot be used"):
+        open_study(f"sqlite:///{tmp_path / 'other.db'}", "s", kind="heads", reduction=3, settings={})
 
 
 def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
