@@ -19,7 +19,6 @@ from bertvision.bench.measure import Timing
 from bertvision.encoder.batch import TokenBatch
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import drop_pooler
-from bertvision.encoder.packed import PACKED
 from bertvision.heads import HEADS, Head, HeadShape, build_head, count_parameters
 from bertvision.heads.conv import Conv
 from bertvision.heads.inception import Inception
@@ -46,7 +45,6 @@ def build_encoder(device: torch.device) -> tuple[Encoder, TokenBatch]:
     batch = TokenBatch(ids, torch.zeros_like(ids), mask, None, TOKENS, full=True)
     if device.type == "cuda":
         model.to(torch.bfloat16)
-        model.config._attn_implementation = PACKED  # noqa: SLF001 - transformers has no public name for it
         bounds = torch.arange(0, EXAMPLES * TOKENS + 1, TOKENS, device=device, dtype=torch.int32)
         batch = TokenBatch(
             ids.reshape(1, -1), batch.types.reshape(1, -1), mask.reshape(1, -1), bounds, TOKENS, full=True

@@ -87,7 +87,9 @@ def tuning_runs() -> list[dict[str, Any]]:
         scores = {at: run["metrics"][name] for at, name in names.items()}
         found.append({"learn": run["learn"], "lr": run["lr"], "bytes": run["bytes"], **scores})
     for cell in read_suite_record(ROOT / "results" / "tuning.json")["cells"].values():
-        *_, model = cell["result"]["models"].values()
+        *_, model = cell["result"]["models"].values() or [None]
+        if model is None:  # it diverged
+            continue
         names = {"zero": "zero", "fitted": "fitted", "best": "best_on_split"}
         scores = {at: model["scores"][name]["f1"] for at, name in names.items()}
         settings = {name: cell["settings"][name] for name in ("learn", "lr")}

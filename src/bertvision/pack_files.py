@@ -30,14 +30,14 @@ def builtin_pack() -> Path:
 
 
 def find_pack(name: str) -> Path | None:
-    """The folder of a pack that is here: the shipped one by its name, any other by its folder; None if it is none.
+    """The folder of a pack that is here: by its folder, or the shipped one by its name; None if it is none.
 
     Raises:
         BertVisionError: the shipped one is meant, and this installation carries none.
     """
-    if name == BUILTIN_PACK:
-        return builtin_pack()
-    return Path(name) if (Path(name) / PACK_FILE).is_file() else None
+    if (Path(name) / PACK_FILE).is_file():
+        return Path(name)
+    return builtin_pack() if name == BUILTIN_PACK else None
 
 
 def read_pack_file(folder: Path) -> dict[str, Any]:

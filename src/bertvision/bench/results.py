@@ -14,7 +14,7 @@ from bertvision.tasks.files import read_json
 
 FORMAT = 1
 RECORD = "suite"
-CELL_TIMES, MODEL_TIMES = ("first_step_seconds",), ("seconds", "inference_seconds")
+CELL_TIMES, MODEL_TIMES = ("first_step_seconds",), ("seconds", "encode_seconds", "inference_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,18 @@ class SuiteResults:
         self.save()
 
     def join(self, paths: Sequence[Path]) -> None:
-        """Take over what other records of suites have and this one lacks; nothing is written.
+        """Take over what other records have of this suite's cells and this one lacks; nothing is written.
 
         Raises:
             BertVisionError: one of them is something else.
         """
         for path in paths:
-            for key, entry in read_suite_record(path)["cells"].items():
-                self.cells.setdefault(key, entry)
+            there = read_suite_record(path)["cells"]
+            for cell in self.suite.cells:
+                for entry in (one for one in there.values() if one["kind"] == cell.kind):
+                    fits = agrees(entry["settings"], cell.as_json()["settings"])
+                    if fits and self.find(cell, entry["seed"]) is None:
+                        self.cells[cell.key(entry["seed"])] = entry
 
     def save(self) -> None:
         """Write the record.

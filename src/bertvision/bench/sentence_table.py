@@ -80,5 +80,8 @@ def _points(row: Row, method: str) -> tuple[float | None, float | None]:
 
 def _cost(row: Row, method: str) -> str:
     names = ("encode_seconds", "seconds", "inference_seconds")
-    encoded, trained, answered = (fmean(row[method].over_seeds(method, itemgetter(name))) for name in names)
+    each = [row[method].over_seeds(method, itemgetter(name)) for name in names]
+    if not all(each):  # measured on a busy machine
+        return NOTHING
+    encoded, trained, answered = (fmean(values) for values in each)
     return f"{encoded:.1f} + {trained - encoded:.1f} s, {answered / MILLI:.1f} ms"

@@ -1,12 +1,13 @@
 """Encoder: token windows → the hidden states of every layer, or of the first few, and no further."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import MethodType
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from typing_extensions import override
 
 from bertvision.encoder.architecture import architecture_of, blocks_of, calls_of, drop_attention_dropout
@@ -14,6 +15,10 @@ from bertvision.encoder.batch import TokenBatch, window_places
 from bertvision.encoder.packed import PACKED
 from bertvision.encoder.states import HiddenStates
 from bertvision.errors import BertVisionError
+
+KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""Of attention on a GPU: all but cuDNN's, which plans anew for every length of windows, and whose gradients may be NaN
+where windows of 64, 192 or 320 tokens are masked (torch 2.11)."""
 
 Visitor = Callable[[int, Tensor], None]
 """Takes a layer's number and its states, (batch, tokens, width)."""
@@ -164,7 +169,8 @@ class Encoder(nn.Module):
         # ALBERT runs one module many times: one hook each, and the calls are counted
         hooks = [block.register_forward_pre_hook(look, with_kwargs=True) for block in dict.fromkeys(self._calls)]
         try:
-            output = self.model(**self._inputs(batch), **({} if batch.packed else {"return_dict": True}))
+            with sdpa_kernel(KERNELS) if batch.ids.is_cuda else nullcontext():
+                output = self.model(**self._inputs(batch), **({} if batch.packed else {"return_dict": True}))
         except _DeepEnoughError:
             return None
         finally:

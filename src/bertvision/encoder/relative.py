@@ -8,13 +8,9 @@ from typing import Any, final
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetSelfAttention
 from typing_extensions import override
-
-KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""All but cuDNN's, which makes a plan for every new length of windows: a tuned run meets a hundred."""
 
 BUCKETS = 32
 """Kinds of distances that MPNet tells apart, whatever its config says."""
@@ -47,15 +43,14 @@ class _Layers(MPNetEncoder):  # type: ignore[misc]  # transformers has no types
     @override
     def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, **_other: Any) -> BaseModelOutput:
         bias = self._bias(hidden_states.shape[1], hidden_states.device)
+        if torch.is_autocast_enabled(bias.device.type):  # else every layer would round it anew
+            bias = bias.to(torch.get_autocast_dtype(bias.device.type))
         if attention_mask is not None and attention_mask.dtype is torch.bool:  # True where a token is real
             bias = bias.masked_fill(~attention_mask, torch.finfo(bias.dtype).min)
         elif attention_mask is not None:  # as transformers makes it
-            bias = bias + attention_mask
-        if torch.is_autocast_enabled(bias.device.type):  # else every layer would round it anew
-            bias = bias.to(torch.get_autocast_dtype(bias.device.type))
-        with sdpa_kernel(KERNELS):
-            for layer in self.layer:
-                hidden_states = layer(hidden_states, None, bias)[0]
+            bias = bias + attention_mask.to(bias.dtype)
+        for layer in self.layer:
+            hidden_states = layer(hidden_states, None, bias)[0]
         return BaseModelOutput(last_hidden_state=hidden_states)
 
     def _bias(self, tokens: int, device: torch.device) -> Tensor:

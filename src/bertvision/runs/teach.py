@@ -69,7 +69,7 @@ class Teacher:
                 f"bertvision tune {task.name}"
             )
         theirs = _task_of(run)
-        if (theirs.kind, theirs.labels) != (task.kind, task.labels):
+        if (theirs.kind, theirs.labels, theirs.limits) != (task.kind, task.labels, task.limits):
             raise BertVisionError(
                 f"--teacher {asked.run} was tuned for {_described(theirs)}; {_described(task)} is to be learnt. "
                 "Use a teacher of the same kind with the same labels."

@@ -90,16 +90,23 @@ class Prepared:
 
     def lessons(self, task: Task, windows: Windows, pool: Pool, teacher: TeacherTargets | None = None) -> TuneData:
         """What it learns a task from, and from whom."""
+        recorded = self.recorded and self._has_room(int(windows.sizes.max(initial=0)))
         return TuneData(
             task=task,
             windows=windows,
             pool=pool,
-            packed=self.passes.packed and not self.recorded,
+            packed=self.passes.packed and not recorded,
             pad=self.passes.pad,
             bf16=self.passes.bf16,
-            multiple=MULTIPLE if self.recorded else 1,
+            multiple=MULTIPLE if recorded else 1,
             teacher=teacher,
         )
+
+    def _has_room(self, longest: int) -> bool:
+        """Whether the encoder takes windows as long as the longest one rounded up; two positions may be set aside."""
+        most = getattr(self.encoder.config, "max_position_embeddings", None)
+        rounded = -(-longest // MULTIPLE) * MULTIPLE
+        return rounded == longest or most is None or rounded + 2 <= most
 
 
 def begin_run(request: LearnRequest, out: str | Path, *, resume: bool, partly: bool = False) -> Begun:

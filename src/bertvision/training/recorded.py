@@ -5,6 +5,7 @@ recording (a CUDA graph) starts all of them at once.
 """
 
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import final
 
@@ -55,21 +56,22 @@ class Recorder:
         self._learning = [value for value in model.parameters() if value.requires_grad]
         self._gradients: dict[nn.Parameter, Tensor] = {}
         self._met: dict[Hashable, list[nn.Parameter]] = {}
-        self._recordings: dict[Hashable, _Recording | None] = {}
+        self._recordings: dict[Hashable, _Recording] = {}
+        self._possible = True
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # as below
         self._pool = torch.cuda.graph_pool_handle()
 
     @property
-    def recordings(self) -> list[_Recording | None]:
-        """One for every shape that was met again; None where something cannot be recorded."""
-        return list(self._recordings.values())
+    def recordings(self) -> int:
+        """How many shapes are recorded."""
+        return len(self._recordings)
 
     def backward(self, lesson: Lesson, share: float) -> Tensor:
         """Add the gradients of a lesson's losses, times a share; their sum.
 
         A shape is computed step by step when it is met first, recorded when it is met again, and played from then on.
         """
-        if lesson.kind is None:
+        if lesson.kind is None or not self._possible:
             return backward(self._model, self._device, lesson, share)
         key = lesson.kind, share, *(tensor.shape for tensor in lesson.tensors)
         if key not in self._met:
@@ -77,12 +79,13 @@ class Recorder:
             self._met[key] = [value for value in self._learning if value.grad is not None]
             return loss
         if key not in self._recordings and len(self._recordings) < MOST:
-            self._recordings[key] = self._record(lesson, share, self._met[key])
+            self._record(key, lesson, share)
         recording = self._recordings.get(key)
         return backward(self._model, self._device, lesson, share) if recording is None else recording.play(lesson)
 
-    def _record(self, lesson: Lesson, share: float, learning: list[nn.Parameter]) -> _Recording | None:
-        """A recording that has not been played yet; None if something in it cannot be recorded."""
+    def _record(self, key: Hashable, lesson: Lesson, share: float) -> None:
+        """Make a recording, to be played later; if something in it cannot be recorded, nothing is any more."""
+        learning = self._met[key]
         inputs = tuple(move(tensor, self._device) for tensor in lesson.tensors)
         for value in learning:
             if value not in self._gradients:
@@ -103,12 +106,19 @@ class Recorder:
                     loss = losses.detach().sum()
                 finally:
                     graph.capture_end()
-            except torch.OutOfMemoryError:
-                raise
-            except RuntimeError:  # an operation that waits for its result, in somebody's encoder
+            except RuntimeError:  # an operation that waits for its result, in somebody's encoder; or no room
+                self._give_up()
                 random.graphsafe_set_state(spare)  # its own believes that it is still being recorded
-                return None
-        return _Recording(graph, inputs, gradients, loss)
+                return
+        self._recordings[key] = _Recording(graph, inputs, gradients, loss)
+
+    def _give_up(self) -> None:
+        """Record nothing any more: random numbers of what was recorded would no longer be those of single steps."""
+        self._possible = False
+        self._recordings.clear()
+        with suppress(RuntimeError):  # torch 2.11 leaves memory that a failed recording asked for in its hands
+            torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), self._pool)  # noqa: SLF001 - no public name
+        torch.cuda.empty_cache()
 
 
 def backward(model: Forward, device: torch.device, lesson: Lesson, share: float) -> Tensor:

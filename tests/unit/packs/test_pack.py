@@ -15,10 +15,11 @@ from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import load_encoder
 from bertvision.encoder.lora import add_lora
 from bertvision.errors import BertVisionError
-from bertvision.pack_files import builtin_pack
+from bertvision.pack_files import BUILTIN_PACK, builtin_pack
 from bertvision.packs.card import Keep, read_card
 from bertvision.packs.model_card import model_card
 from bertvision.packs.pack import Pack, write_pack
+from bertvision.packs.pack_folder import locate_pack
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.task import Task
 from folders import differences, everything
@@ -208,6 +209,15 @@ def test_push_to_hub_uploads_the_folder(pack: Pack, monkeypatch: pytest.MonkeyPa
     monkeypatch.delattr(Api, "upload_folder")
     with pytest.raises(BertVisionError, match="Sign in first: hf auth login"):
         pack.push_to_hub("me/mood")
+
+
+def test_a_folder_of_one_s_own_comes_before_the_shipped_pack_of_that_name(
+    pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(pack.folder, tmp_path / BUILTIN_PACK)
+    assert locate_pack(BUILTIN_PACK) == builtin_pack()
+    monkeypatch.chdir(tmp_path)
+    assert locate_pack(BUILTIN_PACK) == Path(BUILTIN_PACK)
 
 
 def test_the_shipped_pack_is_used_where_it_lies(pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
