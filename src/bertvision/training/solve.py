@@ -4,6 +4,7 @@ One map per fold, which learns from the other folds, and one that learns from al
 the inputs are read once for all of them.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import assert_never, final
@@ -80,7 +81,8 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
         outputs: how many: one per label, or one score.
         folds: parts of the examples; each is judged by a map that learnt from the others.
         blocks: inputs stand in so many blocks of the same width, and the sum of each tells something by itself: a
-            weight that all inputs of a block share has nearly no penalty. 0 knows of no blocks.
+            weight that all inputs of a block share has nearly no penalty, unless the examples that were not learnt from
+            speak for the plain one. 0 knows of no blocks.
         weights: (classes,) how much an example of each class counts, for labels.
         score: what counts in the end, for two labels: between them is decided where it is to be best for examples
             that were not learnt from; None decides for the likelier one.
@@ -88,15 +90,18 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     folds = min(folds, len(targets))
     fold = torch.from_numpy(fold_rows(targets.cpu().numpy(), folds, kind)).to(inputs.device)
     judged = fold[:, None] == torch.arange(folds + 1, device=inputs.device)  # (examples, maps); the last judges none
-    problem = _Problem(inputs, targets, ~judged, kind=kind, outputs=outputs, blocks=blocks, weights=weights)
     found: list[tuple[Solution, Tensor]] = []
-    for strength in STRENGTHS:
-        problem.solve(strength)
-        unseen = problem.outputs()[judged]  # (examples, outputs)
-        loss = float(_losses(kind, unseen, targets).mean())
-        found.append((Solution(*problem.map(), strength, loss), unseen))
-        if loss > PATIENCE * min(solution.loss for solution, _ in found):
-            break  # weaker penalties only fit the noise
+    for used in dict.fromkeys((0, blocks)):  # with few examples the sums may mislead: the folds tell
+        least = math.inf
+        problem = _Problem(inputs, targets, ~judged, kind=kind, outputs=outputs, blocks=used, weights=weights)
+        for strength in STRENGTHS:
+            problem.solve(strength)
+            unseen = problem.outputs()[judged]  # (examples, outputs)
+            loss = float(_losses(kind, unseen, targets).mean())
+            found.append((Solution(*problem.map(), strength, loss), unseen))
+            least = min(least, loss)
+            if loss > PATIENCE * least:
+                break  # weaker penalties only fit the noise
     best, unseen = min(found, key=lambda pair: pair[0].loss)
     if score is None:
         return best

@@ -62,7 +62,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
         "squad2": write_questions(folder / "squad2", train=60),
         "sst2": write_labels(folder / "sst2"),
         "own": write_scores(folder / "own"),
-        "pairs": write_pairs(folder / "pairs", train=80),
+        "pairs": write_pairs(folder / "pairs"),
     }
 
     def make(task: str, *heads: HeadSpec, **changes: Any) -> FitRequest:  # noqa: ANN401 - any field

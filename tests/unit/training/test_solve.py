@@ -88,6 +88,16 @@ def test_sums_of_blocks_are_further_inputs_with_little_penalty(strength: float) 
     assert (new @ weight[0] + bias[0]).numpy() == pytest.approx(theirs, rel=SOLVED, abs=SOLVED)
 
 
+@pytest.mark.parametrize("telling", [True, False])
+def test_sums_of_blocks_count_where_they_are_better_for_examples_that_were_not_learnt_from(*, telling: bool) -> None:
+    x = torch.randn(60, 16, generator=torch.Generator().manual_seed(1))
+    noise = torch.randn(60, generator=torch.Generator().manual_seed(2))
+    y = (x[:, 8:].sum(dim=1) if telling else 3 * x[:, 0]) + noise
+    plain, chosen = (solve_linear(x, y, kind="scores", outputs=1, blocks=blocks) for blocks in (0, 2))
+    assert torch.equal(chosen.weight, plain.weight) is not telling
+    assert chosen.loss < plain.loss if telling else chosen.loss == plain.loss
+
+
 def test_however_strong_the_penalty_sums_of_blocks_are_learnt_from() -> None:
     x = torch.randn(200, 8, generator=torch.Generator().manual_seed(0))
     y = (x[:, 4:].sum(dim=1) > 0).long()
