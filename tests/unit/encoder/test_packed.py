@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.attention import varlen
 
 from bertvision.encoder import packed
-from bertvision.encoder.packed import PACKED, packed_attention
+from bertvision.encoder.packed import PACKED, packed_attention, padded_bounds
 from close import EXACT, FLOAT32
 
 BOUNDS = [0, 3, 4, 9]
@@ -85,6 +85,44 @@ def test_the_kernel_of_a_gpu_is_told_all_and_compiled_without_a_break(
     compiled = torch.compile(packed.kernel_attention, backend="eager", fullgraph=True, dynamic=True)
     same = compiled(query, key, value, bounds, 5, scaling, sliding_window)  # a break would be an error
     torch.testing.assert_close(same, query.transpose(1, 2), rtol=EXACT, atol=EXACT)
+
+
+def test_padding_is_a_window_of_its_own() -> None:
+    mask = torch.tensor([[True, True, True, False], [True, True, True, True], [True, False, False, False]])
+    bounds = padded_bounds(mask)
+    assert bounds.dtype == torch.int32
+    assert bounds.tolist() == [0, 3, 4, 8, 8, 9, 12]
+
+
+@pytest.mark.parametrize("sliding_window", [None, 2])
+def test_padded_windows_attend_by_bounds_as_each_does_alone(sliding_window: int | None) -> None:
+    query, key, value = torch.randn(3, 2, 2, 5, 4, generator=torch.Generator().manual_seed(0))
+    mask = torch.arange(5) < torch.tensor([3, 5])[:, None]
+    output, _ = packed_attention(
+        nn.Identity(), query, key, value, None, window_bounds=padded_bounds(mask), sliding_window=sliding_window
+    )
+    assert output.shape == (2, 5, 2, 4)
+    for row, length in enumerate((3, 5)):
+        mine = [tensor[row : row + 1, :, :length] for tensor in (query, key, value)]
+        bounds = torch.tensor([0, length], dtype=torch.int32)
+        alone, _ = packed_attention(
+            nn.Identity(), mine[0], mine[1], mine[2], None, window_bounds=bounds, sliding_window=sliding_window
+        )
+        torch.testing.assert_close(output[row, :length], alone[0], rtol=FLOAT32, atol=FLOAT32)
+
+
+def test_the_kernel_gets_padded_windows_as_one_row_and_one_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kernel(query: Tensor, key: Tensor, value: Tensor, *_rest: object, **_more: object) -> Tensor:
+        assert query.shape == key.shape == value.shape == (10, 2, 4)
+        assert query.dtype == key.dtype == value.dtype == torch.bfloat16
+        return value
+
+    monkeypatch.setattr(varlen, "varlen_attn", kernel)
+    query, key, value = torch.randn(3, 2, 2, 5, 4, generator=torch.Generator().manual_seed(0))
+    value = value.bfloat16()
+    bounds = padded_bounds(torch.ones(2, 5, dtype=torch.bool))
+    output = packed.kernel_attention(query, key, value, bounds, 5, None, None)
+    torch.testing.assert_close(output, value.transpose(1, 2), rtol=EXACT, atol=EXACT)
 
 
 def test_a_model_that_is_set_up_for_packed_windows_needs_their_bounds() -> None:

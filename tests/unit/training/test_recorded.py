@@ -17,7 +17,7 @@ from bertvision.training.mix import TaskMix, Turns
 from bertvision.training.model import TaskModels, TunedModel
 from bertvision.training.recorded import Recorder, backward
 from close import FLOAT32
-from tiny_models import KINDS, tiny_model, tiny_windows
+from tiny_models import KINDS, PACKABLE, tiny_model, tiny_windows
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -26,11 +26,11 @@ LENGTHS = (9, 7, 12, 10, 3, 9, 8, 5, 11, 4)
 """Windows that become one shape of 16 tokens, whichever are taken."""
 
 
-def lessons(*, multiple: int = 16, packed: bool = False, task: str = "squad2") -> TuneData:
+def lessons(*, multiple: int = 16, packed: bool = False, task: str = "squad2", bf16: bool = False) -> TuneData:
     windows = tiny_windows(*LENGTHS)
     spans = np.stack([np.zeros(len(LENGTHS), dtype=np.int64), np.array(LENGTHS) - 2], axis=1)
     windows = replace(windows, targets=spans if task == "squad2" else np.arange(len(LENGTHS)) % 2)
-    return TuneData(task=TASKS[task], windows=windows, pool="cls", packed=packed, pad=1, multiple=multiple)
+    return TuneData(task=TASKS[task], windows=windows, pool="cls", packed=packed, pad=1, multiple=multiple, bf16=bf16)
 
 
 def span_model(kind: str = "bert", learn: str = "full", head: str = "last_layer") -> TunedModel:
@@ -51,10 +51,10 @@ def take_gradients(model: nn.Module) -> dict[str, Tensor]:
     return found
 
 
-def check_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+def check_same(found: dict[str, Tensor], expected: dict[str, Tensor], tolerance: float = 10 * FLOAT32) -> None:
     assert found.keys() == expected.keys()
     for name, value in expected.items():
-        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=10 * FLOAT32, msg=name)
+        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=tolerance, msg=name)
 
 
 def wait() -> None:
@@ -62,9 +62,9 @@ def wait() -> None:
     torch.cuda.synchronize()
 
 
-def check_recordings(model: TunedModel) -> None:
+def check_recordings(model: TunedModel, data: TuneData) -> None:
     """Met first, recorded, and played twice: all as single steps have it."""
-    data, recorder = lessons(), Recorder(model, GPU)
+    recorder = Recorder(model, GPU)
     for rows in ([0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 2, 4]):
         lesson = data.lesson(np.array(rows))
         expected_loss = backward(model, GPU, lesson, 0.5)
@@ -83,13 +83,28 @@ def check_recordings(model: TunedModel) -> None:
 def test_every_encoder_learns_the_same_from_recordings(kind: str, learn: str) -> None:
     if kind == "modernbert" and learn == "bitfit":
         pytest.skip("it has no biases")
-    check_recordings(span_model(kind, learn))
+    check_recordings(span_model(kind, learn), lessons())
+
+
+@needs_gpu
+@pytest.mark.parametrize("kind", KINDS)
+def test_windows_of_16_bits_are_recorded_and_learnt_from_as_in_single_steps(kind: str) -> None:
+    model, exact = span_model(kind), span_model(kind)
+    data = lessons(bf16=True)
+    check_recordings(model, data)
+    lesson = data.lesson(np.arange(10))
+    loss, expected = backward(model, GPU, lesson, 0.1), backward(exact, GPU, lessons().lesson(np.arange(10)), 0.1)
+    torch.testing.assert_close(loss, expected, rtol=0.02, atol=0.0)  # padding is kept apart in another way
+    check_same(take_gradients(model), take_gradients(exact), 0.02)
+    if kind in PACKABLE and "roberta" not in kind:  # which counts positions by what is padding
+        other = backward(model, GPU, replace(data, pad=5).lesson(np.arange(10)), 0.1)
+        torch.testing.assert_close(other, loss, rtol=0.0, atol=0.0)  # nobody looks at it
 
 
 @needs_gpu
 @pytest.mark.parametrize("head", [name for name in HEADS if fits_kind(name, "spans")])
 def test_every_head_learns_the_same_from_recordings(head: str) -> None:
-    check_recordings(span_model(head=head))
+    check_recordings(span_model(head=head), lessons())
 
 
 @needs_gpu
