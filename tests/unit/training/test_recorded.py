@@ -62,7 +62,7 @@ def wait() -> None:
     torch.cuda.synchronize()
 
 
-def check_recordings(model: TunedModel, data: TuneData) -> None:
+def check_recordings(model: TunedModel, data: TuneData, tolerance: float = 10 * FLOAT32) -> None:
     """Met first, recorded, and played twice: all as single steps have it."""
     recorder = Recorder(model, GPU)
     for rows in ([0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 2, 4]):
@@ -71,7 +71,7 @@ def check_recordings(model: TunedModel, data: TuneData) -> None:
         expected = take_gradients(model)
         loss = recorder.backward(lesson, 0.5)
         torch.testing.assert_close(loss, expected_loss)
-        check_same(take_gradients(model), expected)
+        check_same(take_gradients(model), expected, tolerance)
     # DeBERTa asks for the length of its windows on the GPU
     possible = not model.encoder.name.startswith("deberta")
     assert recorder.recordings == int(possible)
@@ -91,7 +91,7 @@ def test_every_encoder_learns_the_same_from_recordings(kind: str, learn: str) ->
 def test_windows_of_16_bits_are_recorded_and_learnt_from_as_in_single_steps(kind: str) -> None:
     model, exact = span_model(kind), span_model(kind)
     data = lessons(bf16=True)
-    check_recordings(model, data)
+    check_recordings(model, data, 1e-3)  # sums in 16 bits come out in another order from time to time
     lesson = data.lesson(np.arange(10))
     loss, expected = backward(model, GPU, lesson, 0.1), backward(exact, GPU, lessons().lesson(np.arange(10)), 0.1)
     torch.testing.assert_close(loss, expected, rtol=0.02, atol=0.0)  # padding is kept apart in another way
