@@ -16,7 +16,7 @@ from transformers import AutoModel, BertConfig, BertModel
 
 from bertvision.bench.measure import Timing, side_by_side
 from bertvision.bench.record import Claim
-from bertvision.encoder.batch import packed_batch, padded_batch
+from bertvision.encoder.batch import MULTIPLE, packed_batch, padded_batch
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.learn import apply_learn, parse_learn
 from bertvision.encoder.load import drop_pooler, load_encoder
@@ -29,7 +29,7 @@ from bertvision.tasks.windows import Windows, build_windows
 from bertvision.training.lessons import TuneData
 from bertvision.training.model import TunedModel
 from bertvision.training.options import TuneOptions
-from bertvision.training.recorded import MULTIPLE, Recorder, backward
+from bertvision.training.recorded import Recorder, backward
 from bertvision.training.tune import build_optimizer
 from data import save, spread
 from plain_encoder import plain_frozen, plain_training

@@ -15,6 +15,7 @@ import torch
 from bench_encoder import bert_large, compiled_encoder, frozen, report, whole
 from bertvision.bench.measure import side_by_side
 from bertvision.bench.record import Claim
+from bertvision.encoder.batch import MULTIPLE
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import load_encoder
 from bertvision.heads import HEADS, HeadShape
@@ -172,7 +173,7 @@ def main() -> None:
         encoder = compiled_encoder(bert_large(torch.device("cuda")).eval().to(torch.bfloat16))
     else:
         encoder = load_encoder("minilm")
-    passes = PassOptions(packed=options.gpu, pad=0, bf16=options.gpu)
+    passes = PassOptions(packed=options.gpu, pad=0, bf16=options.gpu, multiple=MULTIPLE if options.gpu else 1)
     batch = options.batch or (1024 if options.gpu else 16)
     where = "BERT-large shape, one H200" if options.gpu else "MiniLM, 2 cores"
     measure(Bench(encoder=encoder, windows=windows, batch=batch, passes=passes, where=where), options.rounds)

@@ -51,7 +51,7 @@ def fit_pack_threshold(folder: Path, on: str, dev: Path) -> dict[str, float]:
     models = PackModels([pack])
     path = find_builtin(TASKS["squad2"]).paths["train"] if on == BUILTIN else Path(on)
     fitted, predictions = _ask(models, path)
-    threshold = fit_threshold(predictions, fitted)
+    threshold = fit_threshold(predictions, fitted, no_answer_share=None)
     questions, predictions = _ask(models, dev)
     values = score_squad2(questions.golds(), threshold.answers(predictions, questions)).values
     told = {"threshold fitted on": f"{len(fitted)} {'built-in questions' if on == BUILTIN else path.name}"}

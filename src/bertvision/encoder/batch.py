@@ -11,6 +11,10 @@ from bertvision.tasks.examples import IntArray
 from bertvision.tasks.token_rows import TokenRows
 from bertvision.tasks.windows import Windows
 
+MULTIPLE = 16
+"""Lengths of windows are rounded up to this on a GPU: a couple of dozen shapes, for each of which steps are recorded
+and convolutions planned once, and hardly more padding."""
+
 
 @dataclass(frozen=True, slots=True)
 class TokenBatch:
@@ -21,7 +25,7 @@ class TokenBatch:
         types: (batch, tokens) segment numbers.
         mask: (batch, tokens) True where a token is real.
         bounds: packed only: (windows + 1,) int32, where each window begins among all tokens.
-        longest: tokens of the longest window.
+        longest: tokens of the longest window, or a few more.
         full: whether no token is padding; known here, so that a GPU need not be asked.
     """
 
@@ -66,12 +70,14 @@ def token_batch(windows: Windows, rows: IntArray, *, packed: bool, pad: int, mul
         rows: which of them.
         packed: whether they stand end to end.
         pad: number of the padding token.
-        multiple: the length of padded windows is a multiple of this.
+        multiple: the length of padded windows, and of packed ones when they are unpacked, is a multiple of this.
     """
     tokens: TokenRows = windows
     if windows.second is not None:
         tokens, rows = windows.texts(rows), np.arange(2 * len(rows))
-    return packed_batch(tokens, rows) if packed else padded_batch(tokens, rows, pad=pad, multiple=multiple)
+    if packed:
+        return packed_batch(tokens, rows, multiple=multiple)
+    return padded_batch(tokens, rows, pad=pad, multiple=multiple)
 
 
 def padded_batch(windows: TokenRows, rows: IntArray, *, pad: int = 0, multiple: int = 1) -> TokenBatch:
@@ -89,15 +95,16 @@ def padded_batch(windows: TokenRows, rows: IntArray, *, pad: int = 0, multiple: 
     )
 
 
-def packed_batch(windows: TokenRows, rows: IntArray) -> TokenBatch:
-    """Windows end to end in one row, without padding."""
+def packed_batch(windows: TokenRows, rows: IntArray, *, multiple: int = 1) -> TokenBatch:
+    """Windows end to end in one row, without padding; unpacked they have a multiple of so many tokens."""
     lengths = windows.lengths[rows]
     ends = np.cumsum(lengths)
     source = windows.places(rows)
     bounds = torch.from_numpy(np.concatenate([[0], ends]).astype(np.int32))
     ids = torch.from_numpy(windows.ids[source].astype(np.int64))[None]
     types = torch.from_numpy(windows.types[source].astype(np.int64))[None]
-    return TokenBatch(ids, types, torch.ones_like(ids, dtype=torch.bool), bounds, int(lengths.max()), full=True)
+    longest = -(-int(lengths.max()) // multiple) * multiple
+    return TokenBatch(ids, types, torch.ones_like(ids, dtype=torch.bool), bounds, longest, full=True)
 
 
 def unpack(rows: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:

@@ -88,6 +88,12 @@ class Encoder(nn.Module):
         """Whether there is a pooled vector to be had."""
         return getattr(self.model, "pooler", None) is not None
 
+    def has_room(self, longest: int, multiple: int) -> bool:
+        """Whether it takes windows as long as the longest one rounded up; two positions may be set aside."""
+        most = getattr(self.config, "max_position_embeddings", None)
+        rounded = -(-longest // multiple) * multiple
+        return rounded == longest or most is None or rounded + 2 <= most
+
     def set_dropout(self, share: float) -> None:
         """Set every dropout inside the encoder but that of attention weights, which is always left out."""
         for module in self.modules():

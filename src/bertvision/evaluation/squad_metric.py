@@ -155,15 +155,18 @@ def apply_threshold(scores: QuestionScores, no_answer: FloatArray, threshold: fl
     )
 
 
-def cut_totals(scores: QuestionScores, values: FloatArray, order: IntArray) -> FloatArray:
+def cut_totals(
+    scores: QuestionScores, values: FloatArray, order: IntArray, counts: FloatArray | None = None
+) -> FloatArray:
     """The sum of `values` if only the first 0, 1, 2 … questions of `order` are answered, (questions + 1,).
 
     Starting from silence everywhere, an answer gains its value where there is a gold one, and loses 1 where silence
-    was right.
+    was right. With `counts` every question counts as often as that says.
     """
-    gains = np.where(scores.answerable, values, np.where(scores.answered, -1.0, 0.0))[order]
-    silence = float((scores.given & ~scores.answerable).sum())
-    return np.cumsum(np.concatenate([[silence], gains]))
+    weights = np.ones(len(values)) if counts is None else counts
+    gains = weights * np.where(scores.answerable, values, np.where(scores.answered, -1.0, 0.0))
+    silence = float(weights[scores.given & ~scores.answerable].sum())
+    return np.cumsum(np.concatenate([[silence], gains[order]]))
 
 
 def best_threshold(scores: QuestionScores, values: FloatArray, no_answer: Mapping[str, float]) -> tuple[float, float]:

@@ -10,6 +10,10 @@ from bertvision.evaluation.held_out import check_unseen
 from bertvision.evaluation.squad_metric import QuestionScores, cut_totals, score_questions
 from bertvision.tasks.examples import Questions
 
+NO_ANSWER_SHARE = 0.5
+"""Of the questions that a threshold is fitted for: as many without an answer as with one, as in SQuAD 2.0's dev and
+test sets. Of its training questions far fewer have none, and in many articles all of them have one."""
+
 
 @dataclass(frozen=True, slots=True)
 class NoAnswerThreshold:
@@ -42,7 +46,11 @@ class NoAnswerThreshold:
 
 
 def fit_threshold(
-    predictions: SpanPredictions, examples: Questions, scores: QuestionScores | None = None
+    predictions: SpanPredictions,
+    examples: Questions,
+    scores: QuestionScores | None = None,
+    *,
+    no_answer_share: float | None = NO_ANSWER_SHARE,
 ) -> NoAnswerThreshold:
     """The threshold with the best F1 on held-out questions.
 
@@ -53,12 +61,21 @@ def fit_threshold(
         predictions: for these questions.
         examples: held-out questions.
         scores: of the best answer to each, where they are known; None scores them.
+        no_answer_share: how much questions without an answer count together, whatever their number here; where one of
+            the two kinds is missing nothing can be fitted, and the threshold is 0. None counts every question once.
     """
     if scores is None:
         scores = score_questions(examples.golds(), predictions.texts(examples, None))
+    counts = None
+    if no_answer_share is not None:
+        with_answer = int(scores.answerable.sum())
+        if with_answer in {0, len(examples)}:
+            return NoAnswerThreshold(0.0, frozenset(examples.ids))
+        share, without = no_answer_share, len(examples) - with_answer
+        counts = np.where(scores.answerable, (1 - share) / with_answer, share / without)
     order = np.argsort(predictions.margin, kind="stable")
     margin = predictions.margin[order]
-    totals = cut_totals(scores, scores.f1, order)
+    totals = cut_totals(scores, scores.f1, order, counts)
     totals[1:-1][margin[:-1] == margin[1:]] = -np.inf  # no threshold lies between equal margins
     answered = int(np.argmax(totals))
     if answered == 0:  # silence everywhere is best

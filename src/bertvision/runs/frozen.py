@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from bertvision.encoder.batch import MULTIPLE
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import fingerprint, load_encoder
 from bertvision.errors import BertVisionError
@@ -230,7 +231,8 @@ def frozen_passes(encoder: Encoder, *, dtype: Dtype) -> PassOptions:
     """How an encoder that `load_frozen` gave is run."""
     bf16 = _bf16(dtype, encoder.device)
     packed = encoder.device.type == "cuda" and bf16 and encoder.can_pack
-    return PassOptions(packed=packed, pad=int(encoder.config.pad_token_id or 0), bf16=bf16)
+    multiple = MULTIPLE if encoder.device.type == "cuda" else 1
+    return PassOptions(packed=packed, pad=int(encoder.config.pad_token_id or 0), bf16=bf16, multiple=multiple)
 
 
 def _bf16(dtype: Dtype, device: torch.device) -> bool:

@@ -152,7 +152,8 @@ class Judge:
         thresholds: dict[str, float | None] = {ZERO: 0.0}
         if fitted is not None:
             thresholds[FITTED] = fitted
-        thresholds[BEST] = fit_threshold(answers.said, self._side.questions, answers.scores).value
+        best = fit_threshold(answers.said, self._side.questions, answers.scores, no_answer_share=None)
+        thresholds[BEST] = best.value
         scorings = {name: scoring_squad2(answers.scores_at(value)) for name, value in thresholds.items()}
         return Verdict(answers.said, scorings, thresholds, main, answers, held)
 
@@ -162,11 +163,13 @@ class Judge:
         return self._held_out_side
 
     def _fit(self, held_out: Answers) -> tuple[float, float]:
-        """F1 on the held-out questions at the threshold that is best for them, and that threshold."""
+        """F1 on the held-out questions at the threshold that is best for them, and the threshold for others."""
         if answerable_only(self.task):
             return scoring_squad1(held_out.scores).values["f1"], 0.0
-        threshold = fit_threshold(held_out.said, self._judging().questions, held_out.scores).value
-        return scoring_squad2(held_out.scores_at(threshold)).values["f1"], threshold
+        questions = self._judging().questions
+        best = fit_threshold(held_out.said, questions, held_out.scores, no_answer_share=None).value
+        fitted = fit_threshold(held_out.said, questions, held_out.scores).value
+        return scoring_squad2(held_out.scores_at(best)).values["f1"], fitted
 
 
 @final

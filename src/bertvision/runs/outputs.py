@@ -29,11 +29,13 @@ class PassOptions:
         packed: whether windows are packed end to end.
         pad: number of the padding token.
         bf16: whether to compute in bfloat16; weights stay as they are.
+        multiple: heads that look at whole windows see lengths that are a multiple of this, where the encoder has room.
     """
 
     packed: bool
     pad: int
     bf16: bool
+    multiple: int = 1
 
 
 @torch.inference_mode()

@@ -26,6 +26,8 @@ class StreamStates:
         self._windows = windows
         self._options = options
         self._layers = layers
+        room = encoder.has_room(int(windows.lengths.max(initial=0)), options.multiple)
+        self._multiple = options.multiple if options.packed or room else 1
 
     @torch.no_grad()
     def batch(self, rows: IntArray) -> StateBatch:
@@ -61,8 +63,11 @@ class StreamStates:
         return torch.autocast(self._encoder.device.type, torch.bfloat16, enabled=self._options.bf16)
 
     def _tokens(self, rows: IntArray) -> TokenBatch:
-        packed, pad = self._options.packed, self._options.pad
-        batch = packed_batch(self._windows, rows) if packed else padded_batch(self._windows, rows, pad=pad)
+        pad, multiple = self._options.pad, self._multiple
+        if self._options.packed:
+            batch = packed_batch(self._windows, rows, multiple=multiple)
+        else:
+            batch = padded_batch(self._windows, rows, pad=pad, multiple=multiple)
         return batch.to(self._encoder.device)
 
 

@@ -72,12 +72,13 @@ class StoreStates:
         self._packed = options.packed or device.type == "cuda"
         self._dtype = torch.bfloat16 if self._packed and options.bf16 else torch.float32
         self._device = device
+        self._multiple = options.multiple
 
     def batch(self, rows: IntArray) -> StateBatch:
         """The states of the windows at `rows`."""
         stored = self._rows[rows]
         if self._packed:
-            tokens = packed_batch(self._windows, rows).to(self._device)
+            tokens = packed_batch(self._windows, rows, multiple=self._multiple).to(self._device)
             states = self._reader.packed(stored, self._layers, device=self._device, dtype=self._dtype)[None]
         else:
             tokens = padded_batch(self._windows, rows)

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from bertvision.encoder.batch import MULTIPLE
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.learn import apply_learn, parse_learn
 from bertvision.encoder.load import fingerprint, load_encoder
@@ -25,7 +26,6 @@ from bertvision.training.checkpoint import Progress, remove_checkpoints
 from bertvision.training.lessons import Lessons, TuneData
 from bertvision.training.options import default_rate
 from bertvision.training.processes import Processes, join_processes, on_main
-from bertvision.training.recorded import MULTIPLE
 from bertvision.training.teacher import TeacherTargets
 from bertvision.training.tune import tune_encoder
 
@@ -90,7 +90,7 @@ class Prepared:
 
     def lessons(self, task: Task, windows: Windows, pool: Pool, teacher: TeacherTargets | None = None) -> TuneData:
         """What it learns a task from, and from whom."""
-        recorded = self.recorded and self._has_room(int(windows.sizes.max(initial=0)))
+        recorded = self.recorded and self.encoder.has_room(int(windows.sizes.max(initial=0)), MULTIPLE)
         return TuneData(
             task=task,
             windows=windows,
@@ -101,12 +101,6 @@ class Prepared:
             multiple=MULTIPLE if recorded else 1,
             teacher=teacher,
         )
-
-    def _has_room(self, longest: int) -> bool:
-        """Whether the encoder takes windows as long as the longest one rounded up; two positions may be set aside."""
-        most = getattr(self.encoder.config, "max_position_embeddings", None)
-        rounded = -(-longest // MULTIPLE) * MULTIPLE
-        return rounded == longest or most is None or rounded + 2 <= most
 
 
 def begin_run(request: LearnRequest, out: str | Path, *, resume: bool, partly: bool = False) -> Begun:

@@ -15,9 +15,6 @@ from torch import Tensor, nn
 from bertvision.encoder.batch import move
 from bertvision.training.lessons import Forward, Lesson
 
-MULTIPLE = 16
-"""Lengths of windows are rounded up to this: a couple of dozen shapes, and hardly more padding."""
-
 MOST = 128
 """Recordings that are kept; shapes beyond them are computed step by step."""
 

@@ -49,14 +49,14 @@ def test_partly_right_answers_count_with_their_f1() -> None:
 
 def test_where_silence_is_best_nothing_is_answered() -> None:
     examples = asked(NONE, NONE, "it")
-    threshold = fit_threshold(predicted(4, -3, 1), examples)
+    threshold = fit_threshold(predicted(4, -3, 1), examples, no_answer_share=None)
     assert threshold.value < -3
     assert set(threshold.answers(predicted(4, -3, 1), renamed(examples)).values()) == {""}
 
 
 def test_where_all_answers_are_right_everything_seen_is_answered() -> None:
     examples = asked(RIGHT, RIGHT)
-    threshold = fit_threshold(predicted(7, -3), examples)
+    threshold = fit_threshold(predicted(7, -3), examples, no_answer_share=None)
     assert threshold.value == 7
     assert set(threshold.answers(predicted(7, -3), renamed(examples)).values()) == {"ada"}
 
@@ -65,14 +65,14 @@ def test_a_context_without_any_answer_does_not_move_the_threshold_to_infinity() 
     predictions = predicted(-1, 2, 0)
     predictions.scores[2] = -np.inf  # an empty context: its margin is infinite
     predictions.ends[2] = 0
-    assert fit_threshold(predictions, asked(RIGHT, RIGHT, NONE)).value == 2
+    assert fit_threshold(predictions, asked(RIGHT, RIGHT, NONE), no_answer_share=None).value == 2
 
 
 def test_questions_with_equal_margins_are_answered_together_or_not_at_all() -> None:
     # one by one, the first alone would be answered; but no threshold does that, and all four lose to silence
     examples = asked(RIGHT, NONE, NONE, NONE)
     predictions = predicted(1, 1, 1, 1)
-    threshold = fit_threshold(predictions, examples)
+    threshold = fit_threshold(predictions, examples, no_answer_share=None)
     assert set(threshold.answers(predictions, renamed(examples)).values()) == {""}
 
 
@@ -86,7 +86,22 @@ def test_no_other_threshold_does_better_on_the_questions_it_was_fitted_on() -> N
             return float(score_questions(examples.golds(), predictions.texts(examples, value)).f1.sum())
 
         best = max(f1(value) for value in (-3, -2, -1, 0, 1, 2))
-        assert f1(fit_threshold(predictions, examples).value) == pytest.approx(best, rel=FLOAT64)
+        assert f1(fit_threshold(predictions, examples, no_answer_share=None).value) == pytest.approx(best, rel=FLOAT64)
+
+
+def test_both_kinds_of_questions_count_the_same_however_many_there_are() -> None:
+    # silence 1; -2: 2; -1: 1; 0: 2; 1: 3, so all are answered if each counts once;
+    # 1/2 for the one without, 1/6 for the others: silence 1/2; -2: 2/3; -1: 1/6; 0: 1/3; 1: 1/2
+    predictions, examples = predicted(-2, -1, 0, 1), asked(RIGHT, NONE, RIGHT, RIGHT)
+    assert fit_threshold(predictions, examples, no_answer_share=None).value == 1
+    assert fit_threshold(predictions, examples).value == -1.5
+    # 1/5 and 4/15: silence 1/5; -2: 7/15; -1: 4/15; 0: 8/15; 1: 4/5
+    assert fit_threshold(predictions, examples, no_answer_share=0.2).value == 1
+
+
+@pytest.mark.parametrize("gold", [RIGHT, NONE])
+def test_one_kind_of_question_alone_tells_nothing(gold: str | None) -> None:
+    assert fit_threshold(predicted(3, -2, 1), asked(gold, gold, gold)).value == 0
 
 
 def test_it_answers_new_questions_without_looking_at_their_golds() -> None:

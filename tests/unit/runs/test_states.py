@@ -1,6 +1,7 @@
 """Where states come from: an encoder that runs again, or one row per window in memory."""
 
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,6 +44,29 @@ def test_states_of_an_encoder_are_those_of_each_window_alone(*, packed: bool, la
         expected = alone.states[0, layers[0] : layers[-1] + 1]
         found = hidden.states[place, :, : expected.shape[1]]
         torch.testing.assert_close(found, expected, rtol=FLOAT32, atol=FLOAT32)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("name", ["layer_mix", "ladder", "conv", "context_conv", "pooled_adapter_ngram"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_lengths_that_are_rounded_up_change_no_output(*, packed: bool, name: str) -> None:
+    rows = np.array([3, 1, 4])
+    head = build_head(name, HeadShape(layers=4, width=16, outputs=2)).eval()
+    randomise(head)
+    options = PACKED_PASS if packed else PADDED
+    outputs, mask = StreamStates(make(), WINDOWS, replace(options, multiple=16), range(4)).batch(rows).read(head)
+    expected, real = StreamStates(make(), WINDOWS, options, range(4)).batch(rows).read(head)
+    assert mask.shape == (3, 16)
+    torch.testing.assert_close(outputs[mask], expected[real], rtol=FLOAT32, atol=FLOAT32)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_padding_never_needs_positions_that_the_encoder_lacks(*, packed: bool) -> None:
+    windows = tiny_windows(4, 35)  # 48 when rounded up, and there are 40 positions
+    options = replace(PACKED_PASS if packed else PADDED, multiple=16)
+    assert StreamStates(make(), windows, options, range(4)).batch(np.array([1])).padded.mask.shape[1] == (
+        48 if packed else 35
+    )
 
 
 def test_states_of_an_encoder_carry_no_gradient() -> None:
