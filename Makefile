@@ -3,13 +3,19 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
+# types are checked while tests run: the one has no use for a second core, the others wait now and then
+MAKEFLAGS += --jobs=2
+
+# a module is compiled when it is first imported, once: most of those that are installed never are
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: install demo test check format lint types tests bench report clean
 
 install: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
 	touch $@
 
 demo: install

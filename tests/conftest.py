@@ -2,8 +2,11 @@
 
 import importlib.util
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from bertvision.tasks.examples import Answer, Questions
 from bertvision.tasks.own import OWN_METRICS
 from bertvision.tasks.task import TableLayout, Task
 from bertvision.tasks.tokenizer import TextTokenizer
+from bertvision.training import solve
 
 ROOT = Path(__file__).parents[1]
 
@@ -30,6 +34,24 @@ def load_script(path: str) -> ModuleType:
 torch.set_num_threads(1)  # tests compute with small numbers, and threads would wait for each other
 
 
+@pytest.fixture(autouse=True, scope="session")
+def graphs_unwatched() -> Iterator[None]:
+    """Coverage looks away while torch writes a graph: nearly all of that is torch's Python, and takes twice as long."""
+    export = torch.onnx.export
+
+    def unwatched(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - as torch has it
+        trace = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return export(*args, **options)
+        finally:
+            sys.settrace(trace)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.onnx, "export", unwatched)
+        yield
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of public data sets; tests that need it are skipped, and say so, where it is absent."""
@@ -43,6 +65,14 @@ def real_data() -> Path:
 def tokenizer() -> TextTokenizer:
     """The tokenizer of the built-in encoder."""
     return TextTokenizer.load()
+
+
+@pytest.fixture(scope="module")
+def few_strengths() -> Iterator[None]:
+    """Solved heads try 4 penalties, not 26: which of them is chosen has tests of its own, where it is chosen."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solve, "STRENGTHS", (10.0, 1.0, 0.1, 0.01))
+        yield
 
 
 def make_questions(*rows: tuple[str, str, str | None]) -> Questions:

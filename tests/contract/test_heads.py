@@ -30,6 +30,9 @@ from close import FLOAT32, HALF_HEAD
 from conftest import make_tags
 from known_weights import random_states, randomise, real_tokens
 
+pytestmark = pytest.mark.no_cover
+"""The heads' own tests go through nearly every line: watching these as well would take half as long again."""
+
 SHAPE = HeadShape(layers=4, width=8, outputs=3)
 MASK = real_tokens(6, 4, 1)
 

@@ -37,6 +37,8 @@ def blocks(language: str, text: str = README) -> list[str]:
 RUN = [block for text in (README, PACKS, SCALE) for block in blocks("sh", text) if "make " not in block]
 
 
+@pytest.mark.no_cover  # each command has tests of its own, and watching them takes time
+@pytest.mark.usefixtures("few_strengths")
 @pytest.mark.parametrize("block", RUN)
 def test_commands_of_the_readme_and_of_the_packs_and_scale_pages_run(
     block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

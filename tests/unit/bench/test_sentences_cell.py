@@ -16,6 +16,8 @@ from bertvision.bench.sentences_cell import few_rows, measure_sentences, some_ro
 from bertvision.errors import BertVisionError, MissingExtraError
 from tiny_run import save_tiny_encoder, write_labels
 
+pytestmark = pytest.mark.usefixtures("few_strengths")
+
 OURS = ("last_layer", "layer_concat")
 PARAMETERS = {"last_layer": 34, "layer_concat": 98, "embeddings": 17}
 """A row of 16 or 48 weights and a bias for each of two classes; scikit-learn has one row for both."""

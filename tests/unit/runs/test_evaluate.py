@@ -27,6 +27,8 @@ from close import FLOAT64
 from folders import everything
 from tiny_run import save_tiny_encoder, tiny_fit, tiny_request, write_labels, write_pairs, write_questions, write_scores
 
+pytestmark = pytest.mark.usefixtures("few_strengths")
+
 MIX, PLAIN_HEAD = HeadSpec(head="layer_mix", lr=0.03), HeadSpec(head="last_layer", lr=0.03)
 RESAMPLES = 200
 

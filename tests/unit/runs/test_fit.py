@@ -44,6 +44,8 @@ from tiny_run import (
     write_scores,
 )
 
+pytestmark = pytest.mark.usefixtures("few_strengths")
+
 PLAIN = HeadSpec(head="last_layer", lr=2e-2, options={"dropout": 0.3})
 MIX = HeadSpec(head="layer_mix", lr=2e-2, seed=1)
 ADAPTER = HeadSpec(head="adapter_pool", options={"size": 4}, lr=2e-2, fraction=0.5, seed=2)

@@ -24,6 +24,8 @@ from close import FLOAT32, SOLVED
 from folders import everything
 from tiny_run import head_tensors, save_tiny_encoder, tiny_fit, write_labels, write_questions, write_scores
 
+pytestmark = pytest.mark.usefixtures("few_strengths")
+
 MIX = HeadSpec(head="layer_mix", lr=2e-2, seed=1)
 PLAIN = HeadSpec(head="last_layer", lr=2e-2)
 

@@ -17,6 +17,8 @@ from bertvision.training.trainee import HeadSpec
 from folders import everything
 from tiny_run import read_lines, same_heads, save_tiny_encoder, tiny_fit, tiny_request, write_labels, write_questions
 
+pytestmark = pytest.mark.usefixtures("few_strengths")
+
 MIX = HeadSpec(head="layer_mix", lr=2e-2)
 PLAIN = HeadSpec(head="last_layer", lr=2e-2)
 
