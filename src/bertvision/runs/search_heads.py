@@ -66,6 +66,7 @@ class HeadTrials:
                     f"head '{head}' is not for {task.kind}, which {task.name} asks for. Leave it out."
                 )
         check_fit(self._frozen)
+        self._rungs = request.rung_epochs(self._frozen.plan().per_epoch)
 
     def run(self, group: Group, study: optuna.Study) -> None:
         """Let the heads of a group learn, and tell what came out.
@@ -76,7 +77,7 @@ class HeadTrials:
         numbers = self._sound(study, group.numbers)
         if not numbers:
             return
-        rungs = self._request.rung_epochs(self._frozen.plan())
+        rungs = self._rungs
         specs = tuple(self._spec(open_trial(study, number).params) for number in numbers)
         request = self._request.fit(specs, tuple(rungs)[:-1])
         frozen = replace(self._frozen, request=request)
@@ -115,7 +116,7 @@ class HeadTrials:
             BertVisionError: it cannot be written.
         """
         spec, notes = self._spec(trial.params), notes_of(trial)
-        request = self._request.fit((spec,))
+        request = self._request.fit((spec,), tuple(self._rungs)[:-1])
         frozen = replace(self._frozen, request=request)
         head = folder / str(notes[FOLDER])
         if not head.is_dir():  # another machine has it: what learns alone is what learnt among others

@@ -12,9 +12,9 @@ from bertvision.runs.evaluate import evaluate
 from bertvision.runs.finished import open_run
 from bertvision.runs.fit import fit_heads
 from bertvision.runs.search import SearchPlace, search
+from bertvision.runs.search_file import parse_space
 from bertvision.runs.search_heads import HeadTrials
 from bertvision.runs.search_request import SearchRequest
-from bertvision.runs.search_space import parse_space
 from bertvision.training.checkpoint import save_checkpoint
 from tiny_run import WINDOWS, same_heads, save_tiny_encoder, write_labels, write_questions
 
@@ -182,7 +182,7 @@ def test_machines_share_a_database_and_the_best_head_is_made_where_it_is_missing
     encoder: str, data: str, tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path / 'shared.db'}"
-    request = asking(encoder, data, rungs=1)
+    request = asking(encoder, data)
     one = search(request, SearchPlace(out=tmp_path / "one", trials=4, storage=url)).record
     two = search(request, SearchPlace(out=tmp_path / "two", trials=4, storage=url)).record
     assert results(one) == results(two)
