@@ -15,9 +15,12 @@ import torch
 from optuna.trial import FrozenTrial
 
 from bertvision.atomic import write_json
+from bertvision.encoder.snapshot import find_snapshot
 from bertvision.errors import BertVisionError
 from bertvision.lock import lock_folder
+from bertvision.runs.fit_request import split_snapshot
 from bertvision.runs.folder import CONFIG, RunFolder
+from bertvision.runs.multitask_request import task_names
 from bertvision.runs.search_groups import GROUPS, SearchGroups
 from bertvision.runs.search_heads import HeadTrials
 from bertvision.runs.search_record import search_record, write_record
@@ -33,8 +36,10 @@ from bertvision.runs.search_study import (
     running,
 )
 from bertvision.runs.search_tune import OneTask, SeveralTasks, TuneTrials
+from bertvision.runs.tuned_split import check_unseen
 from bertvision.runs.watch import Show
 from bertvision.tasks.files import read_json
+from bertvision.training.trainee import HeadSpec
 
 STUDY, KEPT = "study.db", "trial.json"
 
@@ -156,6 +161,7 @@ Runner = HeadTrials | TuneTrials
 
 
 def _runner(request: SearchRequest, show: Show | None) -> Runner:
+    _check_judges(request)
     match request.space.kind:
         case "heads":
             return HeadTrials(request, show)
@@ -165,6 +171,16 @@ def _runner(request: SearchRequest, show: Show | None) -> Runner:
             return TuneTrials(request, SeveralTasks(request, show))
         case _:
             assert_never(request.space.kind)
+
+
+def _check_judges(request: SearchRequest) -> None:
+    """Refuse an encoder that has learnt from what judges."""
+    snapshot = find_snapshot(request.encoder)
+    run, _ = split_snapshot(request.encoder)
+    if snapshot is None or not (run / CONFIG).is_file():
+        return
+    if set(task_names(snapshot.task)) & set(request.tasks):
+        check_unseen(request.fit((HeadSpec(head="last_layer", fraction=request.fraction),)), run)
 
 
 def _open(request: SearchRequest, place: SearchPlace) -> optuna.Study:

@@ -284,6 +284,8 @@ def test_a_tuned_encoder_that_saw_what_judges_is_refused(encoder: str, data: str
     from tiny_run import tiny_request  # noqa: PLC0415
 
     tune(tiny_request("sst2", data, encoder, learn="layernorm"), tmp_path / "tuned")  # holds out a tenth
-    with pytest.raises(BertVisionError, match=r"held out other examples .* Use --held-out 0.1"):
-        search(asking(str(tmp_path / "tuned"), data), SearchPlace(out=tmp_path / "run", trials=2))
+    several = {"kind": "multitask", "lr": [1e-2]}
+    for space, task in ((SPACE, "sst2"), (TUNE, "sst2"), (several, "sts,sst2")):
+        with pytest.raises(BertVisionError, match=r"held out other examples .* Use --held-out 0.1"):
+            search(asking(str(tmp_path / "tuned"), data, space, task=task), SearchPlace(out=tmp_path / "run", trials=2))
     assert not (tmp_path / "run").exists()
