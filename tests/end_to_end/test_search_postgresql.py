@@ -52,10 +52,11 @@ def address() -> Iterator[str]:
     """An empty database behind a socket of its own; its address has a password that is asked for."""
     place, programs, user = Path(tempfile.mkdtemp(prefix="bv-")), binaries(), server_user()  # a socket's path is short
     assert programs is not None
+    assert user is not None
+    other = user if os.geteuid() == 0 else None
 
     def do(*words: str) -> None:
-        as_user = {"user": user, "extra_groups": []} if os.geteuid() == 0 else {}
-        subprocess.run(words, check=True, capture_output=True, cwd=place, **as_user)  # type: ignore[call-overload]
+        subprocess.run(words, check=True, capture_output=True, cwd=place, user=other)
 
     try:
         (place / "password").write_text(PASSWORD, encoding="utf-8")

@@ -11,6 +11,7 @@ from bertvision.runs import search_tune
 from bertvision.runs.search import SearchPlace, search
 from bertvision.runs.search_file import parse_space
 from bertvision.runs.search_request import SearchRequest
+from bertvision.runs.search_study import report
 from tiny_run import WINDOWS, read_lines, save_tiny_encoder, write_several
 
 SPACE: dict[str, Any] = {
@@ -98,9 +99,8 @@ def test_dev_has_no_say_and_a_killed_search_ends_as_if_it_had_not_been_killed(
         if len(told) == 3:
             raise KeyboardInterrupt
         told.append(score)
-        search_tune_report(trial, rung, score)
+        report(trial, rung, score)
 
-    search_tune_report = search_tune.report
     with monkeypatch.context() as patch:
         patch.setattr(search_tune, "report", kill)
         with pytest.raises(KeyboardInterrupt):
