@@ -20,7 +20,7 @@ try:
 except ImportError:
     raise MissingExtraError("a search", "optuna", "search") from None
 from optuna.trial import FrozenTrial, Trial, TrialState
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 SETTINGS, NOTES = "settings", "notes"
 SECONDS, FAILURE, FOLDER, SOLVED, PROVENANCE = "seconds", "failure", "folder", "solved", "provenance"
@@ -73,9 +73,19 @@ def database_errors(url: str) -> Iterator[None]:
     try:
         yield
     except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
-        cause = error.__cause__ or error  # Optuna's own words name no reason
-        reason = " ".join(str(cause).partition("\n")[0].split()).replace(url, without_password(url))
+        reason = _reason(error).replace(url, without_password(url))
         raise BertVisionError(f"{_refused(url)}: {reason.rstrip('.')}. {EXPECTED} The same command goes on.") from None
+
+
+def _reason(error: BaseException) -> str:
+    """What the driver said first, in a line; what Optuna and SQLAlchemy make of it later names no reason."""
+    chain: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None:
+        chain.append(one)
+        one = one.__cause__ or one.__context__
+    said = [link.orig for link in chain if isinstance(link, DBAPIError) and link.orig is not None]
+    return " ".join(str(said[-1] if said else error).partition("\n")[0].split())
 
 
 def _refused(url: str) -> str:
