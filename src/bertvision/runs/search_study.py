@@ -139,7 +139,7 @@ def open_study(url: str, name: str, *, kind: Kind, reduction: int, settings: Map
                 load_if_exists=True,
             )
     except ImportError:
-        if _with_driver(url).startswith(POSTGRESQL):
+        if _with_driver(url).startswith(f"{POSTGRESQL}:"):
             raise MissingExtraError(f"{_refused(url)}: PostgreSQL", "psycopg", "postgresql") from None
         raise BertVisionError(f"{_refused(url)}: its driver is not installed. {EXPECTED}") from None
     except ValueError:  # its words may be parts of a password that is not written as an address needs it
