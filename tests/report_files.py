@@ -291,3 +291,32 @@ def _model(name: str, *, own: bool) -> dict[str, Any]:
         "scatter": {"golds": [1.0, 4.0], "predictions": [1.5, 3.5]},
         "calibration": {"temperature": 1.5, "fitted_on": 24, "before": reliable, "after": reliable},
     }
+
+
+def write_search(folder: Path, **changes: Any) -> Path:  # noqa: ANN401 - any field
+    """The folder of a search of three trials for two tasks, of which one could not be made."""
+    request = {"task": "sst2,sts", "data": None, "encoder": "minilm", "space": {"kind": "multitask"}}
+    write(folder / "config.json", {"format": 1, "request": request, "weights": "", "provenance": PROVENANCE})
+    usual: dict[str, Any] = {"rungs": {"1": 0.4, "3": 0.5}, "seconds": 1.5, "failure": None, "state": "complete"}
+    trials: list[dict[str, Any]] = [
+        {"trial": 0, "value": 0.5, "parameters": {"lr": 0.01, "sts.cap": 9, "head": "layer_mix"}},
+        {"trial": 1, "value": None, "parameters": {"lr": 0.02, "sts.cap": "none", "head": "layer_mix"}},
+        {"trial": 2, "value": 0.7, "parameters": {"lr": 0.03, "sts.cap": 9, "balance": True}},
+    ]
+    trials = [usual | row for row in trials]
+    trials[1] |= {"state": "pruned", "rungs": {}, "failure": "tokens do not fit"}
+    record = {
+        "format": 1,
+        "record": "search",
+        "task": "sst2,sts",
+        "encoder": "minilm",
+        "kind": "multitask",
+        "objective": "held_out_mean",
+        "best": {"trial": 2, "value": 0.7, "dev": {"sst2.accuracy": 0.75}},
+        "importance": {"all": {"lr": 0.8, "sts.cap": 0.2}, "layer_mix": {"layer_mix.dropout": 1.0}},
+        "history": [{"trial": 0, "value": 0.5, "best": 0.5}, {"trial": 2, "value": 0.7, "best": 0.7}],
+        "trials": trials,
+        "provenance": PROVENANCE | {"command": "bertvision search sst2,sts --space space.toml"},
+    }
+    write(folder / "trials.json", record | changes)
+    return folder

@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     from bertvision.runs.planner import FitPlan
     from bertvision.runs.request import TeacherRequest, TuneRequest
     from bertvision.runs.search import SearchPlace, SearchResult, search
+    from bertvision.runs.search_file import load_space
     from bertvision.runs.search_request import SearchRequest
-    from bertvision.runs.search_space import SearchSpace, load_space
+    from bertvision.runs.search_space import SearchSpace
     from bertvision.runs.triplet_request import TripletRequest
     from bertvision.runs.triplets import tune_triplets
     from bertvision.runs.tune import tune
@@ -210,8 +211,9 @@ _MODULES = {
     "bertvision.runs.tuning": ("TuneResult",),
     "bertvision.runs.glue": ("GlueRequest", "GlueResult", "run_glue"),
     "bertvision.runs.search": ("SearchPlace", "SearchResult", "search"),
+    "bertvision.runs.search_file": ("load_space",),
     "bertvision.runs.search_request": ("SearchRequest",),
-    "bertvision.runs.search_space": ("SearchSpace", "load_space"),
+    "bertvision.runs.search_space": ("SearchSpace",),
     "bertvision.tasks": ("TASKS", "OwnColumns", "Task", "TaskData", "load_task"),
     "bertvision.tasks.tokenizer": ("TextTokenizer",),
     "bertvision.tasks.windows": ("WindowOptions", "Windows", "build_windows"),

@@ -19,6 +19,11 @@ class DivergedError(BertVisionError):
 
 
 @final
+class MisfitError(BertVisionError):
+    """Options of a head that do not go together, or not with what it reads: others may."""
+
+
+@final
 class UnknownNameError(BertVisionError):
     """A name that is not in its table, answered with the nearest one that is."""
 

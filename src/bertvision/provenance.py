@@ -54,6 +54,17 @@ def portable(text: str, called: Mapping[str, str] | None = None) -> str:
     return re.sub(r"(?<![^\s=])/\S+", named, text)
 
 
+def without_password(word: str) -> str:
+    """A word whose password, if it is the address of something that takes one, cannot be read any more.
+
+    Example:
+        >>> without_password("postgresql://me:secret@host/searches?password=secret")
+        'postgresql://me:***@host/searches?password=***'
+    """
+    hidden = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", word)
+    return re.sub(r"(?<=[?&]password=)[^&]*", "***", hidden)
+
+
 def _git(*words: str) -> str | None:
     """What git says of the checkout this package runs from; None when it was installed from a wheel."""
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bertvision.cli.main import main
-from tiny_run import save_tiny_encoder, write_labels
+from tiny_run import save_tiny_encoder, write_labels, write_several
 
 Capture = pytest.CaptureFixture[str]
 
@@ -74,10 +74,61 @@ def test_several_jobs_share_the_trials(command: list[str], tmp_path: Path) -> No
     assert len(list((tmp_path / "run" / "groups").iterdir())) == 2
 
 
+SEVERAL = """
+kind = "multitask"
+lr = { low = 1e-4, high = 1e-1, log = true }
+order = ["round-robin", "temperature"]
+balance = [false, true]
+
+[head.layer_mix]
+dropout = [0.0, 0.2]
+
+[head.last_layer]
+
+[task.sts]
+cap = [9, "none"]
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_search_for_several_tasks_and_a_report_shows_what_counted(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    (tmp_path / "space.toml").write_text(SEVERAL, encoding="utf-8")
+    encoder, data = save_tiny_encoder(tmp_path / "encoder"), write_several(tmp_path / "data")
+    command = [
+        *("search", "sst2,sts", "--data", data, "--encoder", encoder, "--space", str(tmp_path / "space.toml")),
+        *("--length", "64", "--batch", "8", "--held-out", "0.3", "--rungs", "2", "--reduction", "2"),
+        *("--device", "cpu", "--trials", "6", "--out", str(tmp_path / "run")),
+    ]
+    words = [sys.executable, "-m", "bertvision", *command]
+    both = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    for one in both:
+        _, errors = one.communicate(timeout=240)
+        assert one.returncode == 0, errors
+    assert main(command) == 0  # there is nothing left to do
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "6 trials, best first by held_out_mean" in printed
+    assert "sts.cap=" in printed
+    assert "on dev: sst2.accuracy" in printed
+    record = json.loads((tmp_path / "run" / "trials.json").read_text(encoding="utf-8"))
+    assert [row["trial"] for row in record["trials"]] == list(range(6))
+    assert {row["state"] for row in record["trials"]} <= {"complete", "pruned"}
+    assert {row["provenance"]["command"].split()[1] for row in record["trials"]} == {"search"}
+    assert main(["report", str(tmp_path / "run"), "--out", str(tmp_path / "report")]) == 0
+    assert "1 run, 1 search on sst2,sts" in capsys.readouterr().out
+    page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    for title in ("What was tried", "How the search went", "What counted in all trials", "Labels of sst2"):
+        assert f">{title}" in page
+
+
 def test_wrong_words_are_answered_before_anything_is_made(capsys: Capture, command: list[str], tmp_path: Path) -> None:
     (tmp_path / "space.toml").write_text("[head.layer_mx]\n", encoding="utf-8")
     assert main(command) == 2
     assert "space.toml: unknown head 'layer_mx'. Did you mean 'layer_mix'?" in capsys.readouterr().err
     assert main(["search", "sst2"]) == 2
     assert "--space FILE.toml is missing" in capsys.readouterr().err
+    (tmp_path / "space.toml").write_text('kind = "multitask"\n[task.sts]\ncap = 9\n', encoding="utf-8")
+    assert main(command) == 2
+    assert "the space names sts, which is none of the tasks sst2" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

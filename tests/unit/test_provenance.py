@@ -5,7 +5,7 @@ import pytest
 
 from bertvision import __version__
 from bertvision import provenance as module
-from bertvision.provenance import package_version, portable, provenance
+from bertvision.provenance import package_version, portable, provenance, without_password
 
 
 def no_git(*_words: object, **_settings: object) -> None:
@@ -57,3 +57,20 @@ def test_paths_of_a_machine_become_names() -> None:
     named = "bertvision bench rival --data sets --encoder a/b=mpnet --results results/x --ask c='and/or'"
     assert portable(text, {"mp": "mpnet"}) == named
     assert portable("/models/mp") == "mp"
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("postgresql://me:secret@host:5432/db", "postgresql://me:***@host:5432/db"),
+        ("postgresql+psycopg://me:se:c@ret/@host/db", "postgresql+psycopg://me:***@host/db"),
+        ("--storage=postgresql://:secret@/db?host=/run", "--storage=postgresql://:***@/db?host=/run"),
+        ("postgresql://host/db?user=me&password=secret&x=1", "postgresql://host/db?user=me&password=***&x=1"),
+        ("postgresql://me@host/db", "postgresql://me@host/db"),
+        ("sqlite:////tmp/a:b@c.db", "sqlite:////tmp/a:b@c.db"),
+        ("http://host:80/a", "http://host:80/a"),
+        ("sst5=Is it: good@all?", "sst5=Is it: good@all?"),
+    ],
+)
+def test_passwords_of_addresses_are_not_told(word: str, said: str) -> None:
+    assert without_password(word) == said

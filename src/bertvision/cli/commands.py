@@ -155,10 +155,11 @@ COMMANDS = {
         ),
     ),
     "search": Command(
-        "Search for the best head, or the best way of tuning, by held-out training examples; heads learn in one pass.",
+        "Search for the best head, or way of tuning for one task or several, by held-out training examples.",
         "bertvision.cli.search",
         (
             "bertvision search sst5 --space space.toml --trials 20 --out runs/search",
+            "bertvision search sst5,sts,quora --space several.toml --data DIR --trials 30 --epochs 3",
             "bertvision search squad2 --space space.toml --trials 60 --storage postgresql://me@host/searches",
         ),
     ),

@@ -10,7 +10,7 @@ from bertvision import __version__
 from bertvision.cli.commands import COMMANDS, Command
 from bertvision.cli.options import parse_options
 from bertvision.errors import BertVisionError, UnknownNameError
-from bertvision.provenance import COMMAND
+from bertvision.provenance import COMMAND, without_password
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -19,7 +19,7 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, or 2 for input that the user can mend."""
     words = list(sys.argv[1:] if argv is None else argv)
-    at_work = COMMAND.set(shlex.join(["bertvision", *words]))
+    at_work = COMMAND.set(shlex.join(["bertvision", *map(without_password, words)]))
     try:
         code = _dispatch(words)
         sys.stdout.flush()

@@ -11,7 +11,7 @@ class Options:
     """Options of `bertvision report`."""
 
     runs: tuple[str, ...]
-    """Finished runs of fit and tune, folders of several of them, or folders of ensembles."""
+    """Finished runs of fit and tune, folders of several of them, of searches, or of ensembles."""
 
     out: Path = Path("report")
     """Folder of the report; an older report in it is replaced."""

@@ -1,4 +1,4 @@
-"""`bertvision search`: which head, or which way of tuning, is best by held-out training examples."""
+"""`bertvision search`: which head, or which way of tuning for one task or several, held-out examples find best."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +13,9 @@ from bertvision.cli.task_options import TaskOptions
 class Options(TaskOptions):
     """Options of `bertvision search`."""
 
+    task: str
+    """A task's name, or several between commas for a space of kind multitask; 'bertvision ls tasks' lists them."""
+
     space: Path | None = None
     """A TOML file with what to choose from; see docs/search.md. It must be given."""
 
@@ -20,8 +23,8 @@ class Options(TaskOptions):
     """How many in all, of all processes; more than before goes on with a finished search."""
 
     storage: str | None = None
-    """A database that several machines share, such as postgresql://USER@HOST/NAME (default: an SQLite file in the
-    folder of the search, which several processes share)."""
+    """A database that several machines share, such as postgresql://USER@HOST/NAME; passwords are best in PGPASSWORD or
+    ~/.pgpass (default: an SQLite file in the folder of the search, which several processes share)."""
 
     study: str | None = None
     """Name of the study in the database (default: the task's)."""
@@ -88,8 +91,8 @@ def run(options: Options) -> int:
     if options.space is None:
         raise BertVisionError("--space FILE.toml is missing: it says what to choose from. See docs/search.md.")
     from bertvision.runs.search import SearchPlace, search  # noqa: PLC0415 - imports torch and optuna
+    from bertvision.runs.search_file import load_space  # noqa: PLC0415
     from bertvision.runs.search_request import SearchRequest  # noqa: PLC0415
-    from bertvision.runs.search_space import load_space  # noqa: PLC0415
 
     request = SearchRequest(
         **options.data_fields(),
@@ -110,7 +113,7 @@ def run(options: Options) -> int:
         dtype=options.dtype,
     )
     place = SearchPlace(
-        out=options.out or Path("runs") / f"{options.task}-search",
+        out=options.out or Path("runs") / f"{'+'.join(request.tasks)}-search",
         trials=options.trials,
         storage=options.storage,
         study=options.study,
@@ -136,22 +139,24 @@ def _print(out: Path, record: Mapping[str, Any]) -> None:
     rows = [
         [row["trial"], row["state"], row["value"], len(row["rungs"]), row["seconds"]]
         + [row["parameters"].get(name) for name in names]
-        + [
-            " ".join(
-                f"{name.partition('.')[2]}={_short(value)}" for name, value in row["parameters"].items() if "." in name
-            )
-        ]
+        + [_options(row["parameters"])]
         for row in sorted(record["trials"], key=order)
     ]
     title = f"{out}: {len(rows)} trials, best first by {record['objective']}"
     print_table(title, ["trial", "state", "value", "rungs", "seconds", *names, "options"], rows)
     for group, shares in record["importance"].items():
-        listed = ", ".join(f"{name.rpartition('.')[2]} {share:.0%}" for name, share in shares.items())
+        listed = ", ".join(f"{name.removeprefix(f'{group}.')} {share:.0%}" for name, share in shares.items())
         print_lines([f"What counted {'in all trials' if group == 'all' else f'for {group}'}: {listed}"])
     best = record["best"]
     if best is not None and best["dev"] is not None:
         scores = ", ".join(f"{name} {_short(value)}" for name, value in best["dev"].items())
         print_lines([f"Trial {best['trial']} is in {out / 'best'}; on dev: {scores or 'there is none'}"])
+
+
+def _options(parameters: Mapping[str, Any]) -> str:
+    """Options of the head that was chosen, and what was chosen for single tasks."""
+    own = f"{parameters.get('head')}."
+    return " ".join(f"{name.removeprefix(own)}={_short(value)}" for name, value in parameters.items() if "." in name)
 
 
 def _short(value: object) -> str:

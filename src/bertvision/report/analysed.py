@@ -7,11 +7,11 @@ from bertvision.errors import BertVisionError
 from bertvision.report.analysed_layers import layer_blocks
 from bertvision.report.bars import Bars
 from bertvision.report.document import Figure, Table, interval, number, slug, without_empty, words
+from bertvision.report.found import Sourced
 from bertvision.report.groups import OWN_OUTPUT
 from bertvision.report.labels import confusion_plot, scores_plot
 from bertvision.report.numbers import Unit
 from bertvision.report.plots import Axis, Lines, Point
-from bertvision.report.read_runs import Sourced
 
 TRUE = "true"
 """What stands beside a model in a histogram; it has no colour of its own."""

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bertvision.report.document import Figure, Table, interval, number, words
+from bertvision.report.found import Sourced
 from bertvision.report.numbers import Unit, metric_words
 from bertvision.report.plots import Axis, Lines, Point
-from bertvision.report.read_runs import Sourced
 
 
 def layer_blocks(analysis: Sourced[dict[str, Any]], unit: Unit) -> Iterator[Table | Figure]:

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from bertvision.provenance import package_version
 from bertvision.report.analysed import analysis_blocks
 from bertvision.report.document import Figure, Report, Section, Table
+from bertvision.report.found import Found
 from bertvision.report.groups import Group, all_models, group_runs
 from bertvision.report.labels import label_blocks
 from bertvision.report.overview import overview_section
-from bertvision.report.read_runs import Found
 from bertvision.report.scores import score_blocks
+from bertvision.report.searches import search_blocks
 from bertvision.report.training import time_figures, training_blocks
 
 READING = (
@@ -38,6 +39,8 @@ def build_report(found: Found, *, title: str = "") -> Report:
     sections.append(Section(key="reading", title="How to read this", text=READING))
     counted = [(len(found.runs), "run"), (len(found.evaluations), "evaluation"), (len(found.ensembles), "ensemble")]
     said = [f"{count:,} {word}{'s' * (count != 1)}" for count, word in counted if count]
+    if found.searches:
+        said.append(f"{len(found.searches):,} search{'es' * (len(found.searches) != 1)}")
     tasks = list(dict.fromkeys(group.task for group in groups))
     what = ", ".join(tasks) if len(tasks) <= NAMED_TASKS else f"{len(tasks)} tasks"
     lead = f"{', '.join(said)} on {', '.join(tasks)}"
@@ -52,11 +55,12 @@ def build_report(found: Found, *, title: str = "") -> Report:
 
 
 def _task_sections(group: Group) -> Iterator[Section]:
-    """What there is of scores, training and analyses."""
+    """What there is of scores, training, searches and analyses."""
     parts: list[tuple[str, str, list[Table | Figure]]] = [
         ("scores", "Scores", [*score_blocks(group), *time_figures(group)]),
         ("training", "Training", list(training_blocks(group))),
     ]
+    parts += [(f"search-{one.key}", f"Search of {one.run}", search_blocks(one)) for one in group.searches]
     parts += [(f"labels-{one.key}", f"Labels of {one.run}", list(label_blocks(one))) for one in group.labels]
     parts += [
         (f"analysis-{one.key}", f"Analysis of {one.run}", analysis_blocks(one, group.unit)) for one in group.analyses

@@ -10,11 +10,12 @@ from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.report.document import Cell, Table
+from bertvision.report.found import RunFacts, Sourced
 from bertvision.report.groups import Group, headline, threshold_words
 from bertvision.report.markdown import code, markdown_table, plain
 from bertvision.report.numbers import NOTHING, show_number
 from bertvision.report.overview import is_of
-from bertvision.report.read_runs import RunFacts, Sourced, in_words
+from bertvision.report.read_runs import in_words
 from bertvision.report.scores import score_blocks
 from bertvision.report.training import training_blocks
 from bertvision.runs.evaluation_record import EvaluationRecord

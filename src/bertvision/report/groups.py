@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from bertvision.report.document import slug
+from bertvision.report.found import Found, RunFacts, Sourced
 from bertvision.report.numbers import Unit, score_unit
-from bertvision.report.read_runs import Found, RunFacts, Sourced
 from bertvision.runs.ensemble_record import EnsembleRecord
 from bertvision.runs.evaluation_record import EvaluatedRow, EvaluationRecord
 from bertvision.runs.judge import BEST, FITTED, PLAIN, ZERO, ScoresAt
@@ -42,6 +42,7 @@ class Group:
     analyses: list[Sourced[dict[str, Any]]] = field(default_factory=list)
     freezes: list[Sourced[dict[str, Any]]] = field(default_factory=list)
     labels: list[Sourced[dict[str, Any]]] = field(default_factory=list)
+    searches: list[Sourced[dict[str, Any]]] = field(default_factory=list)
 
     @property
     def title(self) -> str:
@@ -98,6 +99,8 @@ def group_runs(found: Found) -> list[Group]:
         of(analysis.content.get("task"), analysis.content.get("data")).analyses.append(analysis)
     for counts in found.labels:
         of(counts.content["task"], counts.content["data"]).labels.append(counts)
+    for tried in found.searches:
+        of(tried.content.get("task"), tried.content["data"]).searches.append(tried)
     for freeze in found.freezes:  # its file does not name its data, but its runs do
         group = places.get(Path(freeze.run)) or of(freeze.content.get("task"), None)
         group.freezes.append(freeze)
@@ -132,5 +135,7 @@ def colour_of(row: EvaluatedRow) -> str:
 def all_models(found: Found) -> tuple[str, ...]:
     """Every name that has a colour: heads in the order in which they were found, the own output and ensembles first."""
     heads = [row["head"] for run in found.runs for row in run.leaderboard]
+    tried = [row["parameters"] for one in found.searches for row in one.content["trials"]]
+    heads += [chosen["head"] for chosen in tried if "head" in chosen]
     heads += [row.head for one in found.evaluations for row in one.content.rows if row.head and not row.own]
     return OWN_OUTPUT, ENSEMBLE, *dict.fromkeys(heads), *(COUNTED if found.labels else ())

@@ -10,10 +10,10 @@ from bertvision.analysis.histograms import scatter
 from bertvision.errors import BertVisionError
 from bertvision.report.bars import Bars
 from bertvision.report.document import Figure
+from bertvision.report.found import Sourced
 from bertvision.report.groups import OWN_OUTPUT
 from bertvision.report.heat import HeatMap
 from bertvision.report.plots import Axis, Point, Scatter
-from bertvision.report.read_runs import Sourced
 
 SHOWN = {"train": "in train", "learnt": "learnt in the first epoch", "dev": "in dev", "predicted": "predicted for dev"}
 """Counts of labels, in words."""

@@ -10,8 +10,8 @@ Unit = Literal["percent", "share", "count", "seconds", "number", "p"]
 NOTHING = "\N{EN DASH}"
 """Where there is no number."""
 
-SIGNED = ("pearson", "spearman", "matthews")
-"""Metrics that may be negative."""
+SIGNED = ("pearson", "spearman", "matthews", "held_out_mean")
+"""Metrics that may be negative, and the mean of several tasks', of which some may be."""
 
 LEAST_P = 0.001
 """Smaller p say no more than that they are small."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bertvision.report.document import Cell, Section, Table, difference, interval, number, words
+from bertvision.report.found import Found, RunFacts, Sourced
 from bertvision.report.groups import HELD_OUT, OWN_OUTPUT, Group, colour_of, headline, threshold_words
-from bertvision.report.read_runs import Found, RunFacts, Sourced
 from bertvision.runs.evaluate import best_first
 from bertvision.runs.evaluation_record import EvaluatedRow, EvaluationRecord
 

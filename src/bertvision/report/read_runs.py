@@ -1,14 +1,14 @@
 """What runs left on disk: read once, checked, every file with a key by which its numbers are linked to it."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from bertvision.errors import BertVisionError
 from bertvision.heads.files import WEIGHTS
 from bertvision.provenance import file_digest
-from bertvision.report.document import Record, slug
+from bertvision.report.document import slug
+from bertvision.report.found import Found, RunFacts, Sourced
 from bertvision.runs.analysis_record import AnalysisRecord
 from bertvision.runs.ensemble_record import EnsembleRecord
 from bertvision.runs.evaluation_record import EvaluationRecord
@@ -18,9 +18,8 @@ from bertvision.runs.freeze_points import FORMAT as FREEZE_FORMAT
 from bertvision.runs.freeze_points import FREEZE_POINTS
 from bertvision.runs.label_counts import FORMAT as LABELS_FORMAT
 from bertvision.runs.label_counts import LABELS, PREDICTIONS
+from bertvision.runs.search_request import BEST, TRIALS_FILE, TRIALS_FORMAT
 from bertvision.tasks.files import read_json
-
-T = TypeVar("T")
 
 OF_A_ROW = {"head", "options", "lr", "seed", "fraction", "parameters", "seconds", "folder", "held_out", "metrics"}
 """What a row of a leaderboard has to say."""
@@ -28,81 +27,10 @@ OF_A_ROW = {"head", "options", "lr", "seed", "fraction", "parameters", "seconds"
 OF_A_POINT = {"snapshot", "epochs", "own", "head", "held_out"}
 """What a snapshot among freeze points has to say."""
 
-AGAIN = "Name runs of bertvision fit or bertvision tune."
+OF_A_TRIAL = {"trial", "state", "value", "parameters", "rungs", "seconds", "failure"}
+"""What a trial of a search has to say."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sourced(Generic[T]):
-    """What a file says.
-
-    Attributes:
-        key: of its record.
-        run: name of the run it belongs to.
-        path: of the file.
-        content: what it says.
-    """
-
-    key: str
-    run: str
-    path: Path
-    content: T
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFacts:
-    """A finished run.
-
-    Attributes:
-        key: of its record.
-        name: its folder, as it was named.
-        place: a name for its own files in the report.
-        request: what it was asked for.
-        provenance: where it was made.
-        result: what its end says.
-        leaderboard: of a fit; empty for a tuned run.
-        lines: of its log.
-    """
-
-    key: str
-    name: str
-    place: str
-    request: Mapping[str, Any]
-    provenance: Mapping[str, Any]
-    result: Mapping[str, Any]
-    leaderboard: Sequence[Mapping[str, Any]]
-    lines: Sequence[Mapping[str, Any]]
-
-    @property
-    def is_fit(self) -> bool:
-        """Whether it is a fit of heads, and not a tuned run."""
-        return "heads" in self.request
-
-    @property
-    def metrics(self) -> Sequence[Mapping[str, Any]]:
-        """Every set of metrics that it logged."""
-        return [row["metrics"] for row in self.leaderboard] if self.is_fit else [self.result["metrics"]]
-
-
-@dataclass(slots=True)
-class Found:
-    """All that was found, in the order in which it was named."""
-
-    runs: list[RunFacts] = field(default_factory=list)
-    evaluations: list[Sourced[EvaluationRecord]] = field(default_factory=list)
-    ensembles: list[Sourced[EnsembleRecord]] = field(default_factory=list)
-    analyses: list[Sourced[dict[str, Any]]] = field(default_factory=list)
-    freezes: list[Sourced[dict[str, Any]]] = field(default_factory=list)
-    labels: list[Sourced[dict[str, Any]]] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
-
-    def add(self, kind: str, path: Path, command: str | None, facts: Mapping[str, object], where: Any) -> str:  # noqa: ANN401 - whatever a file says
-        """Keep a record, and give it a key."""
-        key = f"r{len(self.records) + 1}"
-        told = {name: str(value) for name, value in facts.items() if value is not None}
-        provenance = where if isinstance(where, dict) else {}
-        record = Record(key=key, kind=kind, path=str(path), command=command, facts=told, provenance=provenance)
-        self.records.append(record)
-        return key
+AGAIN = "Name runs of bertvision fit or bertvision tune, or searches."
 
 
 def read_runs(names: Iterable[str | Path]) -> Found:
@@ -124,7 +52,9 @@ def read_runs(names: Iterable[str | Path]) -> Found:
 
 
 def _folders(path: Path) -> list[Path]:
-    """The folder itself, and those of the runs in it where it holds several."""
+    """The folder itself, and those of the runs in it where it holds several, or the best one of a search."""
+    if (path / TRIALS_FILE).is_file():
+        return [path, *(config.parent for config in path.glob(f"{BEST}/{CONFIG}"))]
     if (path / CONFIG).is_file() or (path / EnsembleRecord.FILE).is_file():
         return [path]
     several = sorted(config.parent for config in path.glob(f"*/{CONFIG}"))
@@ -136,6 +66,9 @@ def _folders(path: Path) -> list[Path]:
 def _read(folder: Path, found: Found) -> None:
     if (folder / FREEZE_POINTS).is_file():
         _read_freeze(folder, found)
+    if (folder / TRIALS_FILE).is_file():
+        _read_search(folder, found)
+        return
     if (folder / CONFIG).is_file():
         _read_run(folder, found)
         if (folder / LABELS).is_file():
@@ -185,6 +118,8 @@ def _read_run(folder: Path, found: Found) -> None:
     run = RunFolder(folder)
     request, config = run.request(), read_json(folder / CONFIG)
     result = read_json(folder / RESULT) if (folder / RESULT).is_file() else None
+    if "space" in request:
+        raise BertVisionError(f"{folder} is a search without a trial. Go on with it: its command once more.")
     if result is None:
         raise BertVisionError(f"{folder} is not finished. Go on with it: its command with --resume.")
     fit = "heads" in request
@@ -268,6 +203,21 @@ def _read_labels(folder: Path, found: Found) -> None:
     }
     key = found.add("labels", path, run.provenance.get("command"), {"task": content["task"]}, run.provenance)
     found.labels.append(Sourced(key=key, run=str(folder), path=path, content=content))
+
+
+def _read_search(folder: Path, found: Found) -> None:
+    path = folder / TRIALS_FILE
+    content = read_json(path)
+    trials = content.get("trials") if isinstance(content, dict) and content.get("format") == TRIALS_FORMAT else None
+    if not isinstance(trials, list) or not all(isinstance(t, dict) and t.keys() >= OF_A_TRIAL for t in trials):
+        raise BertVisionError(
+            f"{path} is no record of a search of format {TRIALS_FORMAT}. Make it again: its command once more."
+        )
+    where = content.get("provenance")
+    facts = {name: content.get(name) for name in ("task", "kind", "encoder", "objective")}
+    key = found.add("search", path, where.get("command") if isinstance(where, dict) else None, facts, where)
+    asked = RunFolder(folder).request()
+    found.searches.append(Sourced(key=key, run=str(folder), path=path, content={"data": asked["data"]} | content))
 
 
 def _check_fresh(record: EvaluationRecord, folder: Path, path: Path) -> None:

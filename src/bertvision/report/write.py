@@ -40,7 +40,7 @@ def write_report(runs: Sequence[str | Path], out: str | Path, *, title: str = ""
     """Write down what runs left on disk; an older report in the folder is replaced when the new one is whole.
 
     Args:
-        runs: folders of fits and tuned runs, of several runs, or of ensembles.
+        runs: folders of fits and tuned runs, of several runs, of searches, or of ensembles.
         out: folder of the report.
         title: heading; empty names the tasks.
 

@@ -8,26 +8,40 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 import optuna
 import torch
 from optuna.trial import FrozenTrial
 
 from bertvision.atomic import write_json
+from bertvision.encoder.snapshot import find_snapshot
 from bertvision.errors import BertVisionError
 from bertvision.lock import lock_folder
+from bertvision.runs.fit_request import split_snapshot
 from bertvision.runs.folder import CONFIG, RunFolder
+from bertvision.runs.multitask_request import task_names
 from bertvision.runs.search_groups import GROUPS, SearchGroups
 from bertvision.runs.search_heads import HeadTrials
 from bertvision.runs.search_record import search_record, write_record
-from bertvision.runs.search_request import SearchRequest
-from bertvision.runs.search_study import FAILURE, FOLDER, all_trials, best_trial, notes_of, open_study, running
-from bertvision.runs.search_tune import TuneTrials
+from bertvision.runs.search_request import BEST, SearchRequest
+from bertvision.runs.search_study import (
+    FAILURE,
+    FOLDER,
+    all_trials,
+    best_trial,
+    database_errors,
+    notes_of,
+    open_study,
+    running,
+)
+from bertvision.runs.search_tune import OneTask, SeveralTasks, TuneTrials
+from bertvision.runs.tuned_split import check_unseen
 from bertvision.runs.watch import Show
 from bertvision.tasks.files import read_json
+from bertvision.training.trainee import HeadSpec
 
-STUDY, BEST, KEPT = "study.db", "best", "trial.json"
+STUDY, KEPT = "study.db", "trial.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +118,12 @@ def search(request: SearchRequest, place: SearchPlace, *, show: Show | None = No
     with lock_folder(place.out, wait=True):  # of several processes one makes the database
         folder.begin(asdict(request), "")  # first, so that whoever looks meanwhile sees a search and no strange files
         study = _open(request, place)
-    with _helpers(request, place) as problems:
-        _work(request, place, study, runner)
-    if problems:
-        raise BertVisionError(problems[0])
-    return _finish(request, place, study, runner)
+    with database_errors(place.url):
+        with _helpers(request, place) as problems:
+            _work(request, place, study, runner)
+        if problems:
+            raise BertVisionError(problems[0])
+        return _finish(request, place, study, runner)
 
 
 @contextmanager
@@ -135,7 +150,8 @@ def _help(request: SearchRequest, place: SearchPlace, threads: int) -> str | Non
     torch.set_num_threads(threads)
     try:
         study = _open(request, place)
-        _work(request, place, study, partial(_runner, request, None))
+        with database_errors(place.url):
+            _work(request, place, study, partial(_runner, request, None))
     except BertVisionError as error:
         return str(error)
     return None
@@ -145,7 +161,26 @@ Runner = HeadTrials | TuneTrials
 
 
 def _runner(request: SearchRequest, show: Show | None) -> Runner:
-    return (TuneTrials if request.space.kind == "tune" else HeadTrials)(request, show)
+    _check_judges(request)
+    match request.space.kind:
+        case "heads":
+            return HeadTrials(request, show)
+        case "tune":
+            return TuneTrials(request, OneTask(request, show))
+        case "multitask":
+            return TuneTrials(request, SeveralTasks(request, show))
+        case _:
+            assert_never(request.space.kind)
+
+
+def _check_judges(request: SearchRequest) -> None:
+    """Refuse an encoder that has learnt from what judges."""
+    snapshot = find_snapshot(request.encoder)
+    run, _ = split_snapshot(request.encoder)
+    if snapshot is None or not (run / CONFIG).is_file():
+        return
+    if set(task_names(snapshot.task)) & set(request.tasks):
+        check_unseen(request.fit((HeadSpec(head="last_layer", fraction=request.fraction),)), run)
 
 
 def _open(request: SearchRequest, place: SearchPlace) -> optuna.Study:
@@ -164,7 +199,7 @@ def _work(request: SearchRequest, place: SearchPlace, study: optuna.Study, runne
     if len(begun) >= place.trials and not running(begun):
         return
     runs = runner()  # before a trial is begun, so that what does not fit is said first
-    size = 1 if request.space.kind == "tune" else min(request.together, -(-place.trials // place.jobs))
+    size = 1 if request.space.kind != "heads" else min(request.together, -(-place.trials // place.jobs))
     groups = SearchGroups(
         folder=place.out,
         study=study,
@@ -191,7 +226,7 @@ def _finish(
     """Keep the best trial, unless others still run: then whoever ends last does."""
     with lock_folder(place.out, wait=True):
         trials = all_trials(study)
-        others, best, notices = running(trials), best_trial(trials), []
+        others, best, notices = running(trials), best_trial(trials), request.notices()
         dev = None
         if others:
             notices.append(

@@ -11,14 +11,12 @@ import optuna
 from optuna.trial import FrozenTrial
 
 from bertvision.atomic import write_json
-from bertvision.encoder.snapshot import find_snapshot
 from bertvision.errors import BertVisionError
 from bertvision.heads import blank_head
 from bertvision.provenance import provenance
 from bertvision.runs.fit import LEADERBOARD, build_trainee, check_fit, fit_heads, learn_heads, read_layers
-from bertvision.runs.fit_request import split_snapshot
 from bertvision.runs.fit_run import FitRun
-from bertvision.runs.folder import CONFIG, RunFolder
+from bertvision.runs.folder import RunFolder
 from bertvision.runs.frozen import FrozenTask, freeze_task
 from bertvision.runs.head_specs import fits_kind
 from bertvision.runs.search_groups import Group
@@ -35,7 +33,6 @@ from bertvision.runs.search_study import (
     tell,
 )
 from bertvision.runs.shared_rows import SharedRows
-from bertvision.runs.tuned_split import check_unseen
 from bertvision.runs.watch import Show
 from bertvision.tasks.files import read_json
 from bertvision.training.checkpoint import remove_checkpoints
@@ -58,7 +55,7 @@ class HeadTrials:
         self._show = show
         asked = request.fit(tuple(HeadSpec(head=head, fraction=request.fraction) for head in request.space.heads))
         asked.check()
-        self._frozen = _encoded(_unseen(freeze_task(asked)))
+        self._frozen = _encoded(freeze_task(asked))
         task = self._frozen.task
         for head in request.space.heads:
             if not fits_kind(head, task.kind):
@@ -66,6 +63,7 @@ class HeadTrials:
                     f"head '{head}' is not for {task.kind}, which {task.name} asks for. Leave it out."
                 )
         check_fit(self._frozen)
+        self._rungs = request.rung_epochs(self._frozen.plan().per_epoch)
 
     def run(self, group: Group, study: optuna.Study) -> None:
         """Let the heads of a group learn, and tell what came out.
@@ -76,7 +74,7 @@ class HeadTrials:
         numbers = self._sound(study, group.numbers)
         if not numbers:
             return
-        rungs = self._request.rung_epochs(self._frozen.plan())
+        rungs = self._rungs
         specs = tuple(self._spec(open_trial(study, number).params) for number in numbers)
         request = self._request.fit(specs, tuple(rungs)[:-1])
         frozen = replace(self._frozen, request=request)
@@ -115,7 +113,7 @@ class HeadTrials:
             BertVisionError: it cannot be written.
         """
         spec, notes = self._spec(trial.params), notes_of(trial)
-        request = self._request.fit((spec,))
+        request = self._request.fit((spec,), tuple(self._rungs)[:-1])
         frozen = replace(self._frozen, request=request)
         head = folder / str(notes[FOLDER])
         if not head.is_dir():  # another machine has it: what learns alone is what learnt among others
@@ -192,16 +190,6 @@ class _Rungs:
             if self._trials[number].should_prune():
                 self._trainees[number].drop(PRUNED)
                 self._run.on_drop(self._run.following.index(number), step)
-
-
-def _unseen(frozen: FrozenTask) -> FrozenTask:
-    """The same, if its encoder never learnt from what judges."""
-    request = frozen.request
-    snapshot = find_snapshot(request.encoder)
-    run, _ = split_snapshot(request.encoder)
-    if snapshot is not None and snapshot.task == request.task and (run / CONFIG).is_file():
-        check_unseen(request, run)
-    return frozen
 
 
 def _encoded(frozen: FrozenTask) -> FrozenTask:

@@ -9,12 +9,9 @@ from optuna.trial import FrozenTrial
 
 from bertvision.atomic import write_json
 from bertvision.provenance import provenance
-from bertvision.runs.search_request import SearchRequest
+from bertvision.runs.search_request import TRIALS_FILE, TRIALS_FORMAT, SearchRequest
 from bertvision.runs.search_study import FAILURE, FOLDER, PROVENANCE, SECONDS, SOLVED, best_trial, importances, notes_of
 from bertvision.tasks.load import find_task
-
-FORMAT = 1
-TRIALS_FILE = "trials.json"
 
 
 def search_record(request: SearchRequest, trials: list[FrozenTrial], *, dev: dict[str, Any] | None) -> dict[str, Any]:
@@ -25,15 +22,14 @@ def search_record(request: SearchRequest, trials: list[FrozenTrial], *, dev: dic
         trials: every trial that counts.
         dev: scores of the best trial on dev; None while there are none.
     """
-    task = find_task(request.task, data=request.data, columns=request.columns)
     best = best_trial(trials)
     return {
-        "format": FORMAT,
+        "format": TRIALS_FORMAT,
         "record": "search",
         "task": request.task,
         "encoder": request.encoder,
         "kind": request.space.kind,
-        "objective": f"held_out_{'best_f1' if task.kind == 'spans' else task.metrics[0]}",
+        "objective": _objective(request),
         "settings": json.loads(json.dumps(request.settings())),
         "best": None if best is None else {"trial": best.number, "value": best.value, "dev": dev},
         "importance": {} if dev is None else importances(trials),
@@ -41,6 +37,14 @@ def search_record(request: SearchRequest, trials: list[FrozenTrial], *, dev: dic
         "trials": [_row(trial) for trial in trials],
         "provenance": provenance(),
     }
+
+
+def _objective(request: SearchRequest) -> str:
+    """What trials are judged by: of several tasks, the mean of their main metrics, of which each is at most 1."""
+    if request.space.kind == "multitask":
+        return "held_out_mean"
+    task = find_task(request.task, data=request.data, columns=request.columns)
+    return f"held_out_{'best_f1' if task.kind == 'spans' else task.metrics[0]}"
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:

@@ -9,11 +9,20 @@ from bertvision.heads.options import ATTENTION
 from bertvision.objectives import Pool
 from bertvision.runs.data_request import DataRequest
 from bertvision.runs.fit_request import STREAM, FitRequest, Pairs
+from bertvision.runs.multitask_request import MultitaskRequest, task_names, task_problems, unknown_tasks
 from bertvision.runs.request import TuneRequest
-from bertvision.runs.search_space import LEARN, Point, SearchSpace
+from bertvision.runs.search_file import ASK, CAP, LEARN, OF_SEVERAL
+from bertvision.runs.search_space import Choice, Point, SearchSpace
+from bertvision.training.mix import Turns
 from bertvision.training.options import TuneOptions
-from bertvision.training.plan import Plan
+from bertvision.training.plan import total_steps
 from bertvision.training.trainee import HeadSpec
+
+TRIALS_FILE, TRIALS_FORMAT = "trials.json", 1
+"""What was tried, in the folder of a search."""
+
+BEST = "best"
+"""The run of the best trial, in the folder of a search."""
 
 ELSEWHERE = ("data", "source", "device", "dtype", "skip_bad")
 """What may differ between machines that share a study."""
@@ -69,8 +78,12 @@ class SearchRequest(DataRequest):
             problems.append("--held-out is 0, but trials are judged by held-out training examples")
         if self.source == "auto":
             problems.append("--from is 'auto', stream or store:DIR is expected")
-        if self.space.kind == "tune" and self.pool == ATTENTION:
-            problems.append("--pool is attention, cls or mean is expected in a search of kind tune")
+        if self.space.kind != "heads" and self.pool == ATTENTION:
+            problems.append(f"--pool is attention, cls or mean is expected in a search of kind {self.space.kind}")
+        if self.space.kind == "multitask":
+            problems += [*task_problems(self.tasks), *unknown_tasks("the space", self.space.tasks, self.tasks)]
+        elif len(self.tasks) > 1:
+            problems.append(f"{self.task} are several tasks, which a space of kind multitask is for")
         if problems:
             raise BertVisionError("; ".join(problems) + ".")
 
@@ -104,32 +117,74 @@ class SearchRequest(DataRequest):
         )
 
     def tuning(self, point: Point, snapshots: tuple[float, ...] = ()) -> TuneRequest:
-        """A tuned run as a trial is."""
-        learning: dict[str, Any] = {
-            name: None if value == "none" else value for name, value in point.learning.items() if name != LEARN
-        }
-        return TuneRequest(
-            **self.data_fields(),
-            learn=str(point.learning.get(LEARN, "full")),
-            options=TuneOptions(**({"epochs": self.epochs, "batch": self.batch, "seed": self.seed} | learning)),
-            head=point.head,
-            head_options=point.options,
-            snapshots=snapshots,
-            fraction=self.fraction,
-            held_out=self.held_out,
-            pool=self.pool if self.pool in ("cls", "mean") else None,
-            device=self.device,
-            dtype=self.dtype,
+        """A run tuned for one task as a trial is."""
+        return TuneRequest(**self._learning(point, snapshots), head=point.head, head_options=point.options)
+
+    def multitask(self, point: Point, snapshots: tuple[float, ...] = ()) -> MultitaskRequest:
+        """A run tuned for several tasks as a trial is; what was chosen for one task wins over what is for all."""
+        own = {task: point.tasks.get(task, Point(learning={}, head=None, options={})) for task in self.tasks}
+        chosen = {task: one if one.head is not None else point for task, one in own.items()}
+        caps, asked = ({task: one.learning.get(name) for task, one in own.items()} for name in (CAP, ASK))
+        several: dict[str, Any] = {name: point.learning[name] for name in OF_SEVERAL if name in point.learning}
+        return MultitaskRequest(
+            **self._learning(point, snapshots),
+            heads_of={task: one.head for task, one in chosen.items() if one.head is not None},
+            options_of={task: one.options for task, one in chosen.items() if one.options},
+            caps={task: most for task, most in caps.items() if isinstance(most, int)},
+            questions={task: str(question) for task, question in asked.items() if question is not None},
+            **several,
         )
 
-    def rung_epochs(self, plan: Plan) -> dict[float, int]:
+    def _learning(self, point: Point, snapshots: tuple[float, ...]) -> dict[str, Any]:
+        """What every request of a tuned run has, by name."""
+        tuned = {name: value for name, value in point.learning.items() if name in TuneOptions.__dataclass_fields__}
+        given: dict[str, Any] = {name: None if value == "none" else value for name, value in tuned.items()}
+        return {
+            **self.data_fields(),
+            "learn": str(point.learning.get(LEARN, "full")),
+            "options": TuneOptions(**({"epochs": self.epochs, "batch": self.batch, "seed": self.seed} | given)),
+            "snapshots": snapshots,
+            "fraction": self.fraction,
+            "held_out": self.held_out,
+            "pool": self.pool if self.pool in ("cls", "mean") else None,
+            "device": self.device,
+            "dtype": self.dtype,
+        }
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks, in the order in which they were named."""
+        return task_names(self.task)
+
+    @property
+    def whole_epochs(self) -> bool:
+        """Whether trials are judged after whole epochs alone: before, tasks in sequence have not all had their turn."""
+        if self.space.kind != "multitask":
+            return False
+        orders = self.space.learning.get("order", Choice(values=(Turns().order,)))
+        return isinstance(orders, Choice) and "sequence" in orders.values
+
+    def notices(self) -> list[str]:
+        """What the user should know."""
+        if self.whole_epochs and self.rungs > 1 and self.epochs < 2.0:
+            said = "tasks learn in sequence, so trials are judged after whole epochs alone"
+            return [f"{said}: within --epochs {self.epochs:g} none is pruned. Choose another order, or more epochs."]
+        return []
+
+    def rung_epochs(self, per_epoch: int) -> dict[float, int]:
         """After how many epochs trials are judged, and the number of each rung: 1, 3, 9 where a third goes on.
 
         Rungs that would fall on one step, or before the first, are one.
+
+        Args:
+            per_epoch: steps of an epoch.
         """
         steps: dict[int, tuple[float, int]] = {}
+        total, least = total_steps(self.epochs, per_epoch), per_epoch if self.whole_epochs else 1
         for level in range(self.rungs):
             epochs = self.epochs / self.reduction ** (self.rungs - 1 - level)
-            step = plan.total if level == self.rungs - 1 else max(1, math.floor(epochs * plan.per_epoch))
-            steps[step] = epochs if step == plan.total else step / plan.per_epoch, self.reduction**level
+            step = max(1, math.floor(epochs * per_epoch / least)) * least
+            if level == self.rungs - 1 or step >= total:
+                step = total
+            steps[step] = epochs if step == total else step / per_epoch, self.reduction**level
         return dict(steps.values())

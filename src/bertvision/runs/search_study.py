@@ -1,15 +1,18 @@
 """The study of a search: Optuna, its database, its sampler and its pruners, behind one wall."""
 
 import json
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
 from bertvision.errors import BertVisionError, MissingExtraError
+from bertvision.provenance import without_password
 from bertvision.runs.search_space import HEAD, Kind, SearchSpace
 
 try:
@@ -17,7 +20,7 @@ try:
 except ImportError:
     raise MissingExtraError("a search", "optuna", "search") from None
 from optuna.trial import FrozenTrial, Trial, TrialState
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 SETTINGS, NOTES = "settings", "notes"
 SECONDS, FAILURE, FOLDER, SOLVED, PROVENANCE = "seconds", "failure", "folder", "solved", "provenance"
@@ -29,6 +32,11 @@ PATIENCE_SECONDS = 120
 
 ATTEMPTS = 6
 """How often a process tries to open a database that others are just making."""
+
+POSTGRESQL = "postgresql+psycopg"
+"""How SQLAlchemy calls PostgreSQL with our driver."""
+
+EXPECTED = "Expected is sqlite:///FILE, or postgresql://USER@HOST/NAME of a database that is there."
 
 
 class WholeRungPruner(optuna.pruners.BasePruner):
@@ -55,16 +63,53 @@ class WholeRungPruner(optuna.pruners.BasePruner):
         return trial.intermediate_values[rung] < values[kept - 1]
 
 
-def _open_database(url: str, options: dict[str, Any]) -> optuna.storages.RDBStorage:
+@contextmanager
+def database_errors(url: str) -> Iterator[None]:
+    """Tell what is wrong with a database, and no password.
+
+    Raises:
+        BertVisionError: it cannot be used, or not any more.
+    """
+    try:
+        yield
+    except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+        reason = _reason(error).replace(url, without_password(url))
+        raise BertVisionError(f"{_refused(url)}: {reason.rstrip('.')}. {EXPECTED} The same command goes on.") from None
+
+
+def _reason(error: BaseException) -> str:
+    """What the driver said first, in a line; what Optuna and SQLAlchemy make of it later names no reason."""
+    chain: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None:
+        chain.append(one)
+        one = one.__cause__ or one.__context__
+    said = [link.orig for link in chain if isinstance(link, DBAPIError) and link.orig is not None]
+    return " ".join(str(said[-1] if said else error).partition("\n")[0].split())
+
+
+def _refused(url: str) -> str:
+    return f"--storage {without_password(url)} cannot be used"
+
+
+def _with_driver(url: str) -> str:
+    """An address of PostgreSQL that names no driver with ours, which depends on no version of SQLAlchemy."""
+    return re.sub(r"^postgres(ql)?://", f"{POSTGRESQL}://", url)
+
+
+def _open_database(url: str) -> optuna.storages.RDBStorage:
     """A database with Optuna's tables; where others make them at the same moment, theirs are taken."""
+    options: dict[str, Any] = {"pool_pre_ping": True}
+    if url.startswith("sqlite"):
+        options = {"connect_args": {"timeout": PATIENCE_SECONDS}}
     for attempt in range(1, ATTEMPTS):
         try:
-            return optuna.storages.RDBStorage(url, engine_kwargs=options)
+            return optuna.storages.RDBStorage(_with_driver(url), engine_kwargs=options)
         except SQLAlchemyError as error:
             if not isinstance(error, IntegrityError) and "already exists" not in str(error):
                 raise
             time.sleep(0.2 * attempt)
-    return optuna.storages.RDBStorage(url, engine_kwargs=options)
+    return optuna.storages.RDBStorage(_with_driver(url), engine_kwargs=options)
 
 
 def open_study(url: str, name: str, *, kind: Kind, reduction: int, settings: Mapping[str, object]) -> optuna.Study:
@@ -82,23 +127,23 @@ def open_study(url: str, name: str, *, kind: Kind, reduction: int, settings: Map
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     pruner: optuna.pruners.BasePruner = WholeRungPruner(reduction)
-    if kind == "tune":
+    if kind != "heads":
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=reduction)
-    kwargs = {"connect_args": {"timeout": PATIENCE_SECONDS}} if url.startswith("sqlite") else {"pool_pre_ping": True}
     try:
-        study = optuna.create_study(
-            storage=_open_database(url, kwargs),
-            study_name=name,
-            direction="maximize",
-            pruner=pruner,
-            load_if_exists=True,
-        )
-    except (ImportError, SQLAlchemyError, optuna.exceptions.OptunaError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise BertVisionError(
-            f"--storage {_without_password(url)} cannot be used: {reason} Expected is sqlite:///FILE, or "
-            "postgresql://USER@HOST/NAME with its driver installed (pip install psycopg2-binary)."
-        ) from None
+        with database_errors(url):
+            study = optuna.create_study(
+                storage=_open_database(url),
+                study_name=name,
+                direction="maximize",
+                pruner=pruner,
+                load_if_exists=True,
+            )
+    except ImportError:
+        if _with_driver(url).startswith(f"{POSTGRESQL}:"):
+            raise MissingExtraError(f"{_refused(url)}: PostgreSQL", "psycopg", "postgresql") from None
+        raise BertVisionError(f"{_refused(url)}: its driver is not installed. {EXPECTED}") from None
+    except ValueError:  # its words may be parts of a password that is not written as an address needs it
+        raise BertVisionError(f"{_refused(url)}: it is no address of a database. {EXPECTED}") from None
     wanted = json.loads(json.dumps(settings))
     found = study.user_attrs.get(SETTINGS)
     if found is None:
@@ -191,15 +236,20 @@ def importances(trials: Sequence[FrozenTrial]) -> dict[str, dict[str, float]]:
     by their score at the first rung, which all of them reached; heads that were solved by their one score.
 
     Returns:
-        Shares by name, under `all` and under the name of each head; nothing where nothing varies.
+        Shares by name, under `all` and under the name of each head, of a task's own heads under `TASK.HEAD`; nothing
+        where nothing varies.
     """
     first = [(trial, next(iter(sorted(trial.intermediate_values.items())), (0, trial.value))[1]) for trial in trials]
     scored = [(trial, float(score)) for trial, score in first if score is not None and trial.state.is_finished()]
     shared = set.intersection(*(set(trial.params) for trial, _ in scored)) if scored else set()
     found = {ALL: _fanova(scored, shared)}
-    for head in sorted({str(trial.params[HEAD]) for trial, _ in scored if HEAD in trial.params}):
-        mine = [(trial, score) for trial, score in scored if trial.params[HEAD] == head]
-        found[head] = _fanova(mine, {name for trial, _ in mine for name in trial.params} - shared)
+    choices = {name for trial, _ in scored for name in trial.params if name.rpartition(".")[2] == HEAD}
+    for choice in sorted(choices):
+        for head in sorted({str(trial.params[choice]) for trial, _ in scored if choice in trial.params}):
+            mine = [(trial, score) for trial, score in scored if trial.params.get(choice) == head]
+            group = choice.removesuffix(HEAD) + head
+            own = {name for trial, _ in mine for name in trial.params if name.startswith(f"{group}.")}
+            found[group] = _fanova(mine, own - shared)
     return {group: shares for group, shares in found.items() if shares}
 
 
@@ -221,8 +271,3 @@ def _fanova(scored: Sequence[tuple[FrozenTrial, float]], names: AbstractSet[str]
 
 def _trial(study: optuna.Study, number: int) -> FrozenTrial:
     return study.get_trials(deepcopy=False)[number]
-
-
-def _without_password(url: str) -> str:
-    scheme, mark, rest = url.partition("://")
-    return f"{scheme}{mark}…@{rest.rpartition('@')[2]}" if "@" in rest else url

@@ -13,7 +13,7 @@ from bertvision.encoder.load import mean_pooled
 from bertvision.encoder.own_output import OwnOutput
 from bertvision.encoder.snapshot import Snapshot, save_snapshot
 from bertvision.encoder.tuned import base_encoder
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, MisfitError
 from bertvision.heads import Head, HeadOptions, HeadShape, build_head, save_head
 from bertvision.objectives import Pool
 from bertvision.runs.own_head import find_own_head, load_own_head
@@ -155,9 +155,12 @@ def _build_head(request: TuneRequest, encoder: Encoder, task: Task, own: OwnOutp
         name, usual = own.head, own.options
     elif request.head is None:
         usual = {"dropout": 0.0 if task.kind == "spans" else 0.1}
-    head = build_head(name, shape, {**usual, **request.head_options})
+    try:
+        head = build_head(name, shape, {**usual, **request.head_options})
+    except BertVisionError as error:
+        raise MisfitError(str(error)) from None
     if head.token_pool is not None and task.kind == "spans":
-        raise BertVisionError(f"tokens=attention makes one row of a text; {task.name} needs one for every token.")
+        raise MisfitError(f"tokens=attention makes one row of a text; {task.name} needs one for every token.")
     if request.pooled and 0 not in head.reads:
         raise BertVisionError(
             f"--pooled adds the pooled vector as layer 0, which head '{name}' does not read. "

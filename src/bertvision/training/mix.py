@@ -87,13 +87,9 @@ class MixPlan(StepPlan):
     def __init__(self, tasks: Mapping[str, TuneData], turns: Turns, options: TuneOptions) -> None:
         self._turns = turns
         self._tasks = list(tasks.values())
-        self._sizes = [
-            min(turns.caps.get(name, len(data.windows)), len(data.windows)) for name, data in tasks.items()
-        ]  # windows of each task in an epoch
-        counts = -(-np.array(self._sizes) // options.batch)
-        if turns.order == "temperature":
-            counts = temperature_steps(self._sizes, int(counts.sum()), turns.temperature)
-        self._counts = counts.tolist()
+        windows = {name: len(data.windows) for name, data in tasks.items()}
+        self._sizes = _capped(windows, turns)  # windows of each task in an epoch
+        self._counts = epoch_steps(windows, turns, options.batch)
         super().__init__(options, per_epoch=sum(self._counts))
 
     @override
@@ -129,6 +125,20 @@ class MixPlan(StepPlan):
             return balanced_rows(classes, seed, size)
         rows = np.arange(len(data.windows))
         return rows if size == len(rows) else np.random.default_rng(seed).permutation(rows)[:size]
+
+
+def epoch_steps(windows: Mapping[str, int], turns: Turns, batch: int) -> list[int]:
+    """How many of an epoch's steps each task has, of which there are so many windows."""
+    sizes = _capped(windows, turns)
+    counts = -(-np.array(sizes) // batch)
+    if turns.order == "temperature":
+        counts = temperature_steps(sizes, int(counts.sum()), turns.temperature)
+    listed: list[int] = counts.tolist()
+    return listed
+
+
+def _capped(windows: Mapping[str, int], turns: Turns) -> list[int]:
+    return [min(turns.caps.get(name, count), count) for name, count in windows.items()]
 
 
 def temperature_steps(sizes: list[int], steps: int, temperature: float) -> IntArray:

@@ -14,6 +14,11 @@ from bertvision.tasks.examples import IntArray
 from bertvision.training.options import TuneOptions
 
 
+def total_steps(epochs: float, per_epoch: int) -> int:
+    """Steps of a whole run: one at least."""
+    return max(1, round(epochs * per_epoch))
+
+
 class StepPlan(ABC):
     """The same steps for the same seed, wherever a run begins.
 
@@ -25,7 +30,7 @@ class StepPlan(ABC):
     def __init__(self, options: TuneOptions, *, per_epoch: int) -> None:
         self._options = options
         self.per_epoch = per_epoch
-        self.total = max(1, round(options.epochs * per_epoch))
+        self.total = total_steps(options.epochs, per_epoch)
 
     @abstractmethod
     def batches(self, seed: int) -> list[IntArray]:

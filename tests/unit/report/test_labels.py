@@ -7,10 +7,10 @@ import pytest
 
 from bertvision.errors import BertVisionError
 from bertvision.report.bars import Bars
+from bertvision.report.found import Sourced
 from bertvision.report.heat import HeatMap
 from bertvision.report.labels import label_blocks
 from bertvision.report.plots import Scatter
-from bertvision.report.read_runs import Sourced
 
 COUNTS = {"train": {"bad": 30, "good": 10}, "learnt": {"bad": 5, "good": 5}, "dev": {"bad": 1, "good": 3}}
 SAID = {"labels": ["bad", "good"], "gold": [0, 1, 1, 1], "predicted": [0, 0, 1, 1]}

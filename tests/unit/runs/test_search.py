@@ -12,9 +12,9 @@ from bertvision.runs.evaluate import evaluate
 from bertvision.runs.finished import open_run
 from bertvision.runs.fit import fit_heads
 from bertvision.runs.search import SearchPlace, search
+from bertvision.runs.search_file import parse_space
 from bertvision.runs.search_heads import HeadTrials
 from bertvision.runs.search_request import SearchRequest
-from bertvision.runs.search_space import parse_space
 from bertvision.training.checkpoint import save_checkpoint
 from tiny_run import WINDOWS, same_heads, save_tiny_encoder, write_labels, write_questions
 
@@ -182,7 +182,7 @@ def test_machines_share_a_database_and_the_best_head_is_made_where_it_is_missing
     encoder: str, data: str, tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path / 'shared.db'}"
-    request = asking(encoder, data, rungs=1)
+    request = asking(encoder, data)
     one = search(request, SearchPlace(out=tmp_path / "one", trials=4, storage=url)).record
     two = search(request, SearchPlace(out=tmp_path / "two", trials=4, storage=url)).record
     assert results(one) == results(two)
@@ -284,6 +284,8 @@ def test_a_tuned_encoder_that_saw_what_judges_is_refused(encoder: str, data: str
     from tiny_run import tiny_request  # noqa: PLC0415
 
     tune(tiny_request("sst2", data, encoder, learn="layernorm"), tmp_path / "tuned")  # holds out a tenth
-    with pytest.raises(BertVisionError, match=r"held out other examples .* Use --held-out 0.1"):
-        search(asking(str(tmp_path / "tuned"), data), SearchPlace(out=tmp_path / "run", trials=2))
+    several = {"kind": "multitask", "lr": [1e-2]}
+    for space, task in ((SPACE, "sst2"), (TUNE, "sst2"), (several, "sts,sst2")):
+        with pytest.raises(BertVisionError, match=r"held out other examples .* Use --held-out 0.1"):
+            search(asking(str(tmp_path / "tuned"), data, space, task=task), SearchPlace(out=tmp_path / "run", trials=2))
     assert not (tmp_path / "run").exists()

@@ -1,3 +1,4 @@
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -7,12 +8,13 @@ import pytest
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from bertvision.errors import BertVisionError, MissingExtraError
-from bertvision.runs.search_space import parse_space
+from bertvision.runs.search_file import parse_space
 from bertvision.runs.search_study import (
     WholeRungPruner,
     all_trials,
     ask_trials,
     best_trial,
+    database_errors,
     give_up,
     importances,
     last_score,
@@ -115,6 +117,18 @@ def test_options_of_a_head_count_among_its_own_trials(tmp_path: Path) -> None:
     assert importances(all_trials(study))["layer_mix"] == {"layer_mix.dropout": 1.0}
 
 
+def test_options_of_one_task_s_head_count_among_trials_with_that_head(tmp_path: Path) -> None:
+    table = {"sts": {"head": {"layer_mix": {"dropout": [0.0, 0.2]}, "layer_mean": {}}}}
+    space = parse_space({"kind": "multitask", "task": table})
+    study = open_study(f"sqlite:///{tmp_path / 'study.db'}", "s", kind="multitask", reduction=3, settings={})
+    assert isinstance(study.pruner, optuna.pruners.SuccessiveHalvingPruner)
+    for number in ask_trials(study, space, 16, 1):
+        tell(study, number, float(study.trials[number].params.get("sts.layer_mix.dropout", 0.1)), notes={})
+    found = importances(all_trials(study))
+    assert found["sts.layer_mix"] == {"sts.layer_mix.dropout": 1.0}
+    assert list(found["all"]) == ["sts.head"]
+
+
 def test_a_study_about_something_else_is_refused(study: optuna.Study, tmp_path: Path) -> None:
     assert study.user_attrs["settings"] == {"epochs": 1}
     with pytest.raises(BertVisionError, match=r"the study 's' was begun with another epochs. .* another --study"):
@@ -122,12 +136,39 @@ def test_a_study_about_something_else_is_refused(study: optuna.Study, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "url", ["nonsense", "postgresql+nodriver://me:secret@host/db", "sqlite:////no/such/folder/x.db"]
+    "url",
+    [
+        "nonsense",
+        "postgresql+nodriver://me:secret@host/db",
+        "postgresql://me:a@secret:word@host/db",
+        "mysql://me:secret@host/db",
+        "sqlite:////no/such/folder/x.db",
+    ],
 )
 def test_a_database_that_cannot_be_used_is_said_without_its_password(url: str) -> None:
-    with pytest.raises(BertVisionError, match=r"--storage .* cannot be used") as caught:
+    with pytest.raises(BertVisionError, match=r"--storage .* cannot be used: .* Expected is sqlite:///FILE") as caught:
         open_study(url, "s", kind="heads", reduction=3, settings={})
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+def test_without_the_driver_of_postgresql_its_extra_is_named(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    expected = (
+        rf"^--storage {re.escape(scheme)}://me:\*\*\*@host/db cannot be used: PostgreSQL needs the package 'psycopg'. "
+        r"Install it: pip install 'bertvision\[postgresql\]'$"
+    )
+    with pytest.raises(MissingExtraError, match=expected):
+        open_study(f"{scheme}://me:secret@host/db", "s", kind="heads", reduction=3, settings={})
+
+
+def test_a_database_that_is_lost_on_the_way_is_an_error_that_says_why() -> None:
+    url, lost = "postgresql://me:secret@host/db", OperationalError("", {}, Exception("gone"))
+    expected = r"me:\*\*\*@host/db cannot be used: .*gone. Expected .* The same command goes on"
+    with pytest.raises(BertVisionError, match=expected), database_errors(url):
+        raise optuna.exceptions.StorageInternalError("An exception.") from lost
+    with pytest.raises(ValueError, match="a bug"), database_errors(url):
+        raise ValueError("a bug")
 
 
 @pytest.mark.parametrize(
