@@ -164,7 +164,8 @@ def test_int8_computes_in_whole_numbers_and_states_how_many_predictions_stay(
     monkeypatch.setattr(quantise, "NARROWEST", WIDTH)
     narrow = export_pack(pack, tmp_path / "int8", numbers="int8", examples=40)
     graph = onnx.load(narrow.folder / GRAPH_FILE)
-    assert "MatMulInteger" in {node.op_type for node in graph.graph.node}
+    assert "QuantizeLinear" in {node.op_type for node in graph.graph.node}
+    assert onnx.TensorProto.INT8 in {weight.data_type for weight in graph.graph.initializer}
     assert narrow.export.numbers == "int8"
     rows = compared_rows(pack.card, None, 40)
     cards = [pack.card, replace(pack.card, threshold=None)]  # the answer that is given, and the best one
