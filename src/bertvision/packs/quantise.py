@@ -160,7 +160,10 @@ def _look(model: onnx.ModelProto, names: Sequence[str], samples: Iterable[Inputs
     found: dict[str, Seen] = {}
     for inputs in samples:
         for name, values in zip(names, session.run(list(names), dict(inputs)), strict=True):
-            found.setdefault(name, Seen.nothing(values.shape[-1])).add(values.reshape(-1, values.shape[-1]))
+            columns = values.shape[-1]
+            if name not in found:
+                found[name] = Seen.nothing(columns)
+            found[name].add(values.reshape(-1, columns))
     return found
 
 
@@ -179,8 +182,8 @@ class _Rewriter:
             nodes: the products.
             seen: of what they read.
         """
-        held = {weight.name: numpy_helper.to_array(weight) for weight in self._graph.initializer}
-        weights = [held[node.input[1]] for node in nodes]
+        held = {weight.name: weight for weight in self._graph.initializer}
+        weights = [numpy_helper.to_array(held[node.input[1]]) for node in nodes]
         steps, even = choose_steps(seen.lowest, np.concatenate(seen.highest)), self._states
         moments = seen.moments / seen.rows
         if steps.least is None and seen.widest.max() > UNEVEN * np.median(seen.widest):
@@ -189,11 +192,13 @@ class _Rewriter:
             weights = [weight / factor[:, None] for weight in weights]
         whole, highest = self._round(even, steps)
         place = next(number for number, node in enumerate(self._graph.node) if node in nodes)
-        for node, weight in zip(nodes, weights, strict=True):
-            rounded = round_weights(weight, moments)
-            name, zeros = node.input[1], np.zeros(len(rounded.scale), dtype=np.int8)
-            parts = {"rounded": rounded.whole, "scale": rounded.scale, "zero": zeros}
-            inputs = [self._hold(f"{name}_{word}", value) for word, value in parts.items()]
+        rounded = round_weights(np.concatenate(weights, axis=1), moments)
+        ends = np.cumsum([weight.shape[1] for weight in weights])
+        for node, weight, end in zip(nodes, weights, ends.tolist(), strict=True):
+            mine = slice(end - weight.shape[1], end)
+            parts = {"rounded": rounded.whole[:, mine], "scale": rounded.scale[mine]}
+            parts["zero"] = np.zeros(weight.shape[1], dtype=np.int8)
+            inputs = [self._hold(f"{node.input[1]}_{word}", value) for word, value in parts.items()]
             product = self._add("MatMul", whole, self._add("DequantizeLinear", *inputs, axis=1))
             self._added.append(helper.make_node("Mul", [product, highest], [node.output[0]]))
             self._graph.node.remove(node)

@@ -191,6 +191,12 @@ def test_examples_come_from_a_file_or_from_a_built_in_set_of_the_form(tmp_path: 
         compared_rows(pack.card, tmp_path / "none.json", 3)
 
 
+def test_samples_are_spread_over_training_examples_and_not_compared(pack: Pack) -> None:
+    samples, compared = (export.sample_rows(pack.card), compared_rows(pack.card, None, 1000))
+    assert export.SAMPLES // 2 < len(samples) <= export.SAMPLES
+    assert not {str(row.input) for row in samples} & {str(row.input) for row in compared}
+
+
 def test_a_runtime_that_does_not_fit_is_refused(pack: Pack, exported: ExportedPack) -> None:
     with pytest.raises(BertVisionError, match=r"was not exported.*bertvision export .* --to onnx"):
         open_pack(pack.folder, runtime="onnx")
