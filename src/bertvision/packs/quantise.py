@@ -196,9 +196,11 @@ class _Rewriter:
         ends = np.cumsum([weight.shape[1] for weight in weights])
         for node, weight, end in zip(nodes, weights, ends.tolist(), strict=True):
             mine = slice(end - weight.shape[1], end)
-            parts = {"rounded": rounded.whole[:, mine], "scale": rounded.scale[mine]}
-            parts["zero"] = np.zeros(weight.shape[1], dtype=np.int8)
-            inputs = [self._hold(f"{node.input[1]}_{word}", value) for word, value in parts.items()]
+            inputs = [
+                self._hold(f"{node.input[1]}_rounded", rounded.whole[:, mine]),
+                self._hold(f"{node.input[1]}_scale", rounded.scale[mine]),
+                self._hold(f"{node.input[1]}_zero", np.zeros(weight.shape[1], dtype=np.int8)),
+            ]
             product = self._add("MatMul", whole, self._add("DequantizeLinear", *inputs, axis=1))
             self._added.append(helper.make_node("Mul", [product, highest], [node.output[0]]))
             self._graph.node.remove(node)
@@ -222,7 +224,7 @@ class _Rewriter:
         self._graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
-    def _add(self, kind: str, *inputs: str, **options: int) -> str:
+    def _add(self, kind: str, *inputs: str, **options: Any) -> str:  # noqa: ANN401 - attributes of an operator
         name = f"{self._states}_{len(self._added)}_{kind}"
         self._added.append(helper.make_node(kind, list(inputs), [name], **options))
         return name

@@ -1,6 +1,7 @@
 """round_weights: weights → whole numbers of 8 bits, so that their products with real states stay what they were."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ class Rounded:
     scale: Floats
 
 
-def round_weights(weight: Floats, moments: Floats) -> Rounded:
+def round_weights(weight: Floats, moments: NDArray[np.floating[Any]]) -> Rounded:
     """Round row by row, and let the rows that are left make up for the error, as GPTQ does.
 
     Args:

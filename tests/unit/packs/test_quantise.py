@@ -122,5 +122,5 @@ def test_states_that_are_hardly_negative_spend_their_steps_above_zero(tmp_path: 
 
 
 def test_states_of_an_unusual_size_are_not_cut_off(graph: Path) -> None:
-    states = 1e4 * make_states(1)
+    states = (1e4 * make_states(1)).astype(np.float32)
     assert error(product(graph, states), states @ make_weights()) < 0.02
