@@ -88,9 +88,7 @@ def load_graph_reader(pack: ExportedPack, runtime: str, threads: int) -> Reader:
     """An exported pack in one of the runtimes."""
     made = pack.export
     name: GraphRuntime = "openvino" if runtime == "openvino" else "onnx"
-    return GraphReader(
-        pack.folder, pack.card, pad=made.pad, limit=made.limit, numbers=made.numbers, runtime=name, threads=threads
-    )
+    return GraphReader(pack.folder, pack.card, pad=made.pad, limit=made.limit, runtime=name, threads=threads)
 
 
 def cold_start(folder: Path) -> dict[str, float]:

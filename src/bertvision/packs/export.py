@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +50,8 @@ TIMED = 8
 ROUNDS = 3
 """How often."""
 
-SAMPLES = 32
-"""How many of them, spread over all, tell at most how wide channels are."""
+SAMPLES = 120
+"""How many other examples, spread over a training set, show how graphs in 8 bits should round."""
 
 BUILTIN_DATA = "built-in"
 LIBRARIES = ("torch", "onnx", "onnxscript", "onnxruntime")
@@ -97,7 +97,8 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
     Args:
         pack: what to export; changes of its encoder are merged in.
         out: folder that appears, or replaces an older export, only when the graph was found right.
-        numbers: `int8` rounds the weights of all products to 8 bits, and what they are multiplied with while it runs.
+        numbers: `int8` rounds the weights of all products to 8 bits, and what they are multiplied with while it runs;
+            how, the built-in training set of the same form shows.
         data: a file of the pack's task whose examples are compared; None takes the built-in set of the same form.
         examples: how many of them.
         encoder: where the encoder is, where that is not what the pack calls it.
@@ -119,7 +120,7 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
 
     def write(place: Path) -> None:
         def reader(runtime: GraphRuntime = "onnx") -> Reader:
-            return GraphReader(place, pack.card, pad=pad, limit=limit, numbers=numbers, runtime=runtime)
+            return GraphReader(place, pack.card, pad=pad, limit=limit, runtime=runtime)
 
         models.tokenizer.save(place / TOKENIZER_FILE)
         graph = PackGraph(pack.card, models.encoder, models.heads[0])
@@ -131,8 +132,8 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
                 f"{exact.allowed:.2g} is allowed. Nothing was written; use it with PyTorch."
             )
         few = rows[:TIMED]
-        if numbers == "int8":  # OpenVINO is slower with such a graph than with float32
-            quantise_graph(place / GRAPH_FILE, sample_inputs(models, rows[:: -(-len(rows) // SAMPLES)]))
+        if numbers == "int8":  # OpenVINO rounds otherwise, and is no faster with such a graph
+            quantise_graph(place / GRAPH_FILE, sample_inputs(models, sample_rows(pack.card)))
             readers: dict[GraphRuntime, Reader] = {"onnx": reader()}
         else:
             all_here = {name: reader(name) for name in installed_runtimes()}
@@ -164,17 +165,25 @@ def compared_rows(card: PackCard, data: str | Path | None, count: int) -> list[R
     Raises:
         DataError: the file cannot be read, or has none.
     """
-    if data is None:
-        squad = isinstance(card.task.layout, SquadLayout)
-        name = "qa" if squad else "paraphrase" if takes_pairs(card) else "sentiment2"
-        found = find_builtin(replace(card.task, builtin=name))
-        path, card = found.paths["dev"], replace(card, task=replace(card.task, layout=found.layout))
-    else:
-        path = Path(data)
+    path, card = _builtin_file(card, "dev") if data is None else (Path(data), card)
     rows = list(islice(stream_rows(path, card), count))
     if not rows:
         raise DataError(f"{path} has no example.")
     return rows
+
+
+def sample_rows(card: PackCard) -> list[Row]:
+    """Examples that are not compared: of the built-in training set of the task's form, spread over all of it."""
+    rows = list(stream_rows(*_builtin_file(card, "train")))
+    return rows[:: -(-len(rows) // SAMPLES)]
+
+
+def _builtin_file(card: PackCard, split: Literal["train", "dev"]) -> tuple[Path, PackCard]:
+    """A file of the built-in set of the task's form, and the card with the layout of that file."""
+    squad = isinstance(card.task.layout, SquadLayout)
+    name = "qa" if squad else "paraphrase" if takes_pairs(card) else "sentiment2"
+    found = find_builtin(replace(card.task, builtin=name))
+    return found.paths[split], replace(card, task=replace(card.task, layout=found.layout))
 
 
 def compare_readers(ours: Reader, theirs: Reader, rows: Sequence[Row]) -> Compared:

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from bertvision.evaluation.outputs import Outputs, split_scores
 from bertvision.packs.card import PackCard
-from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE, Numbers
+from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE
 from bertvision.packs.reader import Ask, Reader
 from bertvision.packs.runtimes import GraphRuntime, load_graph
 from bertvision.tasks.batches import length_batches
@@ -37,7 +37,6 @@ class GraphReader(Reader):
         *,
         pad: int,
         limit: int | None,
-        numbers: Numbers = "float32",
         runtime: GraphRuntime = "onnx",
         threads: int = 0,
     ) -> None:
@@ -48,8 +47,6 @@ class GraphReader(Reader):
             card: of the pack.
             pad: number of the padding token.
             limit: most tokens in a window; None where there is no end.
-            numbers: how the graph computes; in 8 bits windows are read one by one, since all of a batch would share
-                one scale, and what is said of a text must not depend on its neighbours.
             runtime: what computes.
             threads: to compute with; 0 leaves that to the runtime, which takes one for each core.
 
@@ -58,7 +55,6 @@ class GraphReader(Reader):
         """
         super().__init__([card], TextTokenizer.from_file(folder / TOKENIZER_FILE, limit=limit))
         self._pad = pad
-        self._most = 1 if numbers == "int8" else BATCH_TOKENS
         self._run = load_graph(folder / GRAPH_FILE, runtime, threads=threads)
 
     @override
@@ -72,7 +68,7 @@ class GraphReader(Reader):
         count = len(first.ids) if spans else len(first)
         arrays = [np.empty((count, card.task.outputs), dtype=np.float32) for _ in card.heads]
         lengths = np.maximum.reduce([windows.lengths for windows in ask.windows])
-        for rows in length_batches(lengths, size=self._most, tokens=BATCH_TOKENS, padding=MOST_PADDING):
+        for rows in length_batches(lengths, size=BATCH_TOKENS, tokens=BATCH_TOKENS, padding=MOST_PADDING):
             inputs: dict[str, NDArray[Any]] = {}
             for windows, names in zip(ask.windows, input_names(apart=card.apart), strict=True):
                 inputs |= dict(zip(names, windows.padded(rows, self._pad), strict=True))

@@ -60,9 +60,7 @@ def load_reader(first: PackFolder, *others: PackFolder, encoder: str | None = No
         from bertvision.packs.graph_reader import GraphReader  # noqa: PLC0415 - its runtimes are extras
 
         made = first.export
-        return GraphReader(
-            first.folder, first.card, pad=made.pad, limit=made.limit, numbers=made.numbers, runtime=first.runtime
-        )
+        return GraphReader(first.folder, first.card, pad=made.pad, limit=made.limit, runtime=first.runtime)
     from bertvision.packs.models import PackModels  # noqa: PLC0415 - imports torch
     from bertvision.packs.pack import Pack  # noqa: PLC0415
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import onnx
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from bertvision.errors import BertVisionError
-from bertvision.packs.graph import quiet
+from bertvision.packs.round_weights import round_weights
 from bertvision.packs.runtimes import onnx_session
 
 Inputs = Mapping[str, NDArray[Any]]
@@ -21,69 +21,99 @@ Floats = NDArray[np.float32]
 NARROWEST = 128
 """Weights with a narrower side stay in float32: they cost nothing, and what an output says hangs on them."""
 
-BALANCE = 0.7
+BALANCE = 0.6
 """Share of the differences between channels that moves from the states into the weights."""
 
-USUAL = 0.99
-"""Share of the channels whose range counts as usual; what lies beyond is split over several columns."""
+UNEVEN = 4.0
+"""Columns are brought to like ranges where the widest has so many times the range of the middle one."""
+
+MIDDLE, MOST = 128, 255
+"""What stands for 0 in states of both signs, and the largest of their whole numbers."""
+
+ONE_SIDED = 0.5
+"""States whose lowest number is smaller than this share of their usual highest one get a zero of their own."""
 
 
-SPREAD = 0.2
-"""By how much the copies of a column differ in size."""
+@dataclass(slots=True)
+class Seen:
+    """What samples show of some states.
+
+    Attributes:
+        rows: how many there were.
+        moments: sums of the products of every two columns.
+        widest: the largest size of a number in each column.
+        lowest: of all numbers.
+        highest: the highest number of every row, sample by sample.
+    """
+
+    rows: int
+    moments: Floats
+    widest: Floats
+    lowest: float
+    highest: list[Floats]
+
+    @classmethod
+    def nothing(cls, columns: int) -> Self:
+        """Before the first sample."""
+        none = np.zeros((columns, columns), dtype=np.float32)
+        return cls(0, none, none[0].copy(), np.inf, [])
+
+    def add(self, states: Floats) -> None:
+        """One sample, (rows, columns)."""
+        self.rows += len(states)
+        self.moments += states.T @ states
+        self.widest = np.maximum(self.widest, np.abs(states).max(axis=0))
+        self.lowest = min(self.lowest, float(states.min()))
+        self.highest.append(states.max(axis=1))
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """How the columns of some states are prepared.
+class Steps:
+    """How the rows of prepared states become whole numbers: each by its own highest number.
 
     Attributes:
-        copied: numbers of the columns that are appended, those of wide range several times.
-        factor: of every column, the appended ones included.
+        zero: the whole number that stands for 0.
+        least: what counts as the highest number of a row that has none so high, so that its lowest one finds room;
+            None where numbers of both signs count alike.
     """
 
-    copied: NDArray[np.int64]
-    factor: Floats
-
-    def weights(self, weight: Floats) -> Floats:
-        """The weights that go with them, so that the product is what it was; (columns, outputs)."""
-        place = np.concatenate([np.arange(len(weight)), self.copied])
-        times = np.bincount(place, minlength=len(weight))[place]  # every copy carries its part
-        widened: Floats = (weight[place] / (self.factor * times)[:, None]).astype(np.float32)
-        return widened
+    zero: int
+    least: float | None
 
 
 def quantise_graph(path: Path, samples: Iterable[Inputs]) -> None:
     """Replace a graph by one whose products with weights are computed in 8 bits.
 
-    All states before a product get one scale while it runs. A few channels of an encoder are many times wider than the
-    others, and would leave these but a few of the 256 steps. So the columns are brought to like ranges first, with the
-    inverse in the weights, as in SmoothQuant; and those that are wider still are split over several columns.
+    Every token's states get a scale of their own while it runs, so that none depends on its neighbours. A few channels
+    of an encoder are many times wider than the others, and would leave these but a few of the 256 steps. So the columns
+    are brought to like ranges first, with the inverse in the weights, as in SmoothQuant. States behind a GELU, which
+    are hardly negative, spend their steps above 0. Weights are rounded so that what is lost at one is made up for by
+    others, as in GPTQ.
 
     Args:
         path: of the graph.
-        samples: inputs of it, to see how wide channels are.
+        samples: inputs of it, to see how wide channels are, and which of them go together.
 
     Raises:
         BertVisionError: there is nothing that it would make faster.
     """
-    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415 - an extra
-
     model = onnx.load(path)
     products = _products(model)
     if not products:
         raise BertVisionError(f"no weights of the graph have {NARROWEST} rows and columns: leave --int8 out.")
-    for states, widest in _ranges(model, list(products), samples).items():
-        _prepare(model, states, products[states], widest)
+    for name, seen in _look(model, list(products), samples).items():
+        _Rewriter(model.graph, name).rewrite(products[name], seen)
+    used = {name for node in model.graph.node for name in node.input}
+    for weight in [weight for weight in model.graph.initializer if weight.name not in used]:
+        model.graph.initializer.remove(weight)
     del model.graph.value_info[:]  # sizes of what was there before; they are found anew
-    names = [node.name for nodes in products.values() for node in nodes]
     narrow = path.with_name(f".{path.name}.int8")
-    with quiet():
-        quantize_dynamic(model, narrow, per_channel=True, weight_type=QuantType.QInt8, nodes_to_quantize=names)
+    onnx.save(model, narrow)
     narrow.replace(path)
 
 
-def balance_columns(widest: Floats, weights: Sequence[Floats]) -> Columns:
-    """Bring the columns of states to like ranges.
+def balance_columns(widest: Floats, weights: Sequence[Floats]) -> Floats:
+    """Factors that bring the columns of states to like ranges.
 
     Args:
         widest: the largest size of a number in each column.
@@ -91,15 +121,23 @@ def balance_columns(widest: Floats, weights: Sequence[Floats]) -> Columns:
     """
     states = np.maximum(widest, 1e-5)
     heaviest = np.maximum(np.max([np.abs(weight).max(axis=1) for weight in weights], axis=0), 1e-5)
-    usual = np.minimum(states, np.quantile(states, USUAL))
-    factor = heaviest ** (1 - BALANCE) / usual**BALANCE
-    factor /= np.exp(np.mean(np.log(factor)))
-    times = np.ceil(states * factor / (usual * factor).max() - 1e-6).astype(np.int64)
-    copied = np.repeat(np.arange(len(states)), times - 1)
-    number = np.concatenate([np.zeros(len(states)), np.arange(len(copied)) - np.searchsorted(copied, copied) + 1])
-    place = np.concatenate([np.arange(len(states)), copied])
-    # copies of one size would all be rounded in the same direction
-    return Columns(copied, (factor[place] / times[place] * (1 - SPREAD * number / times[place])).astype(np.float32))
+    factor = heaviest ** (1 - BALANCE) / states**BALANCE
+    even: Floats = (factor / np.exp(np.mean(np.log(factor)))).astype(np.float32)
+    return even
+
+
+def choose_steps(lowest: float, highest: Floats) -> Steps:
+    """How the rows of states are rounded.
+
+    Args:
+        lowest: of all numbers.
+        highest: the highest number of every row.
+    """
+    usual = float(np.median(highest))
+    if usual <= 0 or lowest < -ONE_SIDED * usual:
+        return Steps(MIDDLE, None)
+    zero = max(1, int(np.ceil(MOST * -lowest / (usual - lowest))))
+    return Steps(zero, -lowest * (MOST - zero) / zero)
 
 
 def _products(model: onnx.ModelProto) -> dict[str, list[onnx.NodeProto]]:
@@ -113,37 +151,80 @@ def _products(model: onnx.ModelProto) -> dict[str, list[onnx.NodeProto]]:
     return dict(found)
 
 
-def _ranges(model: onnx.ModelProto, states: Sequence[str], samples: Iterable[Inputs]) -> dict[str, Floats]:
-    """The largest size of a number in every column of some states."""
+def _look(model: onnx.ModelProto, names: Sequence[str], samples: Iterable[Inputs]) -> dict[str, Seen]:
+    """What samples show of some states."""
     watched = onnx.ModelProto()
     watched.CopyFrom(model)
-    watched.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in states)
+    watched.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
     session = onnx_session(watched.SerializeToString())
-    widest: dict[str, Floats] = {}
+    found: dict[str, Seen] = {}
     for inputs in samples:
-        for name, values in zip(states, session.run(list(states), dict(inputs)), strict=True):
-            size = np.abs(values).reshape(-1, values.shape[-1]).max(axis=0)
-            widest[name] = np.maximum(widest.get(name, size), size)
-    return widest
+        for name, values in zip(names, session.run(list(names), dict(inputs)), strict=True):
+            columns = values.shape[-1]
+            if name not in found:
+                found[name] = Seen.nothing(columns)
+            found[name].add(values.reshape(-1, columns))
+    return found
 
 
-def _prepare(model: onnx.ModelProto, states: str, nodes: Sequence[onnx.NodeProto], widest: Floats) -> None:
-    """Let products read prepared columns, and give them the weights for these."""
-    graph = model.graph
-    held = {weight.name: weight for weight in graph.initializer}
-    weights = [numpy_helper.to_array(held[node.input[1]]) for node in nodes]
-    columns = balance_columns(widest, weights)
-    few, wide, even = (f"{states}_{word}" for word in ("few", "wide", "even"))
-    added = []
-    if len(columns.copied):
-        graph.initializer.append(numpy_helper.from_array(columns.copied, f"{few}_columns"))
-        added.append(helper.make_node("Gather", [states, f"{few}_columns"], [few], axis=-1))
-        added.append(helper.make_node("Concat", [states, few], [wide], axis=-1))
-    graph.initializer.append(numpy_helper.from_array(columns.factor, f"{even}_factor"))
-    added.append(helper.make_node("Mul", [wide if len(columns.copied) else states, f"{even}_factor"], [even]))
-    place = next(number for number, node in enumerate(graph.node) if node in nodes)
-    for node in reversed(added):
-        graph.node.insert(place, node)
-    for node, weight in zip(nodes, weights, strict=True):
-        held[node.input[1]].CopyFrom(numpy_helper.from_array(columns.weights(weight), node.input[1]))
-        node.input[0] = even
+class _Rewriter:
+    """Puts products in 8 bits in the place of those with some states."""
+
+    def __init__(self, graph: onnx.GraphProto, states: str) -> None:
+        self._graph = graph
+        self._states = states
+        self._added: list[onnx.NodeProto] = []
+
+    def rewrite(self, nodes: Sequence[onnx.NodeProto], seen: Seen) -> None:
+        """Replace products.
+
+        Args:
+            nodes: the products.
+            seen: of what they read.
+        """
+        held = {weight.name: weight for weight in self._graph.initializer}
+        weights = [numpy_helper.to_array(held[node.input[1]]) for node in nodes]
+        steps, even = choose_steps(seen.lowest, np.concatenate(seen.highest)), self._states
+        moments = seen.moments / seen.rows
+        if steps.least is None and seen.widest.max() > UNEVEN * np.median(seen.widest):
+            factor = balance_columns(seen.widest, weights)
+            even, moments = self._add("Mul", even, self._hold("factor", factor)), moments * np.outer(factor, factor)
+            weights = [weight / factor[:, None] for weight in weights]
+        whole, highest = self._round(even, steps)
+        place = next(number for number, node in enumerate(self._graph.node) if node in nodes)
+        rounded = round_weights(np.concatenate(weights, axis=1), moments)
+        ends = np.cumsum([weight.shape[1] for weight in weights])
+        for node, weight, end in zip(nodes, weights, ends.tolist(), strict=True):
+            mine = slice(end - weight.shape[1], end)
+            inputs = [
+                self._hold(f"{node.input[1]}_rounded", rounded.whole[:, mine]),
+                self._hold(f"{node.input[1]}_scale", rounded.scale[mine]),
+                self._hold(f"{node.input[1]}_zero", np.zeros(weight.shape[1], dtype=np.int8)),
+            ]
+            product = self._add("MatMul", whole, self._add("DequantizeLinear", *inputs, axis=1))
+            self._added.append(helper.make_node("Mul", [product, highest], [node.output[0]]))
+            self._graph.node.remove(node)
+        for added in reversed(self._added):
+            self._graph.node.insert(place, added)
+
+    def _round(self, even: str, steps: Steps) -> tuple[str, str]:
+        """Prepared states as whole numbers, and what every row of them must be multiplied with."""
+        last = self._hold("last", np.array([-1]))
+        if steps.least is None:
+            highest = self._add("ReduceMax", self._add("Abs", even), last, keepdims=1)
+        else:
+            highest = self._add("ReduceMax", even, last, keepdims=1)
+            highest = self._add("Max", highest, self._hold("least", np.float32(steps.least)))
+        share = self._add("Div", even, highest)
+        how = [self._hold("step", np.float32(1 / (MOST - steps.zero))), self._hold("zero", np.uint8(steps.zero))]
+        return self._add("DequantizeLinear", self._add("QuantizeLinear", share, *how), *how), highest
+
+    def _hold(self, word: str, value: NDArray[Any] | np.generic) -> str:
+        name = f"{self._states}_{word}"
+        self._graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def _add(self, kind: str, *inputs: str, **options: Any) -> str:  # noqa: ANN401 - attributes of an operator
+        name = f"{self._states}_{len(self._added)}_{kind}"
+        self._added.append(helper.make_node(kind, list(inputs), [name], **options))
+        return name

@@ -164,7 +164,8 @@ def test_int8_computes_in_whole_numbers_and_states_how_many_predictions_stay(
     monkeypatch.setattr(quantise, "NARROWEST", WIDTH)
     narrow = export_pack(pack, tmp_path / "int8", numbers="int8", examples=40)
     graph = onnx.load(narrow.folder / GRAPH_FILE)
-    assert "MatMulInteger" in {node.op_type for node in graph.graph.node}
+    assert "QuantizeLinear" in {node.op_type for node in graph.graph.node}
+    assert onnx.TensorProto.INT8 in {weight.data_type for weight in graph.graph.initializer}
     assert narrow.export.numbers == "int8"
     rows = compared_rows(pack.card, None, 40)
     cards = [pack.card, replace(pack.card, threshold=None)]  # the answer that is given, and the best one
@@ -188,6 +189,12 @@ def test_examples_come_from_a_file_or_from_a_built_in_set_of_the_form(tmp_path: 
     (tmp_path / "none.json").write_text('{"data": []}', encoding="utf-8")
     with pytest.raises(DataError, match=r"none\.json has no example"):
         compared_rows(pack.card, tmp_path / "none.json", 3)
+
+
+def test_samples_are_spread_over_training_examples_and_not_compared(pack: Pack) -> None:
+    samples, compared = (export.sample_rows(pack.card), compared_rows(pack.card, None, 1000))
+    assert export.SAMPLES // 2 < len(samples) <= export.SAMPLES
+    assert not {str(row.input) for row in samples} & {str(row.input) for row in compared}
 
 
 def test_a_runtime_that_does_not_fit_is_refused(pack: Pack, exported: ExportedPack) -> None:
