@@ -3,9 +3,6 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-# types are checked while tests run: the one has no use for a second core, the others wait now and then
-MAKEFLAGS += --jobs=2
-
 # a module is compiled when it is first imported, once: most of those that are installed never are
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -23,7 +20,9 @@ demo: install
 
 test: install check
 
-check: format lint types tests
+# types are checked while tests run: the one has no use for a second core, the others wait now and then
+check: format lint
+	$(MAKE) --jobs=2 --output-sync=target types tests
 
 format: install
 	$(BIN)/ruff format --check .

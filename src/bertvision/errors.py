@@ -20,7 +20,7 @@ class DivergedError(BertVisionError):
 
 @final
 class MisfitError(BertVisionError):
-    """Options of a head that do not go together, or not with what it reads: others may."""
+    """Options that do not go together, or not with the encoder, the task or the machine: others may."""
 
 
 @final

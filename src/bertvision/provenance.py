@@ -62,7 +62,7 @@ def without_password(word: str) -> str:
         'postgresql://me:***@host/searches?password=***'
     """
     hidden = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", word)
-    return re.sub(r"(?<=[?&]password=)[^&]*", "***", hidden)
+    return re.sub(r"(?i)([?&](?:ssl)?password)=[^&]*", r"\1=***", hidden)
 
 
 def _git(*words: str) -> str | None:

@@ -66,6 +66,10 @@ def test_paths_of_a_machine_become_names() -> None:
         ("postgresql+psycopg://me:se:c@ret/@host/db", "postgresql+psycopg://me:***@host/db"),
         ("--storage=postgresql://:secret@/db?host=/run", "--storage=postgresql://:***@/db?host=/run"),
         ("postgresql://host/db?user=me&password=secret&x=1", "postgresql://host/db?user=me&password=***&x=1"),
+        (
+            "postgresql://host/db?sslpassword=secret&PASSWORD=secret",
+            "postgresql://host/db?sslpassword=***&PASSWORD=***",
+        ),
         ("postgresql://me@host/db", "postgresql://me@host/db"),
         ("sqlite:////tmp/a:b@c.db", "sqlite:////tmp/a:b@c.db"),
         ("http://host:80/a", "http://host:80/a"),

@@ -8,7 +8,7 @@ from torch import nn
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.houlsby import add_houlsby_adapters
 from bertvision.encoder.lora import add_lora
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, MisfitError
 
 CHOICES = "full, top:K, top:K:strict, houlsby:D, houlsby:D+full, lora:R, bitfit, layernorm, none"
 
@@ -76,7 +76,7 @@ def apply_learn(encoder: Encoder, learn: Learn) -> None:
         BertVisionError: the encoder has fewer layers, or nothing of the kind that is to learn.
     """
     if learn.top is not None and learn.top > encoder.depth:
-        raise BertVisionError(f"--learn {learn.word}: {encoder.name} has {encoder.depth} layers only.")
+        raise MisfitError(f"--learn {learn.word}: {encoder.name} has {encoder.depth} layers only.")
     encoder.model.requires_grad_(learn.everything)
     for value in _own_parameters(encoder, learn):
         value.requires_grad_(True)
@@ -97,7 +97,7 @@ def _own_parameters(encoder: Encoder, learn: Learn) -> list[nn.Parameter]:
     if learn.biases:
         chosen += [value for name, value in encoder.model.named_parameters() if _is_bias(name)]
         if not chosen:
-            raise BertVisionError(f"--learn bitfit: {encoder.name} ({encoder.config.model_type}) has no biases.")
+            raise MisfitError(f"--learn bitfit: {encoder.name} ({encoder.config.model_type}) has no biases.")
     return chosen
 
 

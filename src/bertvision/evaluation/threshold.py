@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bertvision.errors import BertVisionError
 from bertvision.evaluation.decode import SpanPredictions
 from bertvision.evaluation.held_out import check_unseen
 from bertvision.evaluation.squad_metric import QuestionScores, cut_totals, score_questions
@@ -13,6 +14,9 @@ from bertvision.tasks.examples import Questions
 NO_ANSWER_SHARE = 0.5
 """Of the questions that a threshold is fitted for: as many without an answer as with one, as in SQuAD 2.0's dev and
 test sets. Of its training questions far fewer have none, and in many articles all of them have one."""
+
+FEWEST = 20
+"""Questions of each kind that a threshold needs: where one counts for many, chance would place it, and 0 is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ def fit_threshold(
     *,
     no_answer_share: float | None = NO_ANSWER_SHARE,
 ) -> NoAnswerThreshold:
-    """The threshold with the best F1 on held-out questions.
+    """The threshold with the best F1 on held-out questions, if a given share of them had no answer.
 
     It is placed half-way between the last question that it answers and the first that it does not, where a new
     question is as likely to fall on either side. Questions with equal margins are answered together or not at all.
@@ -61,18 +65,23 @@ def fit_threshold(
         predictions: for these questions.
         examples: held-out questions.
         scores: of the best answer to each, where they are known; None scores them.
-        no_answer_share: how much questions without an answer count together, whatever their number here; where one of
-            the two kinds is missing nothing can be fitted, and the threshold is 0. None counts every question once.
+        no_answer_share: how much questions without an answer count together, whatever their number here; with fewer
+            than `FEWEST` of either kind the threshold is 0. None counts every question once.
+
+    Raises:
+        BertVisionError: no such share can be.
     """
     if scores is None:
         scores = score_questions(examples.golds(), predictions.texts(examples, None))
     counts = None
     if no_answer_share is not None:
+        if not 0.0 < no_answer_share < 1.0:
+            raise BertVisionError(f"no_answer_share is {no_answer_share:g}, more than 0 and less than 1 is expected.")
         with_answer = int(scores.answerable.sum())
-        if with_answer in {0, len(examples)}:
+        without = len(examples) - with_answer
+        if min(with_answer, without) < FEWEST:
             return NoAnswerThreshold(0.0, frozenset(examples.ids))
-        share, without = no_answer_share, len(examples) - with_answer
-        counts = np.where(scores.answerable, (1 - share) / with_answer, share / without)
+        counts = np.where(scores.answerable, (1 - no_answer_share) * without, no_answer_share * with_answer)
     order = np.argsort(predictions.margin, kind="stable")
     margin = predictions.margin[order]
     totals = cut_totals(scores, scores.f1, order, counts)

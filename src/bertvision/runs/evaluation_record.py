@@ -37,19 +37,21 @@ class EvaluatedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprints:
-    """What outputs depend on.
+    """What outputs and thresholds depend on.
 
     Attributes:
         weights: of the encoder.
         split: of the token windows that were judged by.
         held_out: of those of the held-out examples; None without any.
         heads: of every head's weights, by name.
+        no_answer_share: for which thresholds were fitted; None in records of before it was chosen.
     """
 
     weights: str
     split: str
     held_out: str | None
     heads: dict[str, str]
+    no_answer_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

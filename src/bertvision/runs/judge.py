@@ -140,13 +140,13 @@ class Judge:
     def choose(self, held_out: Outputs) -> float:
         """The main metric on the held-out examples, by which one chooses; of questions F1 at its best threshold."""
         if isinstance(held_out, SpanScores):
-            return self._fit(self._judging().answers(held_out))[0]
+            return self._best_f1(self._judging().answers(held_out))
         return self._judging().score_rows(held_out).values[self.task.metrics[0]]
 
     def _judge_spans(self, outputs: SpanScores, held_out: Outputs | None) -> Verdict:
         answers = self._side.answers(outputs)
         held = self._judging().answers(held_out) if isinstance(held_out, SpanScores) else None
-        main, fitted = (None, None) if held is None else self._fit(held)
+        main, fitted = (None, None) if held is None else (self._best_f1(held), self._fit(held))
         if answerable_only(self.task):
             return Verdict(answers.said, {PLAIN: scoring_squad1(answers.scores)}, {PLAIN: None}, main, answers, held)
         thresholds: dict[str, float | None] = {ZERO: 0.0}
@@ -162,14 +162,19 @@ class Judge:
             raise TypeError("nothing is held out")
         return self._held_out_side
 
-    def _fit(self, held_out: Answers) -> tuple[float, float]:
-        """F1 on the held-out questions at the threshold that is best for them, and the threshold for others."""
+    def _best_f1(self, held_out: Answers) -> float:
+        """F1 on the held-out questions at the threshold that is best for them."""
         if answerable_only(self.task):
-            return scoring_squad1(held_out.scores).values["f1"], 0.0
+            return scoring_squad1(held_out.scores).values["f1"]
         questions = self._judging().questions
         best = fit_threshold(held_out.said, questions, held_out.scores, no_answer_share=None).value
-        fitted = fit_threshold(held_out.said, questions, held_out.scores).value
-        return scoring_squad2(held_out.scores_at(best)).values["f1"], fitted
+        return scoring_squad2(held_out.scores_at(best)).values["f1"]
+
+    def _fit(self, held_out: Answers) -> float:
+        """The threshold for other questions."""
+        if answerable_only(self.task):
+            return 0.0
+        return fit_threshold(held_out.said, self._judging().questions, held_out.scores).value
 
 
 @final

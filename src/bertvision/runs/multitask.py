@@ -86,7 +86,10 @@ def score_dev(run: Path, *, show: Show | None = None) -> dict[str, float]:
     Raises:
         BertVisionError: the run is not whole, or something cannot be written.
     """
-    folder, end = RunFolder(run), list_snapshots(run)[-1]
+    folder, snapshots = RunFolder(run), list_snapshots(run)
+    if not snapshots:
+        raise BertVisionError(f"{run} has no snapshot. Tune it again, with another --out.")
+    end = snapshots[-1]
     request, result = _read_request(folder), folder.result() or {}
     loaded = load_tasks(request.tasks, request)
     if not any("dev" in data.splits for data in loaded.values()):

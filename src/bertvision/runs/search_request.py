@@ -86,6 +86,12 @@ class SearchRequest(DataRequest):
             problems.append(f"{self.task} are several tasks, which a space of kind multitask is for")
         if problems:
             raise BertVisionError("; ".join(problems) + ".")
+        as_usual = Point(learning={}, head=None, options={})
+        match self.space.kind:  # a fit of heads looks at its own
+            case "tune":
+                self.tuning(as_usual).check()
+            case "multitask":
+                self.multitask(as_usual).check()
 
     def settings(self) -> dict[str, Any]:
         """What all processes that share a study must have alike."""
@@ -166,7 +172,7 @@ class SearchRequest(DataRequest):
 
     def notices(self) -> list[str]:
         """What the user should know."""
-        if self.whole_epochs and self.rungs > 1 and self.epochs < 2.0:
+        if self.whole_epochs and self.rungs > 1 and self.epochs <= 1.0:
             said = "tasks learn in sequence, so trials are judged after whole epochs alone"
             return [f"{said}: within --epochs {self.epochs:g} none is pruned. Choose another order, or more epochs."]
         return []

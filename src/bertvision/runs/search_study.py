@@ -127,6 +127,8 @@ def open_study(url: str, name: str, *, kind: Kind, reduction: int, settings: Map
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     pruner: optuna.pruners.BasePruner = WholeRungPruner(reduction)
+    if re.match(r"[^:]+://[^/?]*@[^/?]*@", url):  # what follows the first would be taken for a host, and told
+        raise BertVisionError(f"{_refused(url)}: an @ of a name or password is written %40. {EXPECTED}")
     if kind != "heads":
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=reduction)
     try:
@@ -145,10 +147,11 @@ def open_study(url: str, name: str, *, kind: Kind, reduction: int, settings: Map
     except ValueError:  # its words may be parts of a password that is not written as an address needs it
         raise BertVisionError(f"{_refused(url)}: it is no address of a database. {EXPECTED}") from None
     wanted = json.loads(json.dumps(settings))
-    found = study.user_attrs.get(SETTINGS)
-    if found is None:
-        study.set_user_attr(SETTINGS, wanted)
-    elif found != wanted:
+    with database_errors(url):
+        found = study.user_attrs.get(SETTINGS)
+        if found is None:
+            study.set_user_attr(SETTINGS, wanted)
+    if found is not None and found != wanted:
         differing = sorted(key for key in found | wanted if found.get(key) != wanted.get(key))
         raise BertVisionError(
             f"the study '{name}' was begun with another {', '.join(differing)}. "

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bertvision.errors import BertVisionError
+from bertvision.evaluation.threshold import NO_ANSWER_SHARE
 from bertvision.heads.files import WEIGHTS
 from bertvision.provenance import file_digest
 from bertvision.runs.evaluation_record import EvaluationRecord, Fingerprints
@@ -58,7 +59,13 @@ class Subject:
 
     def fingerprints(self, weights: str) -> Fingerprints:
         """What its outputs depend on, given the encoder's fingerprint."""
-        return Fingerprints(weights=weights, split=self.digests[0], held_out=self.digests[1], heads=self.heads)
+        return Fingerprints(
+            weights=weights,
+            split=self.digests[0],
+            held_out=self.digests[1],
+            heads=self.heads,
+            no_answer_share=NO_ANSWER_SHARE,
+        )
 
     def kept(self) -> EvaluationRecord | None:
         """The record of an evaluation of the same heads on the same windows whose outputs are there; else None."""

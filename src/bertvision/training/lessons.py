@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bertvision.encoder.batch import TokenBatch, move, token_batch
-from bertvision.errors import BertVisionError
+from bertvision.errors import MisfitError
 from bertvision.objectives import Pool, example_losses
 from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import Task
@@ -93,7 +93,7 @@ class TuneData:
         """The same with class weights, if they are asked for.
 
         Raises:
-            BertVisionError: the task has no classes.
+            MisfitError: the task has no classes.
         """
         if not options.class_weights:
             return self
@@ -126,12 +126,10 @@ def class_weights(task: Task, targets: IntArray | FloatArray) -> Tensor:
     """How much an example of each class counts, (classes,): all classes together the same, the mean over examples 1.
 
     Raises:
-        BertVisionError: the task has no classes.
+        MisfitError: the task has no classes.
     """
     if task.kind != "labels":
-        raise BertVisionError(
-            f"--class-weights is for tasks with one label per text; {task.name} asks for {task.kind}."
-        )
+        raise MisfitError(f"--class-weights is for tasks with one label per text; {task.name} asks for {task.kind}.")
     counts = np.bincount(targets.astype(np.int64), minlength=len(task.labels))
     weights = counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1))
     return torch.tensor(weights, dtype=torch.float32)

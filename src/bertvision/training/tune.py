@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bertvision.errors import BertVisionError, DivergedError
+from bertvision.errors import BertVisionError, DivergedError, MisfitError
 from bertvision.heads import Head
 from bertvision.tasks.examples import IntArray
 from bertvision.training.checkpoint import (
@@ -154,7 +154,7 @@ class _Tuning:
             try:
                 self.losses.add(*self._backward(part, len(rows)))
             except torch.OutOfMemoryError:
-                raise BertVisionError(
+                raise MisfitError(
                     f"the GPU has no room for {len(part)} windows at once. Snapshots made before are kept; "
                     f"use --accumulate {2 * self.options.accumulate} or a smaller --batch, and another --out."
                 ) from None

@@ -10,9 +10,10 @@ from transformers import AutoModel
 from bertvision.encoder import Encoder, load_encoder
 from bertvision.encoder.batch import packed_batch, padded_batch
 from bertvision.encoder.load import drop_pooler
+from bertvision.encoder.packed import PACKED
 from bertvision.errors import BertVisionError, UnknownNameError
-from close import EXACT
-from tiny_models import KINDS, POOLED, save_tiny, tiny_config, tiny_model, tiny_windows
+from close import EXACT, FLOAT32
+from tiny_models import KINDS, PACKABLE, POOLED, save_tiny, tiny_config, tiny_model, tiny_windows
 
 WINDOWS = tiny_windows(5, 3)
 BATCH = padded_batch(WINDOWS, np.arange(2))
@@ -59,6 +60,23 @@ def test_padded_and_packed_windows_may_take_turns(encoder: Encoder) -> None:
     packed = encoder(packed_batch(WINDOWS, np.arange(2))).states
     assert torch.allclose(packed[0, :, :5], padded[0], atol=1e-6)
     assert torch.equal(encoder(BATCH).states, padded)
+    assert encoder.config._attn_implementation == own  # noqa: SLF001
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", PACKABLE)
+def test_padding_is_kept_apart_by_bounds_as_by_a_mask(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = Encoder(tiny_model(kind), name=kind).eval()
+    own = encoder.config._attn_implementation  # noqa: SLF001 - transformers has no public name for it
+    expected = encoder(BATCH)
+    monkeypatch.setattr(Encoder, "_bounded", lambda _self, batch: not (batch.packed or batch.full))  # as on a GPU
+    found = encoder(BATCH)
+    assert encoder.config._attn_implementation == PACKED  # noqa: SLF001
+    real = BATCH.mask[:, None].expand(found.states.shape[:3])
+    torch.testing.assert_close(found.states[real], expected.states[real], rtol=FLOAT32, atol=FLOAT32)
+    assert found.states.isfinite().all()
+    full = padded_batch(WINDOWS, np.array([0]))
+    torch.testing.assert_close(encoder(full).states[0], expected.states[0, :, :5], rtol=FLOAT32, atol=FLOAT32)
     assert encoder.config._attn_implementation == own  # noqa: SLF001
 
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from bertvision.errors import BertVisionError
+from bertvision.evaluation import threshold as threshold_module
 from bertvision.evaluation.decode import SpanPredictions
 from bertvision.evaluation.squad_metric import score_questions
-from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
+from bertvision.evaluation.threshold import FEWEST, NoAnswerThreshold, fit_threshold
 from bertvision.tasks.examples import Questions
 from close import FLOAT64
 from conftest import make_questions
@@ -37,13 +38,13 @@ def renamed(examples: Questions) -> Questions:
 
 def test_the_threshold_lies_half_way_between_the_last_answer_and_the_first_silence() -> None:
     # silence 2; -2: 3; -1: 4; 2: 3; 3: 2
-    threshold = fit_threshold(predicted(-2, 2, -1, 3), asked(RIGHT, NONE, RIGHT, NONE))
+    threshold = fit_threshold(predicted(-2, 2, -1, 3), asked(RIGHT, NONE, RIGHT, NONE), no_answer_share=None)
     assert threshold == NoAnswerThreshold(0.5, frozenset({"q0", "q1", "q2", "q3"}))
 
 
 def test_partly_right_answers_count_with_their_f1() -> None:
     # F1 of "ada" is 2/3 with "ada wrote" and 0 with "it": silence 2; 0: 2 2/3; 1: no gain; 2: 1 2/3
-    threshold = fit_threshold(predicted(0, 1, 2, 3), asked("ada wrote", "it", NONE, NONE))
+    threshold = fit_threshold(predicted(0, 1, 2, 3), asked("ada wrote", "it", NONE, NONE), no_answer_share=None)
     assert threshold.value == 0.5
 
 
@@ -89,6 +90,12 @@ def test_no_other_threshold_does_better_on_the_questions_it_was_fitted_on() -> N
         assert f1(fit_threshold(predictions, examples, no_answer_share=None).value) == pytest.approx(best, rel=FLOAT64)
 
 
+@pytest.fixture
+def few_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threshold_module, "FEWEST", 1)
+
+
+@pytest.mark.usefixtures("few_are_enough")
 def test_both_kinds_of_questions_count_the_same_however_many_there_are() -> None:
     # silence 1; -2: 2; -1: 1; 0: 2; 1: 3, so all are answered if each counts once;
     # 1/2 for the one without, 1/6 for the others: silence 1/2; -2: 2/3; -1: 1/6; 0: 1/3; 1: 1/2
@@ -99,9 +106,22 @@ def test_both_kinds_of_questions_count_the_same_however_many_there_are() -> None
     assert fit_threshold(predictions, examples, no_answer_share=0.2).value == 1
 
 
-@pytest.mark.parametrize("gold", [RIGHT, NONE])
-def test_one_kind_of_question_alone_tells_nothing(gold: str | None) -> None:
-    assert fit_threshold(predicted(3, -2, 1), asked(gold, gold, gold)).value == 0
+@pytest.mark.parametrize(("with_answer", "without"), [(3, 0), (0, 3), (FEWEST - 1, FEWEST), (FEWEST, FEWEST - 1)])
+def test_too_few_questions_of_a_kind_tell_nothing(with_answer: int, without: int) -> None:
+    examples = asked(*[RIGHT] * with_answer, *[NONE] * without)
+    predictions = predicted(*[-3.0] * with_answer, *[-1.0] * without)
+    assert fit_threshold(predictions, examples).value == 0
+
+
+def test_enough_questions_of_both_kinds_tell() -> None:
+    examples = asked(*[RIGHT] * FEWEST, *[NONE] * FEWEST)
+    assert fit_threshold(predicted(*[-3.0] * FEWEST, *[-1.0] * FEWEST), examples).value == -2
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.5, 1.5, float("nan")])
+def test_a_share_that_cannot_be_is_refused(share: float) -> None:
+    with pytest.raises(BertVisionError, match=r"no_answer_share is .*, more than 0 and less than 1 is expected"):
+        fit_threshold(predicted(0, 1), asked(RIGHT, NONE), no_answer_share=share)
 
 
 def test_it_answers_new_questions_without_looking_at_their_golds() -> None:

@@ -84,7 +84,30 @@ def test_tasks_in_sequence_are_judged_when_all_have_had_their_turn() -> None:
         assert several(space, epochs=3.0).rung_epochs(10) == {1.0: 3, 3.0: 9}
         assert several(space, epochs=1.0).rung_epochs(10) == {1.0: 9}
         assert "none is pruned" in several(space, epochs=1.0).notices()[0]
-    assert several({"lr": 0.1}, epochs=2.0).notices() == mixed.notices() == request().notices() == []
+    assert several({"lr": 0.1}, epochs=1.5).rung_epochs(10) == {1.0: 3, 1.5: 9}
+    assert (
+        several({"lr": 0.1}, epochs=1.5).notices()
+        == several({"lr": 0.1}, epochs=2.0).notices()
+        == mixed.notices()
+        == request().notices()
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"epochs": float("nan")}, "--epochs is nan"),
+        ({"epochs": float("inf")}, "--epochs is inf"),
+        ({"epochs": -1.0}, "--epochs is -1"),
+        ({"batch": 0}, "--batch is 0"),
+        ({"fraction": 2.0}, "--fraction is 2"),
+        ({"held_out": 1.0}, "--held-out is 1"),
+    ],
+)
+def test_what_no_trial_could_learn_with_is_refused_at_once(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(BertVisionError, match=said):
+        several({"lr": 0.1}, **options).check()
 
 
 def test_several_tasks_and_their_space_belong_together() -> None:

@@ -141,6 +141,7 @@ def test_a_study_about_something_else_is_refused(study: optuna.Study, tmp_path: 
         "nonsense",
         "postgresql+nodriver://me:secret@host/db",
         "postgresql://me:a@secret:word@host/db",
+        "postgresql://me:a@secret@host.invalid/db",
         "mysql://me:secret@host/db",
         "sqlite:////no/such/folder/x.db",
     ],

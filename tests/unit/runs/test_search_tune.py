@@ -120,3 +120,11 @@ def test_a_head_that_does_not_fit_ends_a_trial_and_not_the_search(encoder: str, 
     assert "0..2 is expected" in by_layers["0..9"]["failure"]
     assert by_layers["0..1"]["state"] == "complete"
     assert "none is pruned" in result.notices[0]  # tasks learn in sequence, for one epoch
+
+
+def test_layers_that_the_encoder_lacks_end_a_trial_and_not_the_search(encoder: str, data: str, tmp_path: Path) -> None:
+    space = parse_space({"kind": "multitask", "learn": ["top:30", "top:1"], "input": "pair"})
+    result = search(asking(encoder, data, space=space), SearchPlace(out=tmp_path / "run", trials=4))
+    by_learn = {row["parameters"]["learn"]: row for row in result.record["trials"]}
+    assert by_learn["top:1"]["state"] == "complete"
+    assert "layers only" in by_learn["top:30"]["failure"]

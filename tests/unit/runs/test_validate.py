@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from bertvision.errors import BertVisionError
+from bertvision.evaluation import threshold as threshold_module
 from bertvision.evaluation.outputs import SpanScores
 from bertvision.objectives import Pool
 from bertvision.runs import validate as validate_module
@@ -67,7 +68,20 @@ def always_the_first_word(no_answer: dict[int, float]) -> object:
     return scores
 
 
+@pytest.mark.parametrize(("fewest", "expected"), [(1, -3.0), (2, 0.0)])
+def test_thresholds_are_fitted_as_if_half_of_the_questions_had_no_answer(
+    fewest: int, expected: float, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threshold_module, "FEWEST", fewest)
+    held_out = questions("h", "b", None, "b", "b")
+    # margins -4, -2, -1 and -0.2: all would be answered if each question counted once
+    monkeypatch.setattr(validate_module, "span_scores", always_the_first_word({0: 3.0, 1: 4.0, 2: 4.5, 3: 4.9}))
+    values, _ = make("squad2", tokenizer, held_out, None).score(MODEL)
+    assert values["threshold"] == pytest.approx(expected)
+
+
 def test_three_thresholds_are_stated_apart(tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threshold_module, "FEWEST", 1)
     held_out = questions("h", "b", "b", None, None, None)
     dev = questions("d", "b", "b", None, "c", None)
     # null scores against the answer's 5, twice each: margins -4, -2, -1, -0.2 and 0.5
