@@ -22,7 +22,7 @@ test: install check
 
 # types are checked while tests run: the one has no use for a second core, the others wait now and then
 check: format lint
-	$(MAKE) --jobs=2 --output-sync=target types tests
+	$(MAKE) --jobs=2 types tests
 
 format: install
 	$(BIN)/ruff format --check .
