@@ -165,13 +165,13 @@ def ask_trials(study: optuna.Study, space: SearchSpace, count: int, seed: int) -
 
     What is chosen depends on the seed and on the trials before, and not on whether a search was interrupted.
     """
-    begun = len(study.get_trials(deepcopy=False))
-    state = int(np.random.SeedSequence([seed, begun]).generate_state(1)[0])
-    # each value by itself: options of a head exist for that head alone
-    study.sampler = optuna.samplers.TPESampler(seed=state, multivariate=False)
     numbers = []
     for _ in range(count):
         trial = study.ask()
+        # by its number, which no other process has: two that begin at once would try the same
+        state = int(np.random.SeedSequence([seed, trial.number]).generate_state(1)[0])
+        # each value by itself: options of a head exist for that head alone
+        study.sampler = optuna.samplers.TPESampler(seed=state, multivariate=False)
         space.suggest(trial)  # type: ignore[arg-type]  # its choices may also be None
         numbers.append(trial.number)
     return numbers

@@ -78,6 +78,17 @@ def test_what_is_tried_depends_on_the_seed_and_on_what_was_tried_before(tmp_path
     assert whole[:2] != whole[2:]
 
 
+def test_processes_that_begin_at_once_try_something_else_each(
+    study: optuna.Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = open_study(f"sqlite:///{tmp_path / 'study.db'}", "s", kind="heads", reduction=3, settings={"epochs": 1})
+    ask_trials(study, SPACE, 3, 0)
+    monkeypatch.setattr(other, "get_trials", lambda **_options: [])  # it looked before the first had any
+    ask_trials(other, SPACE, 3, 0)
+    rates = [trial.params["lr"] for trial in all_trials(study)]
+    assert len(set(rates)) == len(rates) == 6
+
+
 def test_a_score_and_an_end_are_noted_once(study: optuna.Study) -> None:
     number = ask_trials(study, SPACE, 1, 0)[0]
     assert last_score(study, number) is None
