@@ -1,7 +1,6 @@
 """A suite: experiments/NAME.toml → what is measured, in order of importance, and what is compared."""
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -12,6 +11,7 @@ from bertvision.bench.grid import expand
 from bertvision.bench.place import settings_digest
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.runs.typed_json import from_json
+from bertvision.tasks.files import read_toml
 
 EXPERIMENTS = Path("experiments")
 SUITE_KEYS = ("about", "defaults", "cell", "compare")
@@ -111,10 +111,7 @@ def load_suite(path: Path) -> Suite:
     Raises:
         BertVisionError: it cannot be read, or a word or a value in it is wrong; the nearest right one is named.
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BertVisionError(f"{path} cannot be read as TOML ({error}).") from None
+    content = read_toml(path)
     try:
         return parse_suite(path.stem, content)
     except BertVisionError as error:

@@ -73,7 +73,7 @@ def _limits(card: PackCard) -> list[str]:
     if card.task.kind == "spans":
         lines.append("- Answers are pieces of the text. It does not reason, count or join facts from several places.")
         lines.append(
-            "- The threshold was chosen on questions it did not learn from, as if half of them had no answer; "
-            "where more have one, raise it, where fewer, lower it."
+            "- The threshold was chosen on questions it did not learn from; where fewer have an answer, lower it, "
+            "where more, raise it."
         )
     return lines

@@ -64,9 +64,9 @@ class RunFacts:
         return [row["metrics"] for row in self.leaderboard] if self.is_fit else [self.result["metrics"]]
 
 
-@dataclass(slots=True)
-class Found:
-    """All that was found, in the order in which it was named."""
+@dataclass(slots=True, kw_only=True)
+class Findings:
+    """Runs, and what other files say, of each kind."""
 
     runs: list[RunFacts] = field(default_factory=list)
     evaluations: list[Sourced[EvaluationRecord]] = field(default_factory=list)
@@ -75,6 +75,12 @@ class Found:
     freezes: list[Sourced[dict[str, Any]]] = field(default_factory=list)
     labels: list[Sourced[dict[str, Any]]] = field(default_factory=list)
     searches: list[Sourced[dict[str, Any]]] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Found(Findings):
+    """All that was found, in the order in which it was named."""
+
     records: list[Record] = field(default_factory=list)
 
     def add(self, kind: str, path: Path, command: str | None, facts: Mapping[str, object], where: Any) -> str:  # noqa: ANN401 - whatever a file says

@@ -1,15 +1,14 @@
 """Group: all that was found about one task on the same data, which is what a section of the report is about."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bertvision.report.document import slug
-from bertvision.report.found import Found, RunFacts, Sourced
+from bertvision.report.found import Findings, Found
 from bertvision.report.numbers import Unit, score_unit
-from bertvision.runs.ensemble_record import EnsembleRecord
-from bertvision.runs.evaluation_record import EvaluatedRow, EvaluationRecord
+from bertvision.runs.evaluation_record import EvaluatedRow
 from bertvision.runs.judge import BEST, FITTED, PLAIN, ZERO, ScoresAt
 
 OWN_OUTPUT = "own output"
@@ -24,7 +23,7 @@ BUILT_IN = "built-in set"
 
 
 @dataclass(slots=True, kw_only=True)
-class Group:
+class Group(Findings):
     """A task, and what was found about it.
 
     Attributes:
@@ -36,13 +35,6 @@ class Group:
     key: str
     task: str
     data: str
-    runs: list[RunFacts] = field(default_factory=list)
-    evaluations: list[Sourced[EvaluationRecord]] = field(default_factory=list)
-    ensembles: list[Sourced[EnsembleRecord]] = field(default_factory=list)
-    analyses: list[Sourced[dict[str, Any]]] = field(default_factory=list)
-    freezes: list[Sourced[dict[str, Any]]] = field(default_factory=list)
-    labels: list[Sourced[dict[str, Any]]] = field(default_factory=list)
-    searches: list[Sourced[dict[str, Any]]] = field(default_factory=list)
 
     @property
     def title(self) -> str:

@@ -1,6 +1,5 @@
 """Which heads a fit trains: words of the command line or a TOML file → specs."""
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from itertools import product
@@ -10,6 +9,7 @@ from typing import Any
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.heads import HEADS, HeadShape, blank_head
 from bertvision.heads.options import LAYERS, head_options
+from bertvision.tasks.files import read_toml
 from bertvision.tasks.task import TaskKind
 from bertvision.training.trainee import HeadSpec
 
@@ -93,10 +93,7 @@ def _typed(spec: HeadSpec, key: str, value: str) -> Any:  # noqa: ANN401 - a spe
 
 
 def _tables(path: Path) -> list[dict[str, Any]]:
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise BertVisionError(f"{path} cannot be read as TOML ({error}).") from None
+    content = read_toml(path)
     tables = content.get("head")
     plain = isinstance(tables, list) and all(isinstance(table, dict) for table in tables)
     if set(content) != {"head"} or not plain or not tables:

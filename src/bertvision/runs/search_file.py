@@ -1,6 +1,5 @@
 """The file of a search space: TOML, every name and value in it checked before anything runs."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +12,7 @@ from bertvision.heads.head import OptionValue
 from bertvision.heads.options import LAYERS, Option, Positive, Whole, head_options
 from bertvision.runs.multitask_request import Input
 from bertvision.runs.search_space import HEAD, Choice, Choices, Domain, Kind, Plain, Range, SearchSpace
+from bertvision.tasks.files import read_toml
 from bertvision.tasks.load import check_task_name
 from bertvision.training.mix import Order, Turns
 from bertvision.training.options import TuneOptions
@@ -42,10 +42,7 @@ def load_space(path: Path) -> SearchSpace:
     Raises:
         BertVisionError: it cannot be read, or a name or a value in it is wrong; the nearest right one is named.
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BertVisionError(f"{path} cannot be read as TOML ({error}).") from None
+    content = read_toml(path)
     try:
         return parse_space(content)
     except BertVisionError as error:

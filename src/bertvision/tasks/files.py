@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tomllib
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,3 +102,15 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON holds anything; callers
         raise DataError(f"{path}:{error.lineno}: not JSON ({error.msg}, column {error.colno}).") from None
     except (RecursionError, ValueError) as error:  # nested too deeply, or a number of thousands of digits
         raise DataError(f"{path}: not JSON that can be read ({error}).") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The content of a TOML file.
+
+    Raises:
+        DataError: it cannot be read, or is no TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as TOML ({error}).") from None

@@ -110,6 +110,12 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         parse_heads(str(tmp_path / "none.toml"), "spans", BASE)
 
 
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "heads.toml").write_bytes(b"head = '\xff'")
+    with pytest.raises(BertVisionError, match=r"heads\.toml cannot be read as TOML \(.*can't decode"):
+        parse_heads(str(tmp_path / "heads.toml"), "spans", BASE)
+
+
 def test_a_grid_seeds_and_shares_are_all_combined() -> None:
     [adapter, plain] = [replace(BASE, head="adapter_pool"), BASE]
     specs = spread([adapter, plain], ["lr=0.5,1", "size=4,8"], 2, [0.1, 1.0])
