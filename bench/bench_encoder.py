@@ -29,7 +29,7 @@ from bertvision.tasks.windows import Windows, build_windows
 from bertvision.training.lessons import TuneData
 from bertvision.training.model import TunedModel
 from bertvision.training.options import TuneOptions
-from bertvision.training.recorded import Recorder, backward
+from bertvision.training.recorded import Recorder, Studio, backward
 from bertvision.training.tune import build_optimizer
 from data import save, spread
 from plain_encoder import plain_frozen, plain_training
@@ -79,7 +79,7 @@ class Tuning:
         )
         self.optimizer = build_optimizer(model, TuneOptions(), 1e-5)
         self.learning = [value for group in self.optimizer.param_groups for value in group["params"]]
-        self.backward = Recorder(model, device).backward if gpu else partial(backward, model, device)
+        self.backward = Recorder(model, Studio(device)).backward if gpu else partial(backward, model, device)
 
     def steps(self) -> Iterator[Tensor]:
         """An epoch; the loss of each batch."""

@@ -57,9 +57,10 @@ class TokenBatch:
 
 
 def move(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the CPU on a device; a GPU takes it over while it still computes."""
+    """A tensor on a device; a GPU takes it over from the CPU while it still computes."""
     # from ordinary memory the copy would wait for all that the GPU has to do before
-    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
+    pinned = device.type == "cuda" and not tensor.is_cuda
+    return (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=True)
 
 
 def token_batch(windows: Windows, rows: IntArray, *, packed: bool, pad: int, multiple: int = 1) -> TokenBatch:

@@ -203,8 +203,12 @@ class Encoder(nn.Module):
         return inputs
 
     def _bounded(self, batch: TokenBatch) -> bool:
-        """Whether padding is kept apart by bounds instead of a mask: the faster kernel, which knows 16 bits alone."""
-        if batch.packed or batch.full or not self.can_pack or not batch.ids.is_cuda:
+        """Whether padding is kept apart by bounds instead of a mask: the faster kernel, which knows 16 bits alone.
+
+        Also where there is none: compiled layers then have one way for all windows, and nothing left to compile when
+        their steps are recorded.
+        """
+        if batch.packed or not self.can_pack or not batch.ids.is_cuda:
             return False
         autocast = torch.is_autocast_enabled("cuda")
         dtype = torch.get_autocast_dtype("cuda") if autocast else next(self.model.parameters()).dtype

@@ -2,27 +2,39 @@
 
 import math
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bertvision.encoder.states import HiddenStates
+from bertvision.heads import Head
 from bertvision.heads.random_stream import RandomStream
 from bertvision.objectives import Pool, example_losses
 from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import Task
 from bertvision.training.checkpoint import OwnState, Progress, load_checkpoint, random_states, save_checkpoint
+from bertvision.training.lessons import Lesson
 from bertvision.training.plan import Plan
 from bertvision.training.prefetch import prefetch
+from bertvision.training.recorded import Places, Recorder, Studio, backward
 from bertvision.training.schedule import rate_factor
 from bertvision.training.states import StateBatch
 from bertvision.training.trainee import Trainee, trainees_as_module
 from bertvision.training.tune import CYCLES, LOG_STEPS, SAVE_SECONDS
+
+LARGEST = 2**30
+"""Bytes of a batch's states above which nothing is recorded: such a batch keeps a GPU busy by itself."""
+
+Backward = Callable[[Lesson, float], Tensor]
+"""Adds the gradients of a lesson's losses, times a share; their sum."""
 
 
 class States(Protocol):
@@ -73,6 +85,16 @@ class FitData:
     bf16: bool = False
     class_weights: Tensor | None = None
     ahead: bool = False
+
+    def lesson(self, batch: StateBatch, targets: Tensor, *, kind: Hashable = None) -> Lesson:
+        """What a head learns from some windows; those of a kind are at the places of others of their shape."""
+        return Lesson((batch.hidden.states,), partial(self._losses, batch, targets), kind)
+
+    def _losses(self, batch: StateBatch, targets: Tensor, head: Head, _states: tuple[Tensor, ...]) -> Tensor:
+        """The loss of every window, (windows,)."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            outputs, mask = batch.read(head, None if self.task.kind == "spans" else self.pool)
+        return example_losses(self.task, outputs, mask, targets, pool=self.pool, class_weights=self.class_weights)
 
 
 def fit_trainees(  # noqa: PLR0913 - what a fit depends on, by keyword
@@ -129,6 +151,11 @@ class _Fitting:
         # one optimiser for all: it treats every tensor by itself, and a GPU has fewer kernels to start
         self.optimizer = torch.optim.AdamW([group for _, group in groups], fused=True)
         self.waiting: dict[nn.Parameter, Tensor] = {}
+        self.places: Places | None = None
+        self.backward: list[Backward] = [partial(backward, trainee.head, data.device) for trainee in trainees]
+        if data.device.type == "cuda":
+            self.places, studio = Places(), Studio(data.device)
+            self.backward = [Recorder(trainee.head, studio).backward for trainee in trainees]
 
     def batches(self, begin: int) -> Generator[tuple[int, StateBatch, IntArray]]:
         """Every step from `begin` on with its states."""
@@ -143,10 +170,14 @@ class _Fitting:
     def learn(self, batch: StateBatch, rows: IntArray, step: int) -> None:
         """One batch for everybody."""
         targets = torch.from_numpy(self.data.targets[rows]).to(self.data.device, non_blocking=True)
-        for trainee in self.trainees:
+        shared = self._lesson(batch, targets), len(rows)
+        for trainee, add in zip(self.trainees, self.backward, strict=True):
             if trainee.failure is None:
                 with trainee.watch:
-                    self._backward(trainee, batch, rows, targets)
+                    lesson, count = shared if trainee.rows is None else self._some(trainee.rows[rows], batch, targets)
+                    if count:
+                        with trainee.stream:
+                            trainee.add(add(lesson, 1 / self.data.batch), count)
                     self._prepare(trainee, step)
         for owner, group in zip(self.owners, self.optimizer.param_groups, strict=True):
             group["lr"] = owner.spec.lr * self._factor(owner, step)
@@ -156,18 +187,20 @@ class _Fitting:
             value.grad = gradient
         self.waiting.clear()
 
-    def _backward(self, trainee: Trainee, batch: StateBatch, rows: IntArray, targets: Tensor) -> None:
-        data = self.data
-        if trainee.rows is not None:
-            mine = torch.from_numpy(np.flatnonzero(trainee.rows[rows])).to(data.device)
-            if not len(mine):
-                return
-            batch, targets = batch.only(mine), targets[mine]
-        with trainee.stream, torch.autocast(data.device.type, torch.bfloat16, enabled=data.bf16):
-            outputs, mask = batch.read(trainee.head, None if data.task.kind == "spans" else data.pool)
-        losses = example_losses(data.task, outputs, mask, targets, pool=data.pool, class_weights=data.class_weights)
-        trainee.add(losses)
-        torch.autograd.backward(losses.sum() / data.batch)
+    def _lesson(self, batch: StateBatch, targets: Tensor) -> Lesson:
+        """What everybody learns from a batch; at fixed places, where recordings find it, unless it is large."""
+        if self.places is None or batch.padded_bytes > LARGEST:
+            return self.data.lesson(batch, targets)
+        whole = batch.padded
+        tensors = [whole.states, whole.mask, targets, *(() if whole.context is None else (whole.context,))]
+        states, mask, targets, *context = self.places.put(tensors)
+        placed = HiddenStates(states, mask, context=context[0] if context else None)
+        return self.data.lesson(StateBatch(placed, lowest=batch.lowest), targets, kind="placed")
+
+    def _some(self, chosen: NDArray[np.bool_], batch: StateBatch, targets: Tensor) -> tuple[Lesson, int]:
+        """What is learnt from some windows of a batch, and how many they are."""
+        mine = torch.from_numpy(np.flatnonzero(chosen)).to(self.data.device)
+        return self.data.lesson(batch.only(mine), targets[mine]), len(mine)
 
     def _prepare(self, trainee: Trainee, step: int) -> None:
         """Clip the gradient of one that steps now; put aside that of one that still gathers examples."""

@@ -28,13 +28,14 @@ class Lesson:
     """A batch to learn from.
 
     Attributes:
-        tensors: all that changes from batch to batch, on the CPU.
+        tensors: all that changes from batch to batch, on the CPU; or on the model's device, those of one kind and shape
+            always at the same places.
         compute: model and these tensors on its device → the loss of every row, (rows,).
         kind: two of one kind and of like shapes are computed by the same steps; None is like no other.
     """
 
     tensors: tuple[Tensor, ...]
-    compute: Callable[[Forward, tuple[Tensor, ...]], Tensor]
+    compute: Callable[[Any, tuple[Tensor, ...]], Tensor]
     kind: Hashable = None
 
     def losses(self, model: Forward, device: torch.device) -> Tensor:

@@ -4,7 +4,7 @@ A step is thousands of short operations. Started one by one from Python they tak
 recording (a CUDA graph) starts all of them at once.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import final
@@ -31,32 +31,84 @@ class _Recording:
     def play(self, lesson: Lesson) -> Tensor:
         """Add the gradients of a lesson to those that are there; its summed loss."""
         for own, tensor in zip(self.inputs, lesson.tensors, strict=True):
-            own.copy_(tensor.pin_memory(), non_blocking=True)
+            if not tensor.is_cuda:  # else it is at its place already
+                own.copy_(tensor.pin_memory(), non_blocking=True)
         _use(self.gradients)
         self.graph.replay()
         return self.loss.clone()  # the next one overwrites it
 
 
 @final
+class Studio:
+    """Where recordings are made: all of one studio share their memory, and are played one after the other.
+
+    Attributes:
+        device: a GPU.
+        stream: of the GPU, on which they are made.
+        pool: their memory.
+        is_open: whether more can be made, and those that were made may be played.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch's own
+        self.pool = torch.cuda.graph_pool_handle()
+        self.is_open = True
+
+    def make_room(self) -> None:
+        """Give back memory that single steps took, where it is more than half: recordings have memory of their own."""
+        torch.cuda.synchronize(self.device)
+        free, total = torch.cuda.mem_get_info(self.device)
+        if free < total / 2:
+            torch.cuda.empty_cache()
+
+    def close(self) -> None:
+        """Record nothing any more: random numbers of what was recorded would no longer be those of single steps."""
+        self.is_open = False
+        with suppress(RuntimeError):  # torch 2.11 leaves memory that a failed recording asked for in its hands
+            torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), self.pool)  # noqa: SLF001 - no public name
+        torch.cuda.empty_cache()
+
+
+@final
+class Places:
+    """Fixed places on a GPU for what many recordings read: one for every shape, all of them in the same memory."""
+
+    def __init__(self) -> None:
+        self._room: dict[int, Tensor] = {}
+        self._places: dict[Hashable, Tensor] = {}
+
+    def put(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The same tensors at the places of their shapes; what was there before is gone."""
+        return tuple(self._place(number, tensor).copy_(tensor) for number, tensor in enumerate(tensors))
+
+    def _place(self, number: int, tensor: Tensor) -> Tensor:
+        key = number, tensor.shape
+        if key not in self._places:
+            room = self._room.get(number)
+            if room is None or len(room) < tensor.numel():  # smaller ones stay where they were
+                room = self._room[number] = tensor.new_empty(tensor.numel())
+            self._places[key] = room[: tensor.numel()].view(tensor.shape)
+        return self._places[key]
+
+
+@final
 class Recorder:
     """Gradients of lessons by recordings, where a lesson is like others and the GPU allows it."""
 
-    def __init__(self, model: nn.Module, device: torch.device) -> None:
+    def __init__(self, model: nn.Module, studio: Studio) -> None:
         """Nothing is recorded yet.
 
         Args:
             model: what learns; its parameters stay where they are.
-            device: a GPU.
+            studio: where its recordings are made.
         """
         self._model = model
-        self._device = device
+        self._studio = studio
         self._learning = [value for value in model.parameters() if value.requires_grad]
         self._gradients: dict[nn.Parameter, Tensor] = {}
         self._met: dict[Hashable, list[nn.Parameter]] = {}
         self._recordings: dict[Hashable, _Recording] = {}
-        self._possible = True
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # as below
-        self._pool = torch.cuda.graph_pool_handle()
 
     @property
     def recordings(self) -> int:
@@ -68,22 +120,25 @@ class Recorder:
 
         A shape is computed step by step when it is met first, recorded when it is met again, and played from then on.
         """
-        if lesson.kind is None or not self._possible:
-            return backward(self._model, self._device, lesson, share)
+        device = self._studio.device
+        if not self._studio.is_open:
+            self._recordings.clear()
+        if lesson.kind is None or not self._studio.is_open:
+            return backward(self._model, device, lesson, share)
         key = lesson.kind, share, *(tensor.shape for tensor in lesson.tensors)
         if key not in self._met:
-            loss = backward(self._model, self._device, lesson, share)
+            loss = backward(self._model, device, lesson, share)
             self._met[key] = [value for value in self._learning if value.grad is not None]
             return loss
         if key not in self._recordings and len(self._recordings) < MOST:
             self._record(key, lesson, share)
         recording = self._recordings.get(key)
-        return backward(self._model, self._device, lesson, share) if recording is None else recording.play(lesson)
+        return backward(self._model, device, lesson, share) if recording is None else recording.play(lesson)
 
     def _record(self, key: Hashable, lesson: Lesson, share: float) -> None:
-        """Make a recording, to be played later; if something in it cannot be recorded, nothing is any more."""
+        """Make a recording, to be played later; if something in it cannot be recorded, the studio closes."""
         learning = self._met[key]
-        inputs = tuple(move(tensor, self._device) for tensor in lesson.tensors)
+        inputs = tuple(move(tensor, self._studio.device) for tensor in lesson.tensors)
         for value in learning:
             if value not in self._gradients:
                 self._gradients[value] = torch.zeros_like(value)
@@ -92,11 +147,10 @@ class Recorder:
         graph = torch.cuda.CUDAGraph()
         random = torch.cuda.default_generators[torch.cuda.current_device()]
         spare = random.clone_state()
-        torch.cuda.synchronize(self._device)
-        torch.cuda.empty_cache()  # recordings have memory of their own
-        with torch.cuda.stream(self._stream):
+        self._studio.make_room()
+        with torch.cuda.stream(self._studio.stream):
             try:
-                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+                graph.capture_begin(pool=self._studio.pool, capture_error_mode="thread_local")
                 try:
                     losses = lesson.compute(self._model, inputs)
                     (losses.sum() * share).backward()  # type: ignore[no-untyped-call]  # torch's own
@@ -104,18 +158,11 @@ class Recorder:
                 finally:
                     graph.capture_end()
             except RuntimeError:  # an operation that waits for its result, in somebody's encoder; or no room
-                self._give_up()
+                self._studio.close()
+                self._recordings.clear()
                 random.graphsafe_set_state(spare)  # its own believes that it is still being recorded
                 return
         self._recordings[key] = _Recording(graph, inputs, gradients, loss)
-
-    def _give_up(self) -> None:
-        """Record nothing any more: random numbers of what was recorded would no longer be those of single steps."""
-        self._possible = False
-        self._recordings.clear()
-        with suppress(RuntimeError):  # torch 2.11 leaves memory that a failed recording asked for in its hands
-            torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), self._pool)  # noqa: SLF001 - no public name
-        torch.cuda.empty_cache()
 
 
 def backward(model: Forward, device: torch.device, lesson: Lesson, share: float) -> Tensor:

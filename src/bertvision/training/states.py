@@ -36,6 +36,14 @@ class StateBatch:
         context = None if self.hidden.context is None else unpack(self.hidden.context[0], self.packed)[0]
         return HiddenStates(states.transpose(1, 2), mask, context=context)
 
+    @property
+    def padded_bytes(self) -> int:
+        """What the states take window by window, without making them."""
+        rows, layers, tokens, width = self.hidden.states.shape
+        if self.packed is not None and self.packed.bounds is not None:
+            rows, tokens = len(self.packed.bounds) - 1, self.packed.longest
+        return rows * layers * tokens * width * self.hidden.states.element_size()
+
     def only(self, windows: Tensor) -> "StateBatch":
         """Some of its windows, by number."""
         whole = self.padded

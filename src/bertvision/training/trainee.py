@@ -100,10 +100,10 @@ class Trainee:
             if some
         ]
 
-    def add(self, losses: Tensor) -> None:
-        """Note the losses of some windows, on the device, where nobody waits for them."""
-        self._sum += losses.detach().sum()
-        self._count += len(losses)
+    def add(self, loss: Tensor, count: int) -> None:
+        """Note the summed loss of so many windows, on the device, where nobody waits for it."""
+        self._sum += loss
+        self._count += count
 
     def mean_loss(self) -> float | None:
         """Over the windows since the last call; None if there were none."""

@@ -28,7 +28,7 @@ from bertvision.training.lessons import Lesson, Lessons
 from bertvision.training.losses import Losses
 from bertvision.training.options import TuneOptions
 from bertvision.training.processes import Processes, gather, on_main
-from bertvision.training.recorded import Recorder, backward
+from bertvision.training.recorded import Recorder, Studio, backward
 from bertvision.training.schedule import rate_factor
 
 LOG_STEPS = 20
@@ -142,7 +142,7 @@ class _Tuning:
         if self.accelerator.num_processes > 1:  # gradients are exchanged while they are computed
             self.backward = partial(backward, self.accelerator.prepare(self.model), device)
         elif device.type == "cuda":
-            self.backward = Recorder(self.model, device).backward
+            self.backward = Recorder(self.model, Studio(device)).backward
         else:
             self.backward = partial(backward, self.model, device)
 

@@ -28,7 +28,7 @@ from bertvision.tasks.windows import Windows, build_windows
 from bertvision.training import fit as loop_module
 from bertvision.training.model import TunedModel
 from bertvision.training.trainee import HeadSpec
-from close import FLOAT32, HALF_HEAD
+from close import FLOAT32, KEPT
 from folders import everything
 from tiny_run import (
     WIDTH,
@@ -413,7 +413,9 @@ def test_heads_from_a_store_end_where_those_from_the_encoder_do(task: str, ask: 
     ours, theirs = head_tensors(from_store.run), head_tensors(streamed.run)
     assert ours.keys() == theirs.keys()
     for name, value in ours.items():
-        torch.testing.assert_close(value, theirs[name], rtol=HALF_HEAD, atol=HALF_HEAD)
+        # the bias of a span raises all tokens alike: its gradient is rounding alone, which AdamW enlarges
+        if task != "squad2" or not name.endswith("project.bias"):
+            torch.testing.assert_close(value, theirs[name], rtol=KEPT, atol=KEPT)
 
 
 def test_a_store_of_another_encoder_is_refused_with_the_command_that_makes_the_right_one(

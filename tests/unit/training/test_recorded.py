@@ -15,7 +15,7 @@ from bertvision.tasks.load import TASKS
 from bertvision.training.lessons import TuneData
 from bertvision.training.mix import TaskMix, Turns
 from bertvision.training.model import TaskModels, TunedModel
-from bertvision.training.recorded import Recorder, backward
+from bertvision.training.recorded import Places, Recorder, Studio, backward
 from close import FLOAT32
 from tiny_models import KINDS, PACKABLE, tiny_model, tiny_windows
 
@@ -64,7 +64,7 @@ def wait() -> None:
 
 def check_recordings(model: TunedModel, data: TuneData, tolerance: float = 10 * FLOAT32) -> None:
     """Met first, recorded, and played twice: all as single steps have it."""
-    recorder = Recorder(model, GPU)
+    recorder = Recorder(model, Studio(GPU))
     for rows in ([0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 2, 4]):
         lesson = data.lesson(np.array(rows))
         expected_loss = backward(model, GPU, lesson, 0.5)
@@ -110,7 +110,7 @@ def test_every_head_learns_the_same_from_recordings(head: str) -> None:
 @needs_gpu
 def test_parts_of_a_batch_add_up() -> None:
     model, data = span_model(), lessons()
-    recorder = Recorder(model, GPU)
+    recorder = Recorder(model, Studio(GPU))
     parts = [data.lesson(np.array(rows)) for rows in ([0, 1], [2, 3], [4, 5])]
     for _ in range(3):  # met, recorded and played, in one batch and across batches
         for part in parts:
@@ -127,7 +127,7 @@ def test_heads_of_other_tasks_are_left_alone() -> None:
     two.encoder = one.encoder
     model, data = TaskModels({"one": one, "two": two}), lessons()
     mix = TaskMix({"one": data, "two": data}, Turns())
-    recorder = Recorder(model, GPU)
+    recorder = Recorder(model, Studio(GPU))
     for first in (0, 10, 0, 10, 0, 10):
         recorder.backward(mix.lesson(np.array([first, first + 1])), 1.0)
         other = "tasks.two.head." if first == 0 else "tasks.one.head."
@@ -138,7 +138,7 @@ def test_heads_of_other_tasks_are_left_alone() -> None:
 def test_what_cannot_be_recorded_is_computed_step_by_step() -> None:
     model, data = span_model(), lessons()
     model.head.register_forward_pre_hook(lambda *_: wait())
-    recorder = Recorder(model, GPU)
+    recorder = Recorder(model, Studio(GPU))
     for rows in ([0, 1], [2, 3], [4, 5]):
         lesson = data.lesson(np.array(rows))
         recorder.backward(lesson, 1.0)
@@ -154,10 +154,45 @@ def test_what_cannot_be_recorded_is_computed_step_by_step() -> None:
 def test_dropout_differs_from_time_to_time() -> None:
     model, data = span_model(), lessons()
     model.encoder.set_dropout(0.5)
-    recorder = Recorder(model, GPU)
+    recorder = Recorder(model, Studio(GPU))
     lesson = data.lesson(np.array([0, 1]))
     losses = {float(recorder.backward(lesson, 1.0)) for _ in range(6)}
     assert len(losses) == 6
+
+
+@needs_gpu
+def test_a_studio_that_one_head_closes_is_closed_for_all() -> None:
+    model, other, data, studio = span_model(), span_model(), lessons(), Studio(GPU)
+    recorder, waiting = Recorder(model, studio), Recorder(other, studio)
+    lesson = data.lesson(np.array([0, 1]))
+    for _ in range(2):
+        recorder.backward(lesson, 1.0)
+    assert recorder.recordings == 1
+    other.head.register_forward_pre_hook(lambda *_: wait())
+    for _ in range(2):
+        waiting.backward(lesson, 1.0)
+    take_gradients(model)
+    recorder.backward(lesson, 1.0)
+    found = take_gradients(model)
+    backward(model, GPU, lesson, 1.0)
+    check_same(found, take_gradients(model))
+    assert recorder.recordings == waiting.recordings == 0
+
+
+def test_tensors_of_a_shape_are_put_at_the_same_place_and_smaller_ones_within_it() -> None:
+    places = Places()
+    large, targets = places.put([torch.ones(2, 4), torch.tensor([1, 2])])
+    small, others = places.put([torch.full((2, 3), 5.0), torch.tensor([3, 4])])
+    assert small.data_ptr() == large.data_ptr()
+    assert others.data_ptr() == targets.data_ptr()
+    assert small.tolist() == [[5.0] * 3] * 2
+    assert others.tolist() == [3, 4]
+    [again, _] = places.put([torch.zeros(2, 4), torch.tensor([1, 2])])
+    assert again is large
+    assert large.tolist() == [[0.0] * 4] * 2
+    [larger] = places.put([torch.ones(3, 4)])
+    assert larger.data_ptr() != large.data_ptr()  # which recordings still read
+    assert places.put([torch.ones(2, 4)])[0] is large
 
 
 def test_lessons_of_one_shape_are_alike() -> None:

@@ -73,6 +73,11 @@ def test_a_head_gets_its_layers_without_a_copy() -> None:
         assert mask is batch.hidden.mask
 
 
+def test_the_size_of_padded_states_is_known_before_they_are_made() -> None:
+    windows = packed()
+    assert windows.padded_bytes == padded().padded_bytes == windows.padded.states.nbytes
+
+
 def test_a_head_that_reads_layers_apart_gets_those_between_too() -> None:
     spy = Spy((0, 2))
     padded().read(spy)

@@ -63,11 +63,11 @@ def _values(group: dict[str, object]) -> list[nn.Parameter]:
 def test_losses_are_averaged_over_windows_since_the_last_time() -> None:
     trainee = make()
     assert trainee.mean_loss() is None
-    trainee.add(torch.tensor([1.0, 2.0]))
-    trainee.add(torch.tensor([6.0]))
+    trainee.add(torch.tensor(3.0), 2)
+    trainee.add(torch.tensor(6.0), 1)
     assert trainee.mean_loss() == 3.0
     assert trainee.mean_loss() is None
-    trainee.add(torch.tensor([5.0]))
+    trainee.add(torch.tensor(5.0), 1)
     assert trainee.mean_loss() == 5.0
 
 
