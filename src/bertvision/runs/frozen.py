@@ -231,7 +231,8 @@ def frozen_passes(encoder: Encoder, *, dtype: Dtype) -> PassOptions:
     """How an encoder that `load_frozen` gave is run."""
     bf16 = _bf16(dtype, encoder.device)
     packed = encoder.device.type == "cuda" and bf16 and encoder.can_pack
-    multiple = MULTIPLE if encoder.device.type == "cuda" else 1
+    # a convolution takes up to a second to plan for a length that is new: half as many lengths as where encoders learn
+    multiple = 2 * MULTIPLE if encoder.device.type == "cuda" else 1
     return PassOptions(packed=packed, pad=int(encoder.config.pad_token_id or 0), bf16=bf16, multiple=multiple)
 
 
