@@ -15,7 +15,7 @@ from bertvision.evaluation.ensemble import How
 from bertvision.heads import count_parameters, load_head
 from bertvision.heads.files import WEIGHTS
 from bertvision.runs.analyse_curves import tuned_parameters, tuned_seconds
-from bertvision.runs.ensemble import ENSEMBLE, ensemble
+from bertvision.runs.ensemble import ENSEMBLE, EnsembleResult, gather_candidates
 from bertvision.runs.fit import FitResult, fit_heads
 from bertvision.runs.fit_run import SPENT
 from bertvision.runs.folder import CONFIG, RunFolder
@@ -145,21 +145,23 @@ class _Level:
 def _join(settings: HeadsSettings, levels: Sequence[_Level], place: Place) -> dict[str, Model]:
     """Every ensemble of the models of some levels."""
     kind = levels[0].judged.subject.parts.task.kind
-    if sum(len(level.judged.models) for level in levels) < FEWEST_MEMBERS:
-        return {}
     known: tuple[How, ...] = ("mean",) if kind == "scores" else ("max", "mean", "greedy")
+    ways = [way for way in known if way in settings.ensembles]
+    if not ways or sum(len(level.judged.models) for level in levels) < FEWEST_MEMBERS:
+        return {}
     after = f"@{levels[0].name}" if len(levels) == 1 else ""
-    return {f"{way}{after}": _ensemble(levels, way, place) for way in known if way in settings.ensembles}
-
-
-def _ensemble(levels: Sequence[_Level], way: How, place: Place) -> Model:
-    joined = ensemble(
+    candidates = gather_candidates(
         [level.fitted.run for level in levels],
-        how=way,
+        ways=ways,
         resamples=LEAST_RESAMPLES,
         device=place.device,
         show=place.show,
     )
+    return {f"{way}{after}": _ensemble(levels, candidates.join(way, show=place.show)) for way in ways}
+
+
+def _ensemble(levels: Sequence[_Level], joined: EnsembleResult) -> Model:
+    """What is told of an ensemble."""
     record, subject = joined.record, levels[0].judged.subject
     used = [member.row.name for member in record.members if member.weight > 0.0]
     shares = []

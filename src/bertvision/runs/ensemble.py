@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, final, get_args
 
 import numpy as np
 
@@ -25,11 +25,11 @@ from bertvision.runs.ensemble_record import EnsembleMember, EnsembleRecord
 from bertvision.runs.evaluate import RESAMPLES, best_first, evaluated_row, judge_subject, outputs_of, tell
 from bertvision.runs.evaluation_files import write_folder
 from bertvision.runs.evaluation_record import EvaluatedRow
-from bertvision.runs.judge import Judge, compare_verdicts
+from bertvision.runs.judge import Judge, Verdict, compare_verdicts
 from bertvision.runs.kept_outputs import ModelOutputs
 from bertvision.runs.members import Member, check_alike, choose_members, list_members
 from bertvision.runs.parts import Device
-from bertvision.runs.subject import load_subject
+from bertvision.runs.subject import Subject, load_subject
 from bertvision.runs.watch import Show
 from bertvision.tasks.examples import FloatArray
 
@@ -85,77 +85,147 @@ def ensemble(  # noqa: PLR0913 - what it depends on, by keyword
     Raises:
         BertVisionError: runs or members do not go together, or something cannot be written.
     """
-    check_resamples(resamples)
-    if how not in get_args(How):
-        raise UnknownNameError("way of joining", how, get_args(How))
     if out is not None and Path(out).exists() and not (Path(out) / EnsembleRecord.FILE).is_file():
         raise BertVisionError(f"{out} is there already and is no ensemble. Use another --out.")
+    candidates = gather_candidates(
+        runs, heads=heads, data=data, split=split, resamples=resamples, seed=seed, device=device, ways=[how], show=show
+    )
+    return candidates.join(how, out=out, show=show)
+
+
+def gather_candidates(  # noqa: PLR0913 - what it depends on, by keyword
+    runs: Sequence[str | Path],
+    *,
+    ways: Sequence[How],
+    heads: Sequence[str] | None = None,
+    data: str | Path | None = None,
+    split: str = "dev",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    device: Device = "auto",
+    show: Show | None = None,
+) -> "Candidates":
+    """Read and judge models once, to join them in several ways; see `ensemble`.
+
+    Raises:
+        BertVisionError: runs or members do not go together, or cannot be joined in one of the ways.
+    """
     begin = time.perf_counter()
+    check_resamples(resamples)
+    for how in ways:
+        if how not in get_args(How):
+            raise UnknownNameError("way of joining", how, get_args(How))
     names = list(dict.fromkeys(str(run) for run in runs))
     subjects = [load_subject(run, data=data, split=split) for run in names]
     check_alike(subjects)
     first = subjects[0]
-    task = first.parts.task
-    if task.kind == "scores" and how != "mean":
-        raise BertVisionError(f"--how is {how}, but scores have no probabilities: only their mean is taken. Use mean.")
-    if how == "greedy" and first.held_out is None:
-        raise BertVisionError(f"{first.run.name} held nothing out, so that nothing chooses. Use --how mean or max.")
+    for how in ways:
+        if first.parts.task.kind == "scores" and how != "mean":
+            raise BertVisionError(
+                f"--how is {how}, but scores have no probabilities: only their mean is taken. Use mean."
+            )
+        if how == "greedy" and first.held_out is None:
+            raise BertVisionError(f"{first.run.name} held nothing out, so that nothing chooses. Use --how mean or max.")
     new = [number for number, subject in enumerate(subjects) if subject.kept() is None]
     found = outputs_of(subjects, device=device, show=show)
     for number in new:  # kept for the next time, too
         tell(show, f"scoring {len(found[number][1])} models …")
         judge_subject(subjects[number], *found[number], resamples=resamples, seed=seed, begin=begin)
     members = choose_members(list_members(subjects, found), heads)
-    judge = Judge(task, first.part, first.held_out)
-    tell(show, f"joining {len(members)} members …")
-    joined, weights, steps = _join(judge, members, how)
-    verdicts = {label: judge.judge(one.outputs.split, one.outputs.held_out) for label, one in members.items()}
-    best = max(verdicts, key=lambda label: _or_least(verdicts[label].held_out))
-    whole = judge.judge(joined.split, joined.held_out)
-    scores = compare_verdicts(verdicts | {ENSEMBLE: whole}, best, resamples=resamples, seed=seed)
-    rows = [
-        evaluated_row(one.subject, one.name, verdicts[label], scores[label], label=label)
-        for label, one in members.items()
-    ]
-    used = [row for row in rows if weights[row.name] > 0.0]
-    record = EnsembleRecord(
+    judge = Judge(first.parts.task, first.part, first.held_out)
+    tell(show, f"judging {len(members)} members …")
+    return Candidates(
         runs=names,
-        how=how,
-        task=first.run.request.task,
-        kind=task.kind,
-        data=first.data,
-        split=split,
-        examples=len(first.part.examples),
-        held_out_examples=0 if first.held_out is None else len(first.held_out.examples),
-        resamples=resamples,
-        seed=seed,
-        against=best,
-        steps=steps,
-        ensemble=EvaluatedRow(
-            name=ENSEMBLE,
-            head=None,
-            own=False,
-            options={"how": how},
-            seed=None,
-            parameters=sum(row.parameters for row in used),
-            depth=max(row.depth for row in used),
-            held_out=whole.held_out,
-            scores=scores[ENSEMBLE],
-        ),
-        members=[
-            EnsembleMember(weight=weights[row.name], encoder=members[row.name].weights, row=row)
-            for row in sorted(rows, key=best_first)
-        ],
-        command=_command(
-            names, how, heads, {"data": data, "split": split, "bootstrap": resamples, "seed": seed, "out": out}
-        ),
-        seconds=round(time.perf_counter() - begin, 3),
-        provenance=provenance(),
+        subjects=subjects,
+        members=members,
+        judge=judge,
+        verdicts={label: judge.judge(one.outputs.split, one.outputs.held_out) for label, one in members.items()},
+        asked={"data": data, "split": split, "bootstrap": resamples, "seed": seed},
+        heads=heads,
+        seconds=time.perf_counter() - begin,
     )
-    folder = Path(out) if out is not None else first.run.ensembles / split / _folder_name(how, members)
-    write_folder(folder, judge, {ENSEMBLE: whole}, {ENSEMBLE: joined}, record.save)
-    notices = tuple(dict.fromkeys(notice for subject in subjects for notice in subject.notices))
-    return EnsembleResult(folder=folder, record=record, notices=notices)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """Models that may be joined, each judged by itself.
+
+    Attributes:
+        runs: where they come from.
+        subjects: these runs, opened.
+        members: the models, by name.
+        judge: who knows the examples.
+        verdicts: on every model.
+        asked: what was asked for, for the command that does it again.
+        heads: the names that were asked for; None are all.
+        seconds: that all this took.
+    """
+
+    runs: list[str]
+    subjects: Sequence[Subject]
+    members: Mapping[str, Member]
+    judge: Judge
+    verdicts: Mapping[str, Verdict]
+    asked: Mapping[str, Any]
+    heads: Sequence[str] | None
+    seconds: float
+
+    def join(self, how: How, *, out: str | Path | None = None, show: Show | None = None) -> EnsembleResult:
+        """Make one model of them, judge and write it.
+
+        Raises:
+            BertVisionError: something cannot be written.
+        """
+        begin = time.perf_counter()
+        first, members = self.subjects[0], self.members
+        split, resamples, seed = self.asked["split"], self.asked["bootstrap"], self.asked["seed"]
+        tell(show, f"joining {len(members)} members …")
+        joined, weights, steps = _join(self.judge, members, how)
+        best = max(self.verdicts, key=lambda label: _or_least(self.verdicts[label].held_out))
+        whole = self.judge.judge(joined.split, joined.held_out)
+        scores = compare_verdicts({**self.verdicts, ENSEMBLE: whole}, best, resamples=resamples, seed=seed)
+        rows = [
+            evaluated_row(one.subject, one.name, self.verdicts[label], scores[label], label=label)
+            for label, one in members.items()
+        ]
+        used = [row for row in rows if weights[row.name] > 0.0]
+        record = EnsembleRecord(
+            runs=self.runs,
+            how=how,
+            task=first.run.request.task,
+            kind=self.judge.task.kind,
+            data=first.data,
+            split=split,
+            examples=len(first.part.examples),
+            held_out_examples=0 if first.held_out is None else len(first.held_out.examples),
+            resamples=resamples,
+            seed=seed,
+            against=best,
+            steps=steps,
+            ensemble=EvaluatedRow(
+                name=ENSEMBLE,
+                head=None,
+                own=False,
+                options={"how": how},
+                seed=None,
+                parameters=sum(row.parameters for row in used),
+                depth=max(row.depth for row in used),
+                held_out=whole.held_out,
+                scores=scores[ENSEMBLE],
+            ),
+            members=[
+                EnsembleMember(weight=weights[row.name], encoder=members[row.name].weights, row=row)
+                for row in sorted(rows, key=best_first)
+            ],
+            command=_command(self.runs, how, self.heads, {**self.asked, "out": out}),
+            seconds=round(self.seconds + time.perf_counter() - begin, 3),
+            provenance=provenance(),
+        )
+        folder = Path(out) if out is not None else first.run.ensembles / split / _folder_name(how, members)
+        write_folder(folder, self.judge, {ENSEMBLE: whole}, {ENSEMBLE: joined}, record.save)
+        notices = tuple(dict.fromkeys(notice for subject in self.subjects for notice in subject.notices))
+        return EnsembleResult(folder=folder, record=record, notices=notices)
 
 
 def _join(judge: Judge, members: Mapping[str, Member], how: How) -> tuple[ModelOutputs, dict[str, float], list[float]]:

@@ -10,12 +10,12 @@ import pytest
 from bertvision.encoder.encoder import Encoder
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.evaluation.ensemble import How
-from bertvision.evaluation.outputs import SpanScores
-from bertvision.runs.ensemble import EnsembleResult, ensemble
+from bertvision.evaluation.outputs import Outputs, SpanScores
+from bertvision.runs.ensemble import EnsembleResult, ensemble, gather_candidates
 from bertvision.runs.ensemble_record import EnsembleRecord
 from bertvision.runs.evaluate import evaluate
 from bertvision.runs.fit import fit_heads
-from bertvision.runs.judge import FITTED, PLAIN, ZERO
+from bertvision.runs.judge import FITTED, PLAIN, ZERO, Judge, Verdict
 from bertvision.runs.kept_outputs import load_outputs
 from bertvision.runs.subject import load_subject
 from bertvision.runs.tune import tune
@@ -66,6 +66,24 @@ def test_members_are_joined_token_by_token(place: Path, how: How) -> None:
             expected = np.maximum(*shares) if how == "max" else np.sqrt(shares[0] * shares[1])
             assert np.exp(getattr(joined, side)[begin:end]) == pytest.approx(expected, rel=FLOAT32)
     assert [member.weight for member in result.record.members] == [0.5, 0.5]
+
+
+def test_models_that_are_joined_in_several_ways_are_judged_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ways: list[How] = ["max", "mean", "greedy"]
+    alone = {how: join(place / "fit1", how=how) for how in ways}
+    judged = []
+    judge = Judge.judge
+
+    def count(self: Judge, outputs: Outputs, held_out: Outputs | None) -> Verdict:
+        judged.append(outputs)
+        return judge(self, outputs, held_out)
+
+    monkeypatch.setattr(Judge, "judge", count)
+    candidates = gather_candidates([place / "fit1"], ways=ways, resamples=RESAMPLES, device="cpu")
+    for how in ways:
+        record, expected = candidates.join(how).record, alone[how].record
+        assert replace(record, seconds=0.0, provenance={}) == replace(expected, seconds=0.0, provenance={})
+    assert len(judged) == 3 + len(ways)  # two heads, the own output, and what they became
 
 
 def test_a_greedy_choice_is_at_least_as_good_on_held_out_questions_as_the_best_member(place: Path) -> None:
