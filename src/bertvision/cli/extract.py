@@ -34,6 +34,9 @@ class Options(TaskOptions):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute."""
 
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere."""
+
     compile: bool = False
     """Compile the encoder's layers first: takes a minute, and pays on a GPU when there is much to compute."""
 
@@ -53,6 +56,7 @@ def run(options: Options) -> int:
         pool=options.pool,
         max_disk=parse_size("--max-disk", options.max_disk),
         device=options.device,
+        dtype=options.dtype,
         compile=options.compile,
     )
     store = options.store or default_store(options.task)

@@ -18,7 +18,7 @@ from bertvision.packs.layer_reader import LayerReader
 from bertvision.packs.pack import Pack
 from bertvision.packs.reader import Ask, Reader
 from bertvision.packs.target import Target
-from bertvision.runs.frozen import frozen_passes
+from bertvision.runs.frozen_encoder import frozen_passes
 from bertvision.runs.outputs import frozen_batches
 from bertvision.runs.parts import Device
 from bertvision.runs.states import RowStates, StreamStates, join_texts

@@ -22,7 +22,7 @@ from bertvision.pack_files import HEADS_FOLDER, PACK_FILE, changes_file
 from bertvision.packs.card import Keep, PackCard, read_card
 from bertvision.packs.model_card import model_card
 from bertvision.packs.pack_folder import PackFolder, is_exported, locate_pack, with_folder
-from bertvision.runs.frozen import load_frozen
+from bertvision.runs.frozen_encoder import load_frozen
 from bertvision.runs.parts import Device
 
 README = "README.md"

@@ -11,15 +11,16 @@ import torch
 from torch import Tensor
 
 from bertvision.encoder.encoder import Encoder
-from bertvision.encoder.load import fingerprint, load_encoder, mean_pooled
+from bertvision.encoder.load import fingerprint, mean_pooled
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads.options import parse_layers
 from bertvision.lock import lock_folder
 from bertvision.objectives import Pool, pool_rows
 from bertvision.runs.data_request import DataRequest
+from bertvision.runs.frozen_encoder import frozen_passes, load_frozen
 from bertvision.runs.outputs import BATCH_TOKENS, PassOptions
-from bertvision.runs.parts import choose_device
+from bertvision.runs.parts import Dtype, choose_device
 from bertvision.runs.states import StreamStates
 from bertvision.runs.watch import Show
 from bertvision.store.codec import Keep
@@ -46,6 +47,7 @@ class ExtractRequest(DataRequest):
             encoder was trained with.
         max_disk: most bytes that the store may take; None sets no limit but the disk's.
         device: `auto`, `cpu` or `cuda`.
+        dtype: `auto` computes in bfloat16 on a GPU.
         compile: compile the encoder's layers before anything else.
     """
 
@@ -54,6 +56,7 @@ class ExtractRequest(DataRequest):
     pool: Pool | None = None
     max_disk: int | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Dtype = "auto"
     compile: bool = False
 
 
@@ -73,15 +76,10 @@ def extract_states(request: ExtractRequest, store: Path, *, show: Show | None = 
     """
     accelerator = join_processes(cpu=choose_device(request.device).type == "cpu")
     loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
-    half = accelerator.device.type == "cuda"
-    encoder = load_encoder(
-        request.encoder,
-        device=accelerator.device,
-        precision="bfloat16" if half else "float32",
-    )
+    encoder = load_frozen(request.encoder, device=accelerator.device, dtype=request.dtype)
     if request.compile:
         encoder.compile_layers()
-    passes = PassOptions(packed=half and encoder.can_pack, pad=int(encoder.config.pad_token_id or 0), bf16=half)
+    passes = frozen_passes(encoder, dtype=request.dtype)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
     pool = None if loaded.task.kind == "spans" else request.pool or ("mean" if mean_pooled(request.encoder) else "cls")
     cut = {

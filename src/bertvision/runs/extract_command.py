@@ -25,6 +25,8 @@ def extract_command(request: ExtractRequest, beside: Path) -> str:
         words += ["--layers", request.layers]
     if request.pool is not None:
         words += ["--pool", request.pool]
+    if request.dtype != "auto":
+        words += ["--dtype", request.dtype]
     words += ["--keep", request.keep, "--store", str(_free(beside))]
     return shlex.join(words)
 

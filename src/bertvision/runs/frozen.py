@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
-from bertvision.encoder.batch import MULTIPLE
 from bertvision.encoder.encoder import Encoder
-from bertvision.encoder.load import fingerprint, load_encoder
+from bertvision.encoder.load import fingerprint
 from bertvision.errors import BertVisionError
 from bertvision.heads import HeadShape
 from bertvision.heads.options import ATTENTION
@@ -18,8 +16,8 @@ from bertvision.runs.extract import ExtractRequest, store_content
 from bertvision.runs.extract_command import extract_command
 from bertvision.runs.fit_request import STORE, FitRequest
 from bertvision.runs.folds import Folds, check_folds, load_folds
+from bertvision.runs.frozen_encoder import frozen_passes, load_frozen
 from bertvision.runs.outputs import PassOptions
-from bertvision.runs.parts import Device, Dtype, choose_device
 from bertvision.runs.shared_rows import SharedRows
 from bertvision.runs.states import RowStates, StreamStates, encode_rows, join_texts
 from bertvision.runs.store_states import StoredSplit, StoreStates, rows_in_memory
@@ -161,6 +159,7 @@ class FrozenTask:
             keep=stored.reader.manifest.content.keep,
             layers=f"{layers[0]}..{layers[-1]}",
             pool=pool,
+            dtype=self.request.dtype,
         )
         content = store_content(wanted, self.encoder, stored.windows, split=split, pool=pool)
         stored.reader.check(content, extract_command(wanted, store))
@@ -214,27 +213,3 @@ def head_shape(encoder: Encoder, parts: TaskParts) -> HeadShape:
     """What heads on a frozen encoder are built for."""
     width = encoder.width * (2 if parts.apart else 1)
     return HeadShape(layers=encoder.depth + 1, width=width, outputs=parts.task.outputs)
-
-
-def load_frozen(name: str, *, device: Device, dtype: Dtype) -> Encoder:
-    """An encoder for a pass that learns nothing: packed and in bfloat16 where that computes in it on a GPU.
-
-    Raises:
-        BertVisionError: there is no such encoder, or no such device.
-    """
-    place = choose_device(device)
-    packed = place.type == "cuda" and _bf16(dtype, place)
-    return load_encoder(name, device=place, precision="bfloat16" if packed else "float32")
-
-
-def frozen_passes(encoder: Encoder, *, dtype: Dtype) -> PassOptions:
-    """How an encoder that `load_frozen` gave is run."""
-    bf16 = _bf16(dtype, encoder.device)
-    packed = encoder.device.type == "cuda" and bf16 and encoder.can_pack
-    # a convolution takes up to a second to plan for a length that is new: half as many lengths as where encoders learn
-    multiple = 2 * MULTIPLE if encoder.device.type == "cuda" else 1
-    return PassOptions(packed=packed, pad=int(encoder.config.pad_token_id or 0), bf16=bf16, multiple=multiple)
-
-
-def _bf16(dtype: Dtype, device: torch.device) -> bool:
-    return dtype == "bfloat16" or (dtype == "auto" and device.type == "cuda")

@@ -17,8 +17,9 @@ from bertvision.tasks.token_rows import TokenRows
 from bertvision.tasks.windows import Windows
 from bertvision.training.model import TunedModel
 
-BATCH_TOKENS = {"cpu": 4096, "cuda": 65536}
-"""Most tokens in a batch of a frozen pass, padding included."""
+BATCH_TOKENS = {"cpu": 1024, "cuda": 65536}
+"""Most tokens in a batch of a frozen pass, padding included: on a CPU so few that what a layer computes stays in its
+cache and memory is not asked for anew; windows are of more like lengths, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,8 @@ from bertvision.evaluation.outputs import Outputs, SpanScores, merge_rows
 from bertvision.heads import Head, load_head
 from bertvision.heads.options import ATTENTION
 from bertvision.objectives import Pool
-from bertvision.runs.frozen import frozen_passes, head_shape, load_frozen
+from bertvision.runs.frozen import head_shape
+from bertvision.runs.frozen_encoder import frozen_passes, load_frozen
 from bertvision.runs.kept_outputs import ModelOutputs
 from bertvision.runs.outputs import frozen_batches
 from bertvision.runs.own_scores import own_scores

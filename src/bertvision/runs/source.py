@@ -100,6 +100,7 @@ def follow_plan(plan: FitPlan, frozen: FrozenTask, run: Path, show: Show | None 
             layers=source.layers,
             max_disk=request.max_disk,
             device=request.device,
+            dtype=request.dtype,
             compile=request.compile,
         )
         extract_states(wanted, run / OWN_STORE, show=show)

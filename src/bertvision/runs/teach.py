@@ -12,7 +12,7 @@ from bertvision.evaluation.outputs import SpanScores
 from bertvision.heads.files import WEIGHTS
 from bertvision.provenance import file_digest
 from bertvision.runs.finished import FinishedRun, open_run
-from bertvision.runs.frozen import frozen_passes, load_frozen
+from bertvision.runs.frozen_encoder import frozen_passes, load_frozen
 from bertvision.runs.own_scores import own_scores
 from bertvision.runs.request import TeacherRequest, TuneRequest
 from bertvision.tasks.examples import Examples

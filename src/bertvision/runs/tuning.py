@@ -16,6 +16,7 @@ from bertvision.encoder.snapshot import Snapshot, list_snapshots
 from bertvision.lock import lock_folder
 from bertvision.objectives import Pool
 from bertvision.runs.folder import RunFolder
+from bertvision.runs.frozen_encoder import in_bfloat16
 from bertvision.runs.outputs import PassOptions
 from bertvision.runs.parts import choose_device
 from bertvision.runs.request import LearnRequest
@@ -133,7 +134,7 @@ def prepare_encoder(request: LearnRequest, accelerator: Processes, *, pooler: bo
     Raises:
         BertVisionError: there is no such encoder.
     """
-    bf16 = request.dtype == "bfloat16" or (request.dtype == "auto" and accelerator.device.type == "cuda")
+    bf16 = in_bfloat16(request.dtype, accelerator.device)
     # the kernel for packed windows knows no float32, and transformers pools the first of them alone
     packed = accelerator.device.type == "cuda" and bf16 and not pooler
     encoder = load_encoder(request.encoder, pooler=pooler)

@@ -25,7 +25,7 @@ from bertvision.tasks.load import load_task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, Windows, build_windows
 from bertvision.training.states import StateBatch
-from close import KEPT
+from close import HALF, KEPT
 from folders import differences, everything
 from tiny_models import save_tiny
 from tiny_run import record_compiling, write_labels, write_questions
@@ -102,6 +102,17 @@ def test_every_window_of_every_split_has_the_states_that_the_encoder_gives_it(
             expected = alone(request, windows, row)[first : last + 1]
             found = hidden.states[place, :, : expected.shape[1]]
             torch.testing.assert_close(found, expected, rtol=KEPT, atol=KEPT)
+
+
+def test_states_are_as_precise_as_asked(encoder: str, questions: str, tmp_path: Path) -> None:
+    request = request_of("squad2", questions, encoder)
+    rows = np.arange(3)
+    for dtype in ("float32", "bfloat16"):
+        extract_states(replace(request, dtype=dtype), tmp_path / dtype)
+    exact, rough = (StoreReader(tmp_path / dtype / "dev").batch(rows).states for dtype in ("float32", "bfloat16"))
+    assert torch.equal(rough, rough.bfloat16().float())
+    assert not torch.equal(exact, exact.bfloat16().float())
+    torch.testing.assert_close(rough, exact, rtol=HALF, atol=HALF)
 
 
 @pytest.mark.parametrize("keep", ["fp16", "bf16", "int8"])

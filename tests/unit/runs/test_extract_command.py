@@ -26,6 +26,7 @@ def parsed(command: str) -> tuple[ExtractRequest, Path | None]:
         keep=options.keep,
         layers=options.layers,
         pool=options.pool,
+        dtype=options.dtype,
     )
     return request, options.store
 
@@ -43,6 +44,7 @@ def test_the_command_asks_for_just_that(tmp_path: Path) -> None:
             keep="int8",
             layers="2..5",
             pool="mean",
+            dtype="bfloat16",
         ),
     ):
         assert parsed(extract_command(request, tmp_path / "store")) == (request, tmp_path / "store-2")
