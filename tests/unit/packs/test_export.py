@@ -223,7 +223,7 @@ def test_a_runtime_that_does_not_fit_is_refused(pack: Pack, exported: ExportedPa
         ("model.onnx", "no", "no graph that ONNX Runtime reads"),
         ("tokenizer.json", "{}", "no tokenizer that can be read"),
         ("export.json", "{", "cannot be read"),
-        ("export.json", json.dumps({"format": 9, "record": "export"}), "has format 9, 1 is expected"),
+        ("export.json", json.dumps({"format": 9, "record": "export"}), "has format 9, 2 is expected"),
     ],
 )
 def test_damage_is_said_in_one_sentence(
