@@ -97,7 +97,8 @@ def load_graph_reader(pack: ExportedPack, runtime: GraphRuntime, threads: int) -
 def time_starts(pack: ExportedPack, *, keep: bool) -> None:
     """Start `bertvision answer` afresh a few times, and keep the record."""
     text = "Ada wrote it in 1843."
-    command = [sys.executable, "-m", "bertvision", "answer", "Who wrote it?", "--context", "-", "--pack", pack.folder]
+    words = ["answer", "Who wrote it?", "--context", "-", "--pack", str(pack.folder)]
+    command = [sys.executable, "-m", "bertvision", *words]
     seconds, busy = [], []
     for _ in range(STARTS):
         before, begin = os.times(), time.perf_counter()
