@@ -1,7 +1,6 @@
 """How long the report of 50 runs takes, the whole command from its start to the page; the runs are copies of one."""
 
 import argparse
-import json
 import resource
 import shutil
 import subprocess
@@ -10,14 +9,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from bertvision.atomic import write_json
-from bertvision.provenance import provenance
 from bertvision.runs.ensemble import ensemble
 from bertvision.runs.evaluate import evaluate
 from bertvision.runs.fit import fit_heads
 from bertvision.runs.fit_request import FitRequest
 from bertvision.training.trainee import HeadSpec
-from data import RESULTS
+from data import save_times
 
 HEADS = ("last_layer", "layer_mix", "layer_mean", "layer_concat", "layer_weights", "dot_attention")
 MOST_SECONDS = 20.0
@@ -60,20 +57,8 @@ def main() -> None:
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             busy.append(round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2))
         size = (out / "index.html").stat().st_size
-    record = {
-        "format": 1,
-        "kind": "time",
-        "name": "time-report",
-        "what": f"the report of {options.runs} runs with {2 * len(HEADS)} heads each, the whole command",
-        "command": " ".join(["python", "bench/bench_report.py", *sys.argv[1:]]),
-        "seconds": seconds,
-        "processor_seconds": busy,
-        "limit": MOST_SECONDS,
-        "page_bytes": size,
-        "provenance": provenance(),
-    }
-    write_json(RESULTS / f"{record['name']}.json", record)
-    print(json.dumps(record, ensure_ascii=False))
+    what = f"the report of {options.runs} runs with {2 * len(HEADS)} heads each, the whole command"
+    save_times("time-report", what, seconds, limit=MOST_SECONDS, processor_seconds=busy, page_bytes=size)
 
 
 if __name__ == "__main__":

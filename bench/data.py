@@ -4,13 +4,15 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from bertvision.atomic import write_json
 from bertvision.bench.measure import Timing, compare
 from bertvision.bench.record import Claim, write_size_record, write_speed_record
+from bertvision.provenance import provenance
 from bertvision.tasks.examples import Questions, Texts
 from bertvision.tasks.load import load_task
 
@@ -59,6 +61,23 @@ def save(claim: Claim, timings: Mapping[str, Timing]) -> None:
 def save_sizes(claim: Claim, sizes: Mapping[str, int]) -> None:
     """Write the record of how many bytes ours and the others take, and print it."""
     _show(write_size_record(RESULTS, claim, sizes))
+
+
+def save_times(name: str, what: str, seconds: Sequence[float], *, limit: float, **more: object) -> None:
+    """Write the record of how long something takes that may take so many seconds at most, and print it."""
+    record = {
+        "format": 1,
+        "kind": "time",
+        "name": name,
+        "what": what,
+        "command": " ".join(["python", f"bench/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
+        "seconds": list(seconds),
+        **more,
+        "limit": limit,
+        "provenance": provenance(),
+    }
+    write_json(RESULTS / f"{name}.json", record)
+    _show(RESULTS / f"{name}.json")
 
 
 def _show(path: Path) -> None:

@@ -39,8 +39,8 @@ class Options:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute."""
 
-    runtime: Literal["auto", "torch", "onnx", "openvino"] = "auto"
-    """What computes: onnx or openvino where `bertvision export` wrote the pack, else torch; auto takes the fastest."""
+    runtime: Literal["auto", "torch", "onnx", "openvino", "openvino-bf16"] = "auto"
+    """What computes: torch, or another one if `bertvision export` wrote the pack; auto takes the fastest of these."""
 
     json: bool = False
     """Print {"answer", "score", "start", "end", "file", "alternatives"} as JSON; answer is null if there is none."""

@@ -5,9 +5,6 @@ from typing import Literal
 
 from bertvision.cli.output import print_json, print_lines, print_note
 
-FEW = 0.97
-"""Below this share of the same predictions, a note says what to do."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -41,6 +38,7 @@ class Options:
 def run(options: Options) -> int:
     """Export."""
     from bertvision.packs.export import TOLERANCE, export_pack  # noqa: PLC0415 - imports torch, and help opens at once
+    from bertvision.packs.exported import ENOUGH  # noqa: PLC0415
     from bertvision.packs.pack import Pack  # noqa: PLC0415
 
     exported = export_pack(
@@ -52,9 +50,10 @@ def run(options: Options) -> int:
         encoder=options.encoder,
     )
     export = exported.export
-    if export.agreement < FEW:
+    agreement = export.agreement[exported.runtime]
+    if agreement < ENOUGH[export.numbers]:
         print_note(
-            f"{1 - export.agreement:.1%} of the predictions are not those of PyTorch. "
+            f"{1 - agreement:.1%} of the predictions are not those of PyTorch. "
             "Score it before you use it: bertvision predict, bertvision score"
         )
     if options.json:
@@ -66,7 +65,9 @@ def run(options: Options) -> int:
             f"{exported.folder}: {exported.card.task.name}, {export.numbers}, opset {export.opset}, {size}",
             f"  heads: {', '.join(exported.card.heads)}",
             f"  largest difference from PyTorch in float32: {export.difference:.2g} ({allowed:.2g} is allowed)",
-            f"  same predictions: {export.agreement:.1%} of {export.examples:,} examples ({export.source})",
+            f"  same predictions as PyTorch, of {export.examples:,} examples ({export.source}), and time of one:",
+            *(f"    {name}: {export.agreement[name]:.1%}, {time:.1f} ms" for name, time in export.milliseconds.items()),
+            f"  by itself it runs in {exported.runtime} here",
         ]
     )
     return 0

@@ -34,8 +34,8 @@ class Options:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute."""
 
-    runtime: Literal["auto", "torch", "onnx", "openvino"] = "auto"
-    """What computes: onnx or openvino where `bertvision export` wrote the packs, else torch; auto takes the fastest."""
+    runtime: Literal["auto", "torch", "onnx", "openvino", "openvino-bf16"] = "auto"
+    """What computes: torch, or another one if `bertvision export` wrote the packs; auto takes the fastest of these."""
 
     limits: Limits = field(default_factory=Limits)
 

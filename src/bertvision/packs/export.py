@@ -28,7 +28,7 @@ from bertvision.packs.pack_folder import EXPORT_FILE, is_exported, with_folder
 from bertvision.packs.predict import ask_rows
 from bertvision.packs.quantise import quantise_graph
 from bertvision.packs.reader import Reader
-from bertvision.packs.runtimes import GraphRuntime, installed_runtimes
+from bertvision.packs.runtimes import ROUNDING, GraphRuntime, usable_runtimes
 from bertvision.packs.stream import Row, stream_rows
 from bertvision.provenance import package_version
 from bertvision.tasks.sources import find_builtin
@@ -55,6 +55,19 @@ SAMPLES = 120
 
 BUILTIN_DATA = "built-in"
 LIBRARIES = ("torch", "onnx", "onnxscript", "onnxruntime")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a reader gave for some examples.
+
+    Attributes:
+        columns: outputs of all heads.
+        predictions: of each example.
+    """
+
+    columns: list[NDArray[np.float32]]
+    predictions: list[object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +138,19 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
         models.tokenizer.save(place / TOKENIZER_FILE)
         graph = PackGraph(pack.card, models.encoder, models.heads[0])
         write_graph(graph, pack.card, place / GRAPH_FILE, limit=limit)
-        exact = compare_readers(models, reader(), rows)
+        right = _read(models, rows)
+        exact = _compare(right, _read(reader(), rows))
         if not exact.near:
             raise BertVisionError(
                 f"the graph of {pack.folder} differs from PyTorch by {exact.difference:.2g}; at most "
                 f"{exact.allowed:.2g} is allowed. Nothing was written; use it with PyTorch."
             )
-        few = rows[:TIMED]
-        if numbers == "int8":  # OpenVINO rounds otherwise, and is no faster with such a graph
+        if numbers == "int8":
             quantise_graph(place / GRAPH_FILE, sample_inputs(models, sample_rows(pack.card)))
-            readers: dict[GraphRuntime, Reader] = {"onnx": reader()}
-        else:
-            all_here = {name: reader(name) for name in installed_runtimes()}
-            readers = {name: one for name, one in all_here.items() if compare_readers(models, one, few).near}
+        readers = {name: reader(name) for name in usable_runtimes()}
+        compared = {name: _compare(right, _read(one, rows)) for name, one in readers.items()}
+        if numbers == "float32":  # what rounds nothing must come as near as ONNX Runtime did
+            readers = {name: one for name, one in readers.items() if name in ROUNDING or compared[name].near}
         export = ExportCard(
             numbers=numbers,
             opset=OPSET,
@@ -145,9 +158,9 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
             limit=limit,
             difference=exact.difference,
             largest=exact.largest,
-            agreement=(compare_readers(models, readers["onnx"], rows) if numbers == "int8" else exact).agreement,
+            agreement={name: compared[name].agreement for name in readers},
             examples=len(rows),
-            milliseconds=_milliseconds(readers, few),
+            milliseconds=_milliseconds(readers, rows[:TIMED]),
             source=BUILTIN_DATA if data is None else Path(data).name,
             made_with={name: package_version(name) for name in LIBRARIES},
         )
@@ -186,28 +199,26 @@ def _builtin_file(card: PackCard, split: Literal["train", "dev"]) -> tuple[Path,
     return found.paths[split], replace(card, task=replace(card.task, layout=found.layout))
 
 
-def compare_readers(ours: Reader, theirs: Reader, rows: Sequence[Row]) -> Compared:
-    """The same examples through PyTorch and through a graph."""
-    (mine, said), (other, told) = (_read(reader, rows) for reader in (ours, theirs))
-    pairs = list(zip(mine, other, strict=True))
+def _compare(right: Said, other: Said) -> Compared:
+    """What a graph gave for some examples beside what PyTorch gave."""
+    pairs = list(zip(right.columns, other.columns, strict=True))
     difference = max(float(np.abs(first - second).max()) for first, second in pairs)
-    same = [_same(first, second) for first, second in zip(said, told, strict=True)]
-    return Compared(difference, max(float(np.abs(first).max()) for first in mine), float(np.mean(same)))
+    same = [_same(first, second) for first, second in zip(right.predictions, other.predictions, strict=True)]
+    return Compared(difference, max(float(np.abs(first).max()) for first in right.columns), float(np.mean(same)))
 
 
-def _read(reader: Reader, rows: Sequence[Row]) -> tuple[list[NDArray[np.float32]], list[object]]:
-    """Outputs of all heads, and what is predicted of each example."""
+def _read(reader: Reader, rows: Sequence[Row]) -> Said:
     (card,) = reader.cards
     ask, questions = ask_rows(reader, rows)
     (outputs,) = reader.read_heads([ask])
     columns = [column for one in outputs for column in _columns(one)]
     found = join_heads(card.task, ask.windows[0], outputs)
     if questions is None or not isinstance(found, SpanScores):
-        return columns, predicted_targets(card.task, np.asarray(found)).tolist()
+        return Said(columns, predicted_targets(card.task, np.asarray(found)).tolist())
     said = decode_spans(ask.windows[0], found.start, found.end)
     # the answer, and whether it is given: where most questions get none, that alone would tell little
     texts = [said.texts(questions, threshold).values() for threshold in (None, card.threshold)]
-    return columns, list(zip(*texts, strict=True))
+    return Said(columns, list(zip(*texts, strict=True)))
 
 
 def _columns(outputs: Outputs) -> list[NDArray[np.float32]]:

@@ -10,11 +10,14 @@ from bertvision.packs.card import read_card
 from bertvision.packs.pack_folder import EXPORT_FILE, PackFolder
 from bertvision.packs.runtimes import GraphRuntime, choose_runtime
 
-FORMAT = 1
+FORMAT = 2
 GRAPH_FILE, TOKENIZER_FILE = "model.onnx", "tokenizer.json"
 
 Numbers = Literal["float32", "int8"]
 """How a graph computes its products."""
+
+ENOUGH: dict[Numbers, float] = {"float32": 0.99, "int8": 0.97}
+"""Share of the predictions that a runtime must leave as they are to be taken by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +31,10 @@ class ExportCard:
         limit: most tokens in a window; None where there is no end.
         difference: largest difference from PyTorch of any output of the graph in float32.
         largest: the largest of those outputs.
-        agreement: share of examples that got the same prediction as from PyTorch; of questions, the same best answer,
-            and the same decision whether it is given.
+        agreement: share of examples that got the same prediction as from PyTorch, in every runtime that was there; of
+            questions, the same best answer, and the same decision whether it is given.
         examples: how many were compared.
-        milliseconds: of one example by itself in every runtime that was there and came as near to PyTorch.
+        milliseconds: of one example by itself in each of them.
         source: where they came from.
         made_with: versions of the libraries.
     """
@@ -42,7 +45,7 @@ class ExportCard:
     limit: int | None
     difference: float
     largest: float
-    agreement: float
+    agreement: dict[str, float]
     examples: int
     milliseconds: dict[str, float]
     source: str
@@ -72,7 +75,8 @@ class ExportedPack(PackFolder):
 
         Args:
             folder: where it is.
-            runtime: what computes; None takes the one that was fastest when it was exported, of those that are here.
+            runtime: what computes; None takes the one that was fastest when it was exported, of those that are here and
+                agreed with PyTorch.
 
         Raises:
             BertVisionError: there is none, or it is not whole.
@@ -90,4 +94,5 @@ class ExportedPack(PackFolder):
         missing = [name for name in (GRAPH_FILE, TOKENIZER_FILE) if not (place / name).is_file()]
         if missing:
             raise BertVisionError(f"{place} is not whole: {missing[0]} is not there. Copy it again.")
-        return cls(place, read_card(place), export, runtime or choose_runtime(export.milliseconds))
+        chosen = runtime or choose_runtime(export.milliseconds, export.agreement, ENOUGH[export.numbers])
+        return cls(place, read_card(place), export, chosen)

@@ -9,9 +9,9 @@ from bertvision.packs.pack_folder import PackFolder, is_exported, locate_pack
 from bertvision.packs.reader import Reader
 from bertvision.runs.parts import Device
 
-Runtime = Literal["auto", "torch", "onnx", "openvino"]
+Runtime = Literal["auto", "torch", "onnx", "openvino", "openvino-bf16"]
 """What computes: `auto` takes PyTorch for packs that were not exported; for those that were, ONNX Runtime, or OpenVINO
-where it is installed and was clearly faster when the pack was exported."""
+where it is installed, was clearly faster when the pack was exported, and predicted the same."""
 
 
 def open_pack(name: str | Path | None = None, *, runtime: Runtime = "auto") -> PackFolder:
@@ -29,7 +29,7 @@ def open_pack(name: str | Path | None = None, *, runtime: Runtime = "auto") -> P
                 f"the pack {folder} was exported, and PyTorch does not read it. Name the pack it was made of."
             )
         return ExportedPack.load(folder, runtime=None if runtime == "auto" else runtime)
-    if runtime in ("onnx", "openvino"):
+    if runtime not in ("auto", "torch"):
         raise BertVisionError(
             f"the pack {folder} was not exported. Do that once, and name the result: "
             f"bertvision export {folder} --to onnx --out DIR"

@@ -1,6 +1,7 @@
 """What computes the graph of an exported pack: ONNX Runtime or OpenVINO; neither torch nor transformers is imported."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -10,36 +11,63 @@ from numpy.typing import NDArray
 
 from bertvision.errors import BertVisionError, MissingExtraError
 
-GraphRuntime = Literal["onnx", "openvino"]
-"""Every one of them."""
+GraphRuntime = Literal["onnx", "openvino", "openvino-bf16"]
+"""Every one of them; the last computes in bfloat16, which some processors multiply twice as fast."""
 
 Inputs = Mapping[str, NDArray[Any]]
 RunGraph = Callable[[Inputs], Sequence[NDArray[np.float32]]]
 """Inputs by name → the outputs in their order."""
 
-MODULES: dict[GraphRuntime, str] = {"onnx": "onnxruntime", "openvino": "openvino"}
-"""Which library each is; its extra is called as the runtime is."""
+MODULES: dict[GraphRuntime, str] = {"onnx": "onnxruntime", "openvino": "openvino", "openvino-bf16": "openvino"}
+"""Which library each is."""
+
+ROUNDING: frozenset[GraphRuntime] = frozenset({"openvino-bf16"})
+"""Those that compute with fewer bits than a graph has."""
 
 SLOW_FUSIONS = ["SkipLayerNormFusion", "BiasGeluFusion"]
 """Left out: a sum with a LayerNorm or a GELU behind it takes longer as one operator than as two."""
+
+SPIN = "50"
+"""Microseconds for which an idle thread of ONNX Runtime stays awake; then it leaves its core to others."""
 
 CLEARLY = 1.2
 """So many times as fast as ONNX Runtime another runtime must be to be taken by itself: it takes longer to start."""
 
 
-def installed_runtimes() -> list[GraphRuntime]:
-    """Those that can be used here."""
-    return [name for name in get_args(GraphRuntime) if find_spec(MODULES[name]) is not None]
+def usable_runtimes() -> list[GraphRuntime]:
+    """Those whose library is installed, and whose numbers this processor computes with."""
+    return [name for name in get_args(GraphRuntime) if _usable(name)]
 
 
-def choose_runtime(milliseconds: Mapping[str, float]) -> GraphRuntime:
-    """The runtime for a graph whose times were measured: ONNX Runtime, unless another one here is clearly faster."""
-    here = [name for name in installed_runtimes() if name in milliseconds]
+def choose_runtime(milliseconds: Mapping[str, float], agreement: Mapping[str, float], enough: float) -> GraphRuntime:
+    """The runtime for a graph that was measured: ONNX Runtime, unless another one here is clearly faster.
+
+    Args:
+        milliseconds: of one example, by runtime.
+        agreement: share of the predictions that are those of PyTorch, by runtime.
+        enough: those with less are taken only where all have less: then the one with the most.
+    """
+    here = [name for name in get_args(GraphRuntime) if name in milliseconds and _usable(name)]
     if not here:
         return "onnx"
-    best = min(here, key=lambda name: milliseconds[name])
-    clear = "onnx" not in here or milliseconds["onnx"] > CLEARLY * milliseconds[best]
+    right = [name for name in here if agreement[name] >= enough]
+    if not right:
+        return max(here, key=lambda name: agreement[name])
+    best = min(right, key=lambda name: milliseconds[name])
+    clear = "onnx" not in right or milliseconds["onnx"] > CLEARLY * milliseconds[best]
     return best if clear else "onnx"
+
+
+def _usable(runtime: GraphRuntime) -> bool:
+    return find_spec(MODULES[runtime]) is not None and (runtime not in ROUNDING or _multiplies_bf16())
+
+
+@cache
+def _multiplies_bf16() -> bool:
+    """Whether this processor has bfloat16; on others OpenVINO would round all the same, and gain nothing."""
+    import openvino  # noqa: PLC0415 - an extra
+
+    return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
 def load_graph(path: Path, runtime: GraphRuntime, *, threads: int = 0) -> RunGraph:
@@ -51,10 +79,10 @@ def load_graph(path: Path, runtime: GraphRuntime, *, threads: int = 0) -> RunGra
         threads: to compute with; 0 leaves that to the runtime, which takes one for each core.
 
     Raises:
-        BertVisionError: the runtime is not installed, or cannot read the graph.
+        BertVisionError: the runtime is not installed, cannot read the graph, or computes in what this processor lacks.
     """
-    if runtime == "openvino":
-        return _load_openvino(path, threads)
+    if runtime != "onnx":
+        return _load_openvino(path, runtime, threads)
     session = onnx_session(path, threads)
 
     def run(inputs: Inputs) -> Sequence[NDArray[np.float32]]:
@@ -77,9 +105,7 @@ def onnx_session(graph: Path | bytes, threads: int = 0) -> Any:  # noqa: ANN401 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3  # errors alone: it warns of what it optimises
-    options.add_session_config_entry(
-        "session.intra_op.allow_spinning", "0"
-    )  # threads that wait leave the cores to others
+    options.add_session_config_entry("session.intra_op.spin_duration_us", SPIN)
     try:
         return onnxruntime.InferenceSession(
             str(graph) if isinstance(graph, Path) else graph,
@@ -91,13 +117,19 @@ def onnx_session(graph: Path | bytes, threads: int = 0) -> Any:  # noqa: ANN401 
         raise _unreadable(graph, "ONNX Runtime", error) from None
 
 
-def _load_openvino(path: Path, threads: int) -> RunGraph:
+def _load_openvino(path: Path, runtime: GraphRuntime, threads: int) -> RunGraph:
     try:
         import openvino  # noqa: PLC0415 - an extra
     except ImportError:
-        raise MissingExtraError("--runtime openvino", "openvino", "openvino") from None
-    # single precision everywhere: by itself it would round to 16 bits on processors that are faster with these
-    given = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+        raise MissingExtraError(f"--runtime {runtime}", "openvino", "openvino") from None
+    rounds = runtime in ROUNDING
+    if rounds and not _multiplies_bf16():
+        raise BertVisionError("this processor has no bfloat16. Use --runtime openvino, or leave it out.")
+    given = {
+        "INFERENCE_PRECISION_HINT": "bf16" if rounds else "f32",  # by itself it would round wherever that is faster
+        "PERFORMANCE_HINT": "LATENCY",
+        "ENABLE_CPU_PINNING": "NO",  # a thread that may not move waits for whatever else has its core
+    }
     if threads:
         given["INFERENCE_NUM_THREADS"] = str(threads)
     try:

@@ -8,18 +8,52 @@ from bertvision.errors import BertVisionError
 from bertvision.packs import runtimes
 from bertvision.packs.runtimes import GraphRuntime, choose_runtime, load_graph
 
+ALIKE = {"onnx": 1.0, "openvino": 1.0, "openvino-bf16": 0.99}
 
-def test_the_fastest_runtime_that_is_here_is_taken_if_it_is_clearly_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    here: list[GraphRuntime] = ["onnx", "openvino"]
-    monkeypatch.setattr(runtimes, "installed_runtimes", lambda: here)
-    assert choose_runtime({"onnx": 10.0, "openvino": 5.0}) == "openvino"
-    assert choose_runtime({"onnx": 10.0, "openvino": 9.0}) == "onnx"  # it would take longer to start
-    assert choose_runtime({"onnx": 10.0}) == "onnx"
-    assert choose_runtime({}) == "onnx"
+
+def choose(milliseconds: dict[str, float], agreement: dict[str, float] | None = None) -> GraphRuntime:
+    return choose_runtime(milliseconds, ALIKE | (agreement or {}), 0.99)
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> set[GraphRuntime]:
+    """Which runtimes can be used; a test may change them."""
+    found: set[GraphRuntime] = {"onnx", "openvino", "openvino-bf16"}
+    monkeypatch.setattr(runtimes, "_usable", found.__contains__)
+    return found
+
+
+def test_the_fastest_runtime_that_is_here_is_taken_if_it_is_clearly_faster(here: set[GraphRuntime]) -> None:
+    assert choose({"onnx": 10.0, "openvino": 5.0}) == "openvino"
+    assert choose({"onnx": 10.0, "openvino": 9.0}) == "onnx"  # it would take longer to start
+    assert choose({"onnx": 10.0, "openvino": 8.0, "openvino-bf16": 4.0}) == "openvino-bf16"
+    assert choose({"onnx": 10.0}) == "onnx"
+    assert choose({}) == "onnx"
+    here.remove("openvino-bf16")
+    assert choose({"onnx": 10.0, "openvino": 8.0, "openvino-bf16": 4.0}) == "openvino"
     here.remove("openvino")
-    assert choose_runtime({"onnx": 10.0, "openvino": 5.0}) == "onnx"
-    here[:] = ["openvino"]
-    assert choose_runtime({"onnx": 10.0, "openvino": 20.0}) == "openvino"
+    assert choose({"onnx": 10.0, "openvino": 5.0}) == "onnx"
+    here.clear()
+    here.add("openvino")
+    assert choose({"onnx": 10.0, "openvino": 20.0}) == "openvino"
+
+
+@pytest.mark.usefixtures("here")
+def test_a_runtime_that_predicts_otherwise_is_taken_only_where_none_is_better() -> None:
+    times = {"onnx": 10.0, "openvino": 9.0, "openvino-bf16": 4.0}
+    assert choose(times, {"openvino-bf16": 0.98}) == "onnx"
+    assert choose(times, {"onnx": 0.98, "openvino-bf16": 0.98}) == "openvino"
+    assert choose(times, {"onnx": 0.96, "openvino": 0.95, "openvino-bf16": 0.97}) == "openvino-bf16"
+
+
+def test_bfloat16_is_for_processors_that_have_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("openvino", reason="an extra")
+    monkeypatch.setattr(runtimes, "_multiplies_bf16", lambda: False)
+    assert runtimes.usable_runtimes() == ["onnx", "openvino"]
+    with pytest.raises(BertVisionError, match=r"no bfloat16\. Use --runtime openvino"):
+        load_graph(tmp_path / "model.onnx", "openvino-bf16")
+    monkeypatch.setattr(runtimes, "_multiplies_bf16", lambda: True)
+    assert runtimes.usable_runtimes() == ["onnx", "openvino", "openvino-bf16"]
 
 
 @pytest.mark.parametrize(("runtime", "module"), [("onnx", "onnxruntime"), ("openvino", "openvino")])
@@ -31,7 +65,7 @@ def test_a_runtime_that_is_not_installed_is_told_with_its_extra(
         load_graph(Path("model.onnx"), runtime)
 
 
-@pytest.mark.parametrize("runtime", runtimes.installed_runtimes())
+@pytest.mark.parametrize("runtime", runtimes.usable_runtimes())
 def test_what_is_no_graph_is_told(tmp_path: Path, runtime: GraphRuntime) -> None:
     (tmp_path / "model.onnx").write_text("no", encoding="utf-8")
     with pytest.raises(BertVisionError, match=r"no graph that .* reads"):
