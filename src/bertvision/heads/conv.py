@@ -10,7 +10,7 @@ from typing_extensions import override
 from bertvision.errors import BertVisionError
 from bertvision.heads.head import Head, HeadShape
 from bertvision.heads.options import Share, Sizes, Whole
-from bertvision.heads.parts.convolution import image_mask
+from bertvision.heads.parts.convolution import Convolution, image_mask
 from bertvision.heads.parts.image import LayerImage, Source
 from bertvision.heads.parts.output import OutputMap, tokens_first
 
@@ -39,7 +39,7 @@ class Conv(Head):
         self.image = LayerImage(shape, source=source, adapter=adapter)
         channels = [self.image.channels, *filters]
         self.convolutions = nn.ModuleList(
-            nn.Conv2d(
+            Convolution(
                 before,
                 after,
                 (ngram, kernel),

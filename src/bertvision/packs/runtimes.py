@@ -47,15 +47,13 @@ def choose_runtime(milliseconds: Mapping[str, float], agreement: Mapping[str, fl
         agreement: share of the predictions that are those of PyTorch, by runtime.
         enough: those with less are taken only where all have less: then the one with the most.
     """
-    here = [name for name in get_args(GraphRuntime) if name in milliseconds and _usable(name)]
-    if not here:
-        return "onnx"
-    right = [name for name in here if agreement[name] >= enough]
-    if not right:
-        return max(here, key=lambda name: agreement[name])
-    best = min(right, key=lambda name: milliseconds[name])
-    clear = "onnx" not in right or milliseconds["onnx"] > CLEARLY * milliseconds[best]
-    return best if clear else "onnx"
+    known: list[GraphRuntime] = [name for name in get_args(GraphRuntime) if name in milliseconds]
+    right = [name for name in known if agreement[name] >= enough]
+    wrong = [name for name in known if name not in right]
+    ranked = sorted(right, key=lambda name: milliseconds[name] * (1.0 if name == "onnx" else CLEARLY))
+    ranked += sorted(wrong, key=lambda name: -agreement[name])
+    # asked of one after the other: to know of bfloat16 takes importing OpenVINO
+    return next((name for name in ranked if _usable(name)), "onnx")
 
 
 def _usable(runtime: GraphRuntime) -> bool:
@@ -65,9 +63,12 @@ def _usable(runtime: GraphRuntime) -> bool:
 @cache
 def _multiplies_bf16() -> bool:
     """Whether this processor has bfloat16; on others OpenVINO would round all the same, and gain nothing."""
-    import openvino  # noqa: PLC0415 - an extra
+    try:
+        import openvino  # noqa: PLC0415 - an extra
 
-    return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+        return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    except (ImportError, RuntimeError):  # installed, but not for this machine
+        return False
 
 
 def load_graph(path: Path, runtime: GraphRuntime, *, threads: int = 0) -> RunGraph:

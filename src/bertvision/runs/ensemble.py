@@ -112,20 +112,12 @@ def gather_candidates(  # noqa: PLR0913 - what it depends on, by keyword
     """
     begin = time.perf_counter()
     check_resamples(resamples)
-    for how in ways:
-        if how not in get_args(How):
-            raise UnknownNameError("way of joining", how, get_args(How))
     names = list(dict.fromkeys(str(run) for run in runs))
     subjects = [load_subject(run, data=data, split=split) for run in names]
     check_alike(subjects)
     first = subjects[0]
-    for how in ways:
-        if first.parts.task.kind == "scores" and how != "mean":
-            raise BertVisionError(
-                f"--how is {how}, but scores have no probabilities: only their mean is taken. Use mean."
-            )
-        if how == "greedy" and first.held_out is None:
-            raise BertVisionError(f"{first.run.name} held nothing out, so that nothing chooses. Use --how mean or max.")
+    for how in ways:  # before anything takes long
+        _check_way(how, first)
     new = [number for number, subject in enumerate(subjects) if subject.kept() is None]
     found = outputs_of(subjects, device=device, show=show)
     for number in new:  # kept for the next time, too
@@ -175,10 +167,11 @@ class Candidates:
         """Make one model of them, judge and write it.
 
         Raises:
-            BertVisionError: something cannot be written.
+            BertVisionError: they cannot be joined in this way, or something cannot be written.
         """
         begin = time.perf_counter()
         first, members = self.subjects[0], self.members
+        _check_way(how, first)
         split, resamples, seed = self.asked["split"], self.asked["bootstrap"], self.asked["seed"]
         tell(show, f"joining {len(members)} members …")
         joined, weights, steps = _join(self.judge, members, how)
@@ -226,6 +219,16 @@ class Candidates:
         write_folder(folder, self.judge, {ENSEMBLE: whole}, {ENSEMBLE: joined}, record.save)
         notices = tuple(dict.fromkeys(notice for subject in self.subjects for notice in subject.notices))
         return EnsembleResult(folder=folder, record=record, notices=notices)
+
+
+def _check_way(how: How, subject: Subject) -> None:
+    """Refuse a way in which models of a run cannot be joined."""
+    if how not in get_args(How):
+        raise UnknownNameError("way of joining", how, get_args(How))
+    if subject.parts.task.kind == "scores" and how != "mean":
+        raise BertVisionError(f"--how is {how}, but scores have no probabilities: only their mean is taken. Use mean.")
+    if how == "greedy" and subject.held_out is None:
+        raise BertVisionError(f"{subject.run.name} held nothing out, so that nothing chooses. Use --how mean or max.")
 
 
 def _join(judge: Judge, members: Mapping[str, Member], how: How) -> tuple[ModelOutputs, dict[str, float], list[float]]:

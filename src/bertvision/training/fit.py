@@ -87,11 +87,13 @@ class FitData:
     ahead: bool = False
 
     def lesson(self, batch: StateBatch, targets: Tensor, *, kind: Hashable = None) -> Lesson:
-        """What a head learns from some windows; those of a kind are at the places of others of their shape."""
-        return Lesson((batch.hidden.states,), partial(self._losses, batch, targets), kind)
+        """What a head learns from some windows; tensors of a kind are at the places of their shape."""
+        hidden = batch.hidden
+        context = () if hidden.context is None else (hidden.context,)
+        return Lesson((hidden.states, hidden.mask, targets, *context), partial(self._losses, batch, targets), kind)
 
-    def _losses(self, batch: StateBatch, targets: Tensor, head: Head, _states: tuple[Tensor, ...]) -> Tensor:
-        """The loss of every window, (windows,)."""
+    def _losses(self, batch: StateBatch, targets: Tensor, head: Head, _places: tuple[Tensor, ...]) -> Tensor:
+        """The loss of every window, (windows,); tensors are where the head is already."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
             outputs, mask = batch.read(head, None if self.task.kind == "spans" else self.pool)
         return example_losses(self.task, outputs, mask, targets, pool=self.pool, class_weights=self.class_weights)

@@ -83,10 +83,10 @@ class Places:
         return tuple(self._place(number, tensor).copy_(tensor) for number, tensor in enumerate(tensors))
 
     def _place(self, number: int, tensor: Tensor) -> Tensor:
-        key = number, tensor.shape
+        key = number, tensor.shape, tensor.dtype
         if key not in self._places:
             room = self._room.get(number)
-            if room is None or len(room) < tensor.numel():  # smaller ones stay where they were
+            if room is None or room.dtype != tensor.dtype or len(room) < tensor.numel():  # others stay where they were
                 room = self._room[number] = tensor.new_empty(tensor.numel())
             self._places[key] = room[: tensor.numel()].view(tensor.shape)
         return self._places[key]

@@ -11,7 +11,7 @@ import pytest
 
 from bertvision.errors import BertVisionError, DataError
 from bertvision.evaluation.outputs import Outputs, SpanScores
-from bertvision.packs import export, quantise
+from bertvision.packs import export, graph_reader, quantise
 from bertvision.packs.export import compared_rows, export_pack
 from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE, ExportedPack
 from bertvision.packs.graph import PackGraph, write_graph
@@ -22,7 +22,7 @@ from bertvision.packs.pack import Pack
 from bertvision.packs.predict import predict_rows
 from bertvision.packs.question_answerer import QuestionAnswerer
 from bertvision.packs.reader import Ask
-from bertvision.packs.runtimes import ROUNDING, usable_runtimes
+from bertvision.packs.runtimes import ROUNDING, GraphRuntime, RunGraph, load_graph, usable_runtimes
 from bertvision.packs.text_models import TextClassifier, TextScorer
 from bertvision.tasks.load import TASKS
 from close import FLOAT32, HALF
@@ -159,6 +159,21 @@ def test_a_graph_that_is_not_pytorch_s_is_refused_and_leaves_nothing(
     with pytest.raises(BertVisionError, match=r"differs from PyTorch by .* Nothing was written"):
         export_pack(pack, tmp_path / "out", examples=3)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("graph_at_hand")
+def test_a_runtime_that_cannot_read_the_graph_is_done_without(
+    tmp_path: Path, pack: Pack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(path: Path, runtime: GraphRuntime, *, threads: int = 0) -> RunGraph:
+        if runtime != "onnx":
+            raise BertVisionError(f"{path} is no graph that OpenVINO reads.")
+        return load_graph(path, runtime, threads=threads)
+
+    monkeypatch.setattr(graph_reader, "load_graph", load)
+    found = export_pack(pack, tmp_path / "out", examples=3)
+    assert set(found.export.milliseconds) == set(found.export.agreement) == {"onnx"}
+    assert found.runtime == "onnx"
 
 
 @pytest.mark.usefixtures("graph_at_hand")

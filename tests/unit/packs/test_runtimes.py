@@ -56,6 +56,23 @@ def test_bfloat16_is_for_processors_that_have_it(monkeypatch: pytest.MonkeyPatch
     assert runtimes.usable_runtimes() == ["onnx", "openvino", "openvino-bf16"]
 
 
+def test_an_openvino_that_cannot_be_imported_has_no_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "openvino", None)
+    assert not runtimes._multiplies_bf16.__wrapped__()  # noqa: SLF001 - without what it remembers
+
+
+def test_only_the_runtime_that_is_taken_is_asked_whether_it_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[GraphRuntime] = []
+
+    def usable(name: GraphRuntime) -> bool:
+        asked.append(name)
+        return True
+
+    monkeypatch.setattr(runtimes, "_usable", usable)
+    assert choose({"onnx": 10.0, "openvino": 9.0, "openvino-bf16": 9.0}) == "onnx"
+    assert asked == ["onnx"]
+
+
 @pytest.mark.parametrize(("runtime", "module"), [("onnx", "onnxruntime"), ("openvino", "openvino")])
 def test_a_runtime_that_is_not_installed_is_told_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, runtime: GraphRuntime, module: str

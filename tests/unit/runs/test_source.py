@@ -17,6 +17,7 @@ from bertvision.runs.extract import ExtractRequest, extract_states
 from bertvision.runs.fit import fit_heads
 from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.frozen import freeze_task
+from bertvision.runs.outputs import BATCH_TOKENS
 from bertvision.runs.plan_costs import RowRates, Source
 from bertvision.runs.plan_fit import plan_fit
 from bertvision.runs.source import free_memory, plan_source, row_work, span_work
@@ -303,7 +304,7 @@ def test_the_work_of_spans_is_counted_in_tokens(ask: Ask) -> None:
     assert work.learnt == 2.5 * (tokens["train"] - held_out)
     assert work.judged == 4 * held_out + tokens["dev"]  # at 0.5, 1 and the end, and for the leaderboard
     assert (work.needed, work.whole, work.width) == ("1..2", "0..2", 16)
-    assert work.batch == 4096
+    assert work.batch == BATCH_TOKENS["cpu"]
     assert work.shard == pytest.approx(128 * tokens["train"] / 40, rel=0.1)
 
 

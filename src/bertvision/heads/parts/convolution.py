@@ -16,6 +16,21 @@ def image_mask(mask: Tensor) -> Tensor:
 
 
 @final
+class Convolution(nn.Conv2d):
+    """A convolution of images; on a CPU in float32.
+
+    In bfloat16 oneDNN leaves gradients of weights that meet nothing but padding as memory was, NaN now and then.
+    """
+
+    @override
+    def forward(self, input: Tensor) -> Tensor:
+        if input.is_cuda or not torch.is_autocast_enabled("cpu"):
+            return super().forward(input)
+        with torch.autocast("cpu", enabled=False):
+            return super().forward(input.float())
+
+
+@final
 class MaskedBatchNorm(nn.Module):
     """Batch normalisation whose statistics come from real tokens only."""
 
@@ -79,11 +94,13 @@ class NormedConv(nn.Module):
         padding = (kernel[0] // 2, kernel[1] // 2)
         if separable:
             self.convolve: nn.Module = nn.Sequential(
-                nn.Conv2d(channels, channels, kernel, stride=(1, stride), padding=padding, groups=channels, bias=False),
-                nn.Conv2d(channels, filters, 1, bias=False),
+                Convolution(
+                    channels, channels, kernel, stride=(1, stride), padding=padding, groups=channels, bias=False
+                ),
+                Convolution(channels, filters, 1, bias=False),
             )
         else:
-            self.convolve = nn.Conv2d(channels, filters, kernel, stride=(1, stride), padding=padding, bias=False)
+            self.convolve = Convolution(channels, filters, kernel, stride=(1, stride), padding=padding, bias=False)
         self.convolve.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # as images are; torch forgot this form
         self.norm = MaskedBatchNorm(filters)
 

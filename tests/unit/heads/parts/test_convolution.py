@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bertvision.heads.parts.convolution import MaskedBatchNorm, NormedConv, image_mask
+from bertvision.heads.parts.convolution import Convolution, MaskedBatchNorm, NormedConv, image_mask
 from close import EXACT, FLOAT32
 from known_weights import NO_EPSILON, fill, random_states, randomise, real_tokens
 
@@ -172,3 +172,18 @@ def test_a_wide_kernel_keeps_every_place() -> None:
         eps=1e-3,
     )
     check_close(part(images, real_tokens(4)), expected)
+
+
+def test_weights_that_meet_padding_alone_have_no_gradient_in_16_bits_either() -> None:
+    torch.manual_seed(0)
+    convolve = Convolution(128, 128, (1, 13), stride=(1, 4), padding=(0, 6))
+    images = torch.randn(4, 128, 7, 1)  # one place, so that only the middle of the kernel meets it
+    for _ in range(5):
+        torch.full((2**18,), torch.nan, dtype=torch.bfloat16)  # what memory may hold
+        convolve.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            convolve(images.bfloat16()).sum().backward()
+        assert convolve.weight.grad is not None
+        edges = torch.cat([convolve.weight.grad[..., :6], convolve.weight.grad[..., 7:]], dim=-1)
+        torch.testing.assert_close(edges, torch.zeros_like(edges), rtol=EXACT, atol=EXACT)
+        assert convolve.weight.grad[..., 6].abs().min() > 0.0
