@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertvision.encoder.states import HiddenStates
+from bertvision.errors import MisfitError
 from bertvision.heads import Head
 from bertvision.heads.random_stream import RandomStream
 from bertvision.objectives import Pool, example_losses
@@ -113,7 +114,7 @@ def fit_trainees(  # noqa: PLR0913 - what a fit depends on, by keyword
     The last checkpoint is left to the caller, who removes it when the results are safe.
 
     Raises:
-        BertVisionError: something cannot be written.
+        BertVisionError: something cannot be written, or the GPU has no room.
     """
     stops = plan.snapshot_steps(fractions)
     fitting = _Fitting(list(trainees), data, plan)
@@ -122,7 +123,13 @@ def fit_trainees(  # noqa: PLR0913 - what a fit depends on, by keyword
     saved = time.monotonic()
     with closing(fitting.batches(begin)) as batches:
         for step, batch, rows in batches:
-            fitting.learn(batch, rows, step)
+            try:
+                fitting.learn(batch, rows, step)
+            except torch.OutOfMemoryError:
+                raise MisfitError(
+                    f"the GPU has no room for {len(rows)} windows and what {len(trainees)} heads make of them. Use a "
+                    "smaller --batch or fewer --heads, and another --out."
+                ) from None
             done = step + 1
             if done % LOG_STEPS == 0 or done in stops:
                 fitting.log(done, watcher)

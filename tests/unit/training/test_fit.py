@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertvision.encoder.states import HiddenStates
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, MisfitError
 from bertvision.heads import HeadShape
 from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.load import TASKS
@@ -177,6 +177,17 @@ def test_states_that_cannot_be_read_end_the_fit_with_their_error(ahead: bool, tm
         fit(tmp_path, trainees=trainees, memory=Memory(before=fail_at_the_sixth), ahead=ahead)
     assert not torch.equal(tensors(trainees[0])["project.weight"], first["project.weight"])
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
+
+
+def test_a_gpu_without_room_is_told_with_what_helps(tmp_path: Path) -> None:
+    [trainee] = make([HeadSpec(head="last_layer")], TASKS["sst2"])
+
+    def fill(*_: object) -> None:
+        raise torch.OutOfMemoryError
+
+    trainee.head.register_forward_hook(fill)
+    with pytest.raises(MisfitError, match=r"no room for 4 windows and what 1 heads .*smaller --batch or fewer --heads"):
+        fit(tmp_path, trainees=[trainee])
 
 
 def test_a_fit_that_is_interrupted_leaves_no_thread_behind(tmp_path: Path) -> None:
