@@ -19,10 +19,6 @@ FLOAT32 = 1e-5
 DEEP = 1e-3
 """Some sixty convolutions in single precision, each normalised by the batch itself, which enlarges small errors."""
 
-ADAMW = 1e-2
-"""Weights after some steps of AdamW, of size 0.02 each, from states that were summed in another order: where a gradient
-is nearly 0, its last bits become part of a step; half of one at most."""
-
 NEAR_IDENTITY = 1e-3
 """States before and after fresh adapters, whose weights have a standard deviation of this size."""
 

@@ -55,6 +55,7 @@ def test_dropout_acts_on_the_memory_while_learning_only() -> None:
     assert first != second
     settled = head.eval()(states, real_tokens(2))[0]
     torch.testing.assert_close(settled[0], settled[1], rtol=FLOAT32, atol=FLOAT32)  # products of two rows
+    torch.testing.assert_close(head(states, real_tokens(2))[0], settled, rtol=EXACT, atol=EXACT)
     plain = Recurrent(head.shape, size=400).eval()
     plain.load_state_dict(head.state_dict())
     torch.testing.assert_close(plain(states, real_tokens(2))[0], settled, rtol=EXACT, atol=EXACT)

@@ -15,12 +15,13 @@ from bertvision.runs.fit import fit_heads
 from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.fit_tasks import fit_tasks
 from bertvision.runs.frozen import freeze_task
+from bertvision.runs.outputs import BATCH_TOKENS
 from bertvision.runs.shared_rows import SharedRows
 from bertvision.runs.states import StreamStates, encode_rows
 from bertvision.tasks.examples import IntArray
 from bertvision.training.states import StateBatch
 from bertvision.training.trainee import HeadSpec
-from close import ADAMW, FLOAT32, SOLVED
+from close import FLOAT32, SOLVED
 from folders import everything
 from tiny_run import head_tensors, save_tiny_encoder, tiny_fit, write_labels, write_questions, write_scores
 
@@ -80,8 +81,10 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize(("tasks", "pairs"), [(("own", "rte", "sst2"), "apart"), (("cola", "rte"), "together")])
 def test_each_task_ends_as_if_it_were_fitted_alone(
-    tasks: tuple[str, ...], pairs: str, ask: Ask, tmp_path: Path
+    tasks: tuple[str, ...], pairs: str, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # every window by itself: beside others its states are summed in another order, and AdamW enlarges last bits
+    monkeypatch.setitem(BATCH_TOKENS, "cpu", 1)
     requests = ask(*tasks, pairs=pairs)
     together = fit_tasks(requests, tmp_path / "out")
     assert sorted(path.name for path in together.out.iterdir()) == list(tasks)
@@ -90,7 +93,7 @@ def test_each_task_ends_as_if_it_were_fitted_alone(
         ours, theirs = head_tensors(together.out / request.task), head_tensors(alone.run)
         assert ours.keys() == theirs.keys()
         for name, value in ours.items():
-            torch.testing.assert_close(value, theirs[name], rtol=0.0, atol=ADAMW)
+            torch.testing.assert_close(value, theirs[name], rtol=FLOAT32, atol=FLOAT32)
         result = together.results[request.task]
         assert result.run == together.out / request.task
         rows = {row["folder"]: row["metrics"] for row in alone.leaderboard}
