@@ -29,7 +29,7 @@ def texts(words: list[str], pairs: list[str] | None = None) -> Texts:
 
 @settings(max_examples=40)
 @given(
-    counts=st.lists(st.integers(1, 6), min_size=12, max_size=60), articles=st.integers(1, 60), folds=st.integers(2, 4)
+    counts=st.lists(st.integers(1, 6), min_size=12, max_size=240), articles=st.integers(1, 240), folds=st.integers(2, 4)
 )
 def test_no_context_and_where_there_are_enough_no_article_is_in_two_folds(
     counts: list[int], articles: int, folds: int

@@ -34,8 +34,8 @@ def test_of_texts_a_share_is_held_out_in_order_and_the_same_for_a_seed() -> None
 
 @settings(max_examples=40)
 @given(
-    counts=st.lists(st.integers(1, 6), min_size=2, max_size=60),
-    articles=st.integers(1, 60),
+    counts=st.lists(st.integers(1, 6), min_size=2, max_size=240),
+    articles=st.integers(1, 240),
     share=st.floats(0.01, 0.9),
     seed=st.integers(0, 3),
 )
@@ -57,6 +57,16 @@ def test_no_context_and_where_there_are_enough_no_article_is_on_both_sides(
 def test_no_more_is_held_out_than_the_share_asks_for_but_for_one_group() -> None:
     examples = questions([number // 5 for number in range(500)], ["one title"] * 100)
     assert 50 <= len(held_out_rows(examples, 0.1, seed=0)) < 55
+
+
+@pytest.mark.parametrize("articles", [FEWEST_ARTICLES - 1, FEWEST_ARTICLES])
+def test_few_articles_are_not_held_out_whole_and_a_smaller_share_lies_within_a_larger_one(articles: int) -> None:
+    titles = [f"article {number // 10}" for number in range(10 * articles)]
+    examples = questions(list(range(10 * articles)), titles)
+    more, fewer = (held_out_rows(examples, share, seed=0).tolist() for share in (0.05, 0.02))
+    assert set(fewer) < set(more)
+    whole = len({titles[row] for row in more}) == articles // 20
+    assert whole == (articles == FEWEST_ARTICLES)
 
 
 def test_articles_of_contexts_that_nobody_asks_about_do_not_count() -> None:
