@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bertvision.heads.parts.convolution import Convolution, MaskedBatchNorm, NormedConv, image_mask
+from bertvision.heads.parts.convolution import Convolution, MaskedBatchNorm, NormedConv, image_mask, unstride
 from close import EXACT, FLOAT32
 from known_weights import NO_EPSILON, fill, random_states, randomise, real_tokens
 
@@ -187,3 +187,45 @@ def test_weights_that_meet_padding_alone_have_no_gradient_in_16_bits_either() ->
         edges = torch.cat([convolve.weight.grad[..., :6], convolve.weight.grad[..., 7:]], dim=-1)
         torch.testing.assert_close(edges, torch.zeros_like(edges), rtol=EXACT, atol=EXACT)
         assert convolve.weight.grad[..., 6].abs().min() > 0.0
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "dilation", "padding"),
+    [
+        ((1, 13), 4, 1, 6),
+        ((1, 13), 4, 2, 12),
+        ((5, 5), 4, 1, 2),
+        ((7, 7), 7, 1, 3),
+        ((1, 3), 3, 1, 1),
+        ((1, 1), 2, 1, 0),
+        ((1, 3), 5, 1, 1),
+        ((1, 3), 2, 3, 2),
+        ((3, 4), 6, 4, 5),
+        ((1, 5), 1, 2, 4),
+    ],
+)
+@pytest.mark.parametrize("width", [14, 15, 16, 17])
+def test_a_convolution_without_a_stride_is_that_with_one(
+    width: int, kernel: tuple[int, int], stride: int, dilation: int, padding: int, channels: int
+) -> None:
+    images = random_states(2, channels, 6, width).double()
+    weight = torch.randn(5, channels, *kernel, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    tokens = kernel[0] // 2
+
+    def direct(images: Tensor, weight: Tensor) -> Tensor:
+        sizes = {"stride": (1, stride), "dilation": (1, dilation), "padding": (tokens, padding)}
+        return nn.functional.conv2d(images, weight, **sizes)
+
+    def unstrided(images: Tensor, weight: Tensor) -> Tensor:
+        images, weight = unstride(images, weight, stride, dilation, padding)
+        return nn.functional.conv2d(images, weight, padding=(tokens, 0))
+
+    found = []
+    for convolve in (direct, unstrided):
+        read, learnt = images.clone().requires_grad_(), weight.clone().requires_grad_()
+        outputs = convolve(read, learnt)
+        torch.autograd.backward((outputs**2).sum())
+        found.append((outputs, read.grad, learnt.grad))
+    for got, expected in zip(*reversed(found), strict=True):
+        torch.testing.assert_close(got, expected)
