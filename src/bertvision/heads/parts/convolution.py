@@ -40,8 +40,9 @@ def unstride(images: Tensor, weight: Tensor, stride: int, dilation: int, padding
     padded = nn.functional.pad(
         images.permute(0, 2, 3, 1), (0, 0, padding, places * stride - padding - images.shape[-1])
     )
-    grouped = padded.unflatten(2, (places, stride))[..., :used, :].flatten(3)
-    weight = nn.functional.pad(weight, (0, blocks * used - kernel)).unflatten(-1, (blocks, used))
+    batch, tokens, _, channels = padded.shape
+    grouped = padded.reshape(batch, tokens, places, stride, channels)[..., :used, :].flatten(3)
+    weight = nn.functional.pad(weight, (0, blocks * used - kernel)).reshape(*weight.shape[:3], blocks, used)
     return grouped.permute(0, 3, 1, 2), weight.permute(0, 2, 3, 4, 1).flatten(3).permute(0, 3, 1, 2)
 
 
@@ -102,9 +103,7 @@ class _BatchNorm(torch.autograd.Function):
 
     @staticmethod
     @override
-    def forward(
-        ctx: Any, images: Tensor, real: Tensor, weight: Tensor, bias: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(ctx: Any, images: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         kept = torch.where(real, images, 0.0)  # so that sums over all are those over real tokens
         count = real.sum() * images.shape[-1]
         mean = kept.sum(dim=(0, 2, 3), dtype=torch.float32) / count
@@ -132,7 +131,8 @@ class _BatchNorm(torch.autograd.Function):
 def _squares(images: Tensor) -> Tensor:
     """The sum of squares of every channel, in float32."""
     if images.is_cuda:  # without a copy
-        return torch.linalg.vector_norm(images, dim=(0, 2, 3), dtype=torch.float32).square()
+        length: Tensor = torch.linalg.vector_norm(images, dim=(0, 2, 3), dtype=torch.float32)
+        return length.square()
     return images.float().square().sum(dim=(0, 2, 3))  # a norm takes five to ten times as long on a CPU
 
 
