@@ -67,9 +67,9 @@ class Inception(Head):
 
     @override
     def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
-        images = self.first(self.image(states), mask).relu()  # (batch, channels, tokens, width / stride)
-        images = self.second(_halve(images), mask).relu()
-        images = self.third(images, mask).relu()
+        images = self.first(self.image(states), mask).relu_()  # (batch, channels, tokens, width / stride)
+        images = self.second(_halve(images), mask).relu_()
+        images = self.third(images, mask).relu_()
         for stage in self.stages:
             images = _halve(images)
             for block in stage:  # type: ignore[attr-defined]  # a list of modules in a list of modules
@@ -105,8 +105,8 @@ class _Block(nn.Module):
         largest = nn.functional.max_pool2d(torch.where(image_mask(mask), images, 0.0), 3, stride=1, padding=1)
         ways = [
             self.one(images, mask),
-            self.three(self.before_three(images, mask).relu(), mask),
-            self.five(self.before_five(images, mask).relu(), mask),
+            self.three(self.before_three(images, mask).relu_(), mask),
+            self.five(self.before_five(images, mask).relu_(), mask),
             self.pooled(largest, mask),
         ]
-        return torch.cat(ways, dim=1).relu()
+        return torch.cat(ways, dim=1).relu_()

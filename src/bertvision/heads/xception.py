@@ -64,11 +64,11 @@ class Xception(Head):
     def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
         images = self.image(states)  # (batch, channels, tokens, width)
         for convolve in self.stem:
-            images = convolve(images, mask).relu()
+            images = convolve(images, mask).relu_()
         for block in self.blocks:
             images = block(images, mask)
         for convolve in self.tail:
-            images = convolve(images, mask).relu()
+            images = convolve(images, mask).relu_()
         maps = images.mean(dim=-1).transpose(1, 2)  # (batch, tokens, channels)
         outputs: Tensor = self.project(torch.cat([maps, states[:, -1]], dim=-1) if self.skip else maps)
         return outputs
@@ -88,9 +88,9 @@ class _Block(nn.Module):
     @override
     def forward(self, images: Tensor, mask: Tensor) -> Tensor:
         """(batch, channels, tokens, width) → (batch, last size, tokens, width or half of it)."""
-        inner = images
-        for convolve in self.convolutions:
-            inner = convolve(inner.relu(), mask)
+        inner = images.relu()
+        for place, convolve in enumerate(self.convolutions):
+            inner = convolve(inner.relu_() if place else inner, mask)
         if self.around is None:
             return images + inner
         inner = nn.functional.avg_pool2d(inner, (1, 3), stride=(1, 2), padding=(0, 1), count_include_pad=False)

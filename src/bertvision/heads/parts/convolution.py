@@ -1,6 +1,7 @@
 """Convolutions over (tokens, width) images with the layers as channels; the token axis is never shrunk."""
 
-from typing import final
+import math
+from typing import Any, cast, final
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +16,39 @@ def image_mask(mask: Tensor) -> Tensor:
     return mask[:, None, :, None]
 
 
+def unstride(images: Tensor, weight: Tensor, stride: int, dilation: int, padding: int) -> tuple[Tensor, Tensor]:
+    """Images and a weight whose convolution is the same without stride, dilation and padding along the width.
+
+    As many neighbours as the stride counts become the channels of one place, of the images as of the weight.
+
+    Args:
+        images: (batch, channels, tokens, width).
+        weight: (filters, channels, tokens, width).
+        stride: along the width.
+        dilation: along the width.
+        padding: on either side of the width.
+    """
+    outputs = (images.shape[-1] + 2 * padding - dilation * (weight.shape[-1] - 1) - 1) // stride + 1
+    step = math.gcd(stride, dilation)  # places in between are never looked at
+    images = images[..., -padding % step :: step]
+    stride, dilation, padding = stride // step, dilation // step, -(-padding // step)
+    if dilation > 1:
+        weight = nn.functional.pad(weight[..., None], (0, dilation - 1)).flatten(-2)[..., : 1 - dilation]
+    kernel = weight.shape[-1]
+    blocks, used = -(-kernel // stride), min(stride, kernel)
+    places = outputs + blocks - 1
+    padded = nn.functional.pad(
+        images.permute(0, 2, 3, 1), (0, 0, padding, places * stride - padding - images.shape[-1])
+    )
+    batch, tokens, _, channels = padded.shape
+    grouped = padded.reshape(batch, tokens, places, stride, channels)[..., :used, :].flatten(3)
+    weight = nn.functional.pad(weight, (0, blocks * used - kernel)).reshape(*weight.shape[:3], blocks, used)
+    return grouped.permute(0, 3, 1, 2), weight.permute(0, 2, 3, 4, 1).flatten(3).permute(0, 3, 1, 2)
+
+
 @final
 class Convolution(nn.Conv2d):
-    """A convolution of images; on a CPU in float32.
+    """A convolution of images; a stride along the width becomes channels where that is faster; on a CPU in float32.
 
     In bfloat16 oneDNN leaves gradients of weights that meet nothing but padding as memory was, NaN now and then.
     """
@@ -25,9 +56,18 @@ class Convolution(nn.Conv2d):
     @override
     def forward(self, input: Tensor) -> Tensor:
         if input.is_cuda or not torch.is_autocast_enabled("cpu"):
-            return super().forward(input)
+            return self._convolve(input)
         with torch.autocast("cpu", enabled=False):
-            return super().forward(input.float())
+            return self._convolve(input.float())
+
+    def _convolve(self, images: Tensor) -> Tensor:
+        (_, stride), (_, dilation) = self.stride, self.dilation
+        tokens, padding = (int(size) for size in self.padding)
+        # cuDNN's gradient of a strided convolution's input is slow, so are oneDNN's of one channel, but not of more
+        if stride == 1 or self.groups > 1 or not (images.is_cuda or self.in_channels == 1):
+            return super().forward(images)
+        images, weight = unstride(images, self.weight, stride, dilation, padding)
+        return nn.functional.conv2d(images, weight, self.bias, padding=(tokens, 0))
 
 
 @final
@@ -47,24 +87,62 @@ class MaskedBatchNorm(nn.Module):
     @override
     def forward(self, images: Tensor, mask: Tensor) -> Tensor:
         """(batch, channels, tokens, width) → the same; mask: (batch, tokens)."""
-        mean, variance = self.running_mean, self.running_variance
         if self.training:
-            mean, variance = self._statistics(images, image_mask(mask))
-        scale = self.weight * torch.rsqrt(variance + EPSILON)
-        shift = self.bias - mean * scale
-        return torch.addcmul(shift[:, None, None].to(images.dtype), images, scale[:, None, None].to(images.dtype))
+            outputs, mean, variance = _BatchNorm.apply(images, image_mask(mask), self.weight, self.bias)  # type: ignore[no-untyped-call]
+            with torch.no_grad():
+                self.running_mean.lerp_(mean, MOMENTUM)
+                self.running_variance.lerp_(variance, MOMENTUM)
+            return cast("Tensor", outputs)
+        scale = self.weight * torch.rsqrt(self.running_variance + EPSILON)
+        return _scaled(images, scale, self.bias - self.running_mean * scale)
 
-    def _statistics(self, images: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+
+@final
+class _BatchNorm(torch.autograd.Function):
+    """What autograd would do, with fewer looks at the images, which are large, and one copy of them kept."""
+
+    @staticmethod
+    @override
+    def forward(ctx: Any, images: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        kept = torch.where(real, images, 0.0)  # so that sums over all are those over real tokens
         count = real.sum() * images.shape[-1]
-        # with zeros in padding sums are enough: images are large, and every further look at them costs
-        kept = torch.where(real, images, 0.0)
         mean = kept.sum(dim=(0, 2, 3), dtype=torch.float32) / count
-        length = torch.linalg.vector_norm(kept, dim=(0, 2, 3), dtype=torch.float32)
-        variance = (length.square() / count - mean.square()).clamp(min=0.0)
-        with torch.no_grad():
-            self.running_mean.lerp_(mean, MOMENTUM)
-            self.running_variance.lerp_(variance, MOMENTUM)
-        return mean, variance
+        variance = (_squares(kept) / count - mean.square()).clamp(min=0.0)
+        inverse = torch.rsqrt(variance + EPSILON)
+        scale = weight * inverse
+        ctx.save_for_backward(kept, real, count, mean, variance, inverse, scale)
+        ctx.mark_non_differentiable(mean, variance)
+        return _scaled(kept, scale, bias - mean * scale), mean, variance
+
+    @staticmethod
+    @override
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, Tensor, Tensor]:
+        gradient = gradients[0]
+        kept, real, count, mean, variance, inverse, scale = ctx.saved_tensors
+        total = gradient.sum(dim=(0, 2, 3), dtype=torch.float32)
+        centred = (gradient * kept).sum(dim=(0, 2, 3), dtype=torch.float32) - mean * total
+        for_variance = torch.where(variance > 0.0, -0.5 * scale * inverse.square() * centred, 0.0)
+        for_sum = (-scale * total - 2 * mean * for_variance) / count
+        for_images = _scaled(kept, 2 * for_variance / count, for_sum)
+        for_images.addcmul_(gradient, _over_image(scale, gradient.dtype))
+        return for_images.masked_fill_(~real, 0.0), None, inverse * centred, total
+
+
+def _squares(images: Tensor) -> Tensor:
+    """The sum of squares of every channel, in float32."""
+    if images.is_cuda:  # without a copy
+        length: Tensor = torch.linalg.vector_norm(images, dim=(0, 2, 3), dtype=torch.float32)
+        return length.square()
+    return images.float().square().sum(dim=(0, 2, 3))  # a norm takes five to ten times as long on a CPU
+
+
+def _scaled(images: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """Every channel times a number, plus a number."""
+    return torch.addcmul(_over_image(shift, images.dtype), images, _over_image(scale, images.dtype))
+
+
+def _over_image(numbers: Tensor, dtype: torch.dtype) -> Tensor:
+    return numbers[:, None, None].to(dtype)
 
 
 @final

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bertvision.heads.parts.convolution import Convolution, MaskedBatchNorm, NormedConv, image_mask
+from bertvision.heads.parts.convolution import Convolution, MaskedBatchNorm, NormedConv, image_mask, unstride
 from close import EXACT, FLOAT32
 from known_weights import NO_EPSILON, fill, random_states, randomise, real_tokens
 
@@ -93,6 +93,25 @@ def test_without_padding_outputs_and_gradients_are_those_of_torch() -> None:
         assert isinstance(got, Tensor)
         assert isinstance(expected, Tensor)
         check_close(got, expected)
+
+
+def test_with_padding_gradients_are_those_of_real_tokens_alone() -> None:
+    norm, reference = MaskedBatchNorm(3), nn.BatchNorm2d(3, eps=1e-3)
+    randomise(norm)
+    reference.load_state_dict({"weight": norm.weight, "bias": norm.bias}, strict=False)
+    mask = real_tokens(4, 2)
+    images = random_states(2, 3, 4, 5).requires_grad_()
+    torch.autograd.backward((norm(images, mask).transpose(1, 2)[mask] ** 3).sum())
+    tokens = images.detach().transpose(1, 2)[mask].requires_grad_()  # (real tokens, channels, width)
+    torch.autograd.backward((reference(tokens[..., None]) ** 3).sum())
+    assert images.grad is not None
+    assert tokens.grad is not None
+    check_close(images.grad.transpose(1, 2)[mask], tokens.grad)
+    assert not images.grad.transpose(1, 2)[~mask].any()
+    for got, expected in zip(norm.parameters(), reference.parameters(), strict=True):
+        assert got.grad is not None
+        assert expected.grad is not None
+        check_close(got.grad, expected.grad)
 
 
 def test_images_of_few_bits_stay_so_and_are_counted_in_full() -> None:
@@ -187,3 +206,44 @@ def test_weights_that_meet_padding_alone_have_no_gradient_in_16_bits_either() ->
         edges = torch.cat([convolve.weight.grad[..., :6], convolve.weight.grad[..., 7:]], dim=-1)
         torch.testing.assert_close(edges, torch.zeros_like(edges), rtol=EXACT, atol=EXACT)
         assert convolve.weight.grad[..., 6].abs().min() > 0.0
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "dilation", "padding"),
+    [
+        ((1, 13), 4, 1, 6),
+        ((1, 13), 4, 2, 12),
+        ((5, 5), 4, 1, 2),
+        ((7, 7), 7, 1, 3),
+        ((1, 3), 3, 1, 1),
+        ((1, 1), 2, 1, 0),
+        ((1, 3), 5, 1, 1),
+        ((1, 3), 2, 3, 2),
+        ((3, 4), 6, 4, 5),
+        ((1, 5), 1, 2, 4),
+    ],
+)
+@pytest.mark.parametrize("width", [14, 15, 16, 17])
+def test_a_convolution_without_a_stride_is_that_with_one(
+    width: int, kernel: tuple[int, int], stride: int, dilation: int, padding: int, *, channels: int
+) -> None:
+    images = random_states(2, channels, 6, width).double()
+    weight = torch.randn(5, channels, *kernel, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    tokens = kernel[0] // 2
+
+    def direct(images: Tensor, weight: Tensor) -> Tensor:
+        return nn.functional.conv2d(images, weight, None, (1, stride), (tokens, padding), (1, dilation))
+
+    def unstrided(images: Tensor, weight: Tensor) -> Tensor:
+        images, weight = unstride(images, weight, stride, dilation, padding)
+        return nn.functional.conv2d(images, weight, padding=(tokens, 0))
+
+    found = []
+    for convolve in (direct, unstrided):
+        read, learnt = images.clone().requires_grad_(), weight.clone().requires_grad_()
+        outputs = convolve(read, learnt)
+        torch.autograd.backward((outputs**2).sum())
+        found.append((outputs, read.grad, learnt.grad))
+    for got, expected in zip(*reversed(found), strict=True):
+        torch.testing.assert_close(got, expected)
