@@ -106,9 +106,9 @@ class _Rung(nn.Module):
         parts = self.attention(tokens).unflatten(-1, (3, self.heads, -1))  # (batch, tokens, 3, heads, …)
         query, key, value = parts.permute(2, 0, 3, 1, 4)  # each (batch, heads, tokens, …)
         if bounds is not None:
-            from bertvision.encoder.packed import kernel_attention  # noqa: PLC0415 - imports transformers
+            from bertvision.encoder.packed import packed_attention  # noqa: PLC0415 - imports transformers
 
-            read = kernel_attention(query, key, value, bounds, longest, None, None)
+            read, _ = packed_attention(self, query, key, value, None, window_bounds=bounds, window_longest=longest)
         else:
             seen = None if mask is None else mask[:, None, None, :]
             read = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=seen).transpose(1, 2)

@@ -82,9 +82,23 @@ def _bent(inner):
 
 @triton.jit
 def _score(
-    inner, bias, weight, scores, layers, tokens, columns, size, outputs,
-    bias_layer, bias_column, weight_layer, weight_output, weight_column,
-    OUTPUTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    inner,
+    bias,
+    weight,
+    scores,
+    layers,
+    tokens,
+    columns,
+    size,
+    outputs,
+    bias_layer,
+    bias_column,
+    weight_layer,
+    weight_output,
+    weight_column,
+    OUTPUTS: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
 ):
     group = tl.program_id(1).to(tl.int64)
     layer = group % layers
@@ -110,10 +124,30 @@ def _score(
 
 @triton.jit
 def _learn(
-    inner, bias, weight, gradient, for_inner, for_bias, for_weight,
-    gradient_batch, gradient_layer, gradient_token, gradient_output, layers, tokens, columns, size, outputs,
-    bias_layer, bias_column, weight_layer, weight_output, weight_column,
-    OUTPUTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    inner,
+    bias,
+    weight,
+    gradient,
+    for_inner,
+    for_bias,
+    for_weight,
+    gradient_batch,
+    gradient_layer,
+    gradient_token,
+    gradient_output,
+    layers,
+    tokens,
+    columns,
+    size,
+    outputs,
+    bias_layer,
+    bias_column,
+    weight_layer,
+    weight_output,
+    weight_column,
+    OUTPUTS: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
 ):
     part, parts = tl.program_id(0), tl.num_programs(0)
     group = tl.program_id(1).to(tl.int64)

@@ -60,8 +60,23 @@ def _sizes(weights: Tensor, states: Tensor, heads: int) -> tuple[int, ...]:
 
 @triton.jit
 def _mix(
-    weights, states, mixed, layers, sets, heads, width, weight_batch, weight_layer, weight_token, weight_set,
-    state_batch, state_layer, state_token, state_column, SETS: tl.constexpr, LAYERS: tl.constexpr,
+    weights,
+    states,
+    mixed,
+    layers,
+    sets,
+    heads,
+    width,
+    weight_batch,
+    weight_layer,
+    weight_token,
+    weight_set,
+    state_batch,
+    state_layer,
+    state_token,
+    state_column,
+    SETS: tl.constexpr,
+    LAYERS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
     token, batch = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
@@ -85,8 +100,23 @@ def _mix(
 
 @triton.jit
 def _compare(
-    weights, states, mixed, layers, sets, heads, width, weight_batch, weight_layer, weight_token, weight_set,
-    state_batch, state_layer, state_token, state_column, SETS: tl.constexpr, LAYERS: tl.constexpr,
+    weights,
+    states,
+    mixed,
+    layers,
+    sets,
+    heads,
+    width,
+    weight_batch,
+    weight_layer,
+    weight_token,
+    weight_set,
+    state_batch,
+    state_layer,
+    state_token,
+    state_column,
+    SETS: tl.constexpr,
+    LAYERS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
     token, batch = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)

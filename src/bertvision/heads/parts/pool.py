@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from bertvision.heads.parts.wide import has_kernels
+
 Gate = Literal["softmax", "sparsemax"]
 Pooling = Literal["mix", "mean"]
 
@@ -56,7 +58,14 @@ class LayerPool(nn.Module):
     @override
     def forward(self, states: Tensor) -> Tensor:
         """(batch, layers, tokens, width) → (batch, tokens, width)."""
-        factors = self.factors().to(states.dtype)
+        factors = self.factors()
+        if has_kernels(states) and not (self.norm or states.requires_grad):
+            from bertvision.heads.parts.mixtures import layer_mixtures  # noqa: PLC0415 - needs Triton
+
+            own = states[:, : len(factors)]
+            weights = factors[None, :, None, None].expand(*own.shape[:3], 1)
+            return layer_mixtures(weights, own, heads=1).view(states.shape[0], *states.shape[2:])
+        factors = factors.to(states.dtype)
         # tokens and width as one axis: a sum over an axis in the middle would copy all states first
         mixed = torch.matmul(factors, self.normed(states[:, : len(factors)]).flatten(2))
         return mixed.reshape(states.shape[0], *states.shape[2:])
