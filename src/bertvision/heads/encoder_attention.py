@@ -60,7 +60,7 @@ class EncoderAttention(Head):
             read = torch.bmm(layer_mixtures(weights, states, self.heads), values.transpose(1, 2))
             return read.transpose(0, 1).reshape(states.shape[0], states.shape[2], self.shape.outputs, -1)
         mixtures = torch.einsum("bltn,bltw->btnw", weights.to(states.dtype), states)
-        mixtures = mixtures.unflatten(2, (self.shape.outputs, self.heads))
+        mixtures = mixtures.reshape(*mixtures.shape[:2], self.shape.outputs, self.heads, -1)
         return torch.einsum("btohw,hdw->btohd", mixtures, values).flatten(-2)
 
     def _meet(self, read: Tensor) -> Tensor:

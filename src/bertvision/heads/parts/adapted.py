@@ -30,7 +30,7 @@ def adapted_scores(inner: Tensor, bias: Tensor, weight: Tensor) -> Tensor:
     Returns:
         (batch, layers, tokens, outputs).
     """
-    return cast("Tensor", _AdaptedScores.apply(inner, bias, weight))  # type: ignore[no-untyped-call]
+    return cast("Tensor", _AdaptedScores.apply(inner, bias, weight))
 
 
 @final

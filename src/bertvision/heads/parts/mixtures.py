@@ -26,7 +26,7 @@ def layer_mixtures(weights: Tensor, states: Tensor, heads: int) -> Tensor:
     Returns:
         (heads, batch · tokens · outputs, width), as products by a matrix of every head want it.
     """
-    return cast("Tensor", _Mixtures.apply(weights, states, heads))  # type: ignore[no-untyped-call]
+    return cast("Tensor", _Mixtures.apply(weights, states, heads))
 
 
 @final

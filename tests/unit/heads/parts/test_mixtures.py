@@ -28,7 +28,7 @@ def test_one_kernel_each_way_equals_the_sums_over_layers(
     found = layer_mixtures(weights, states, heads)
     above = torch.randn_like(found)
     (gradient,) = torch.autograd.grad(found, weights, above)
-    mixed = torch.einsum("bltn,bltw->btnw", weights, states.float()).unflatten(2, (outputs, heads))
+    mixed = torch.einsum("bltn,bltw->btnw", weights, states.float()).reshape(batch, tokens, outputs, heads, width)
     expected = mixed.permute(3, 0, 1, 2, 4).reshape(heads, batch * tokens * outputs, width)
     (other,) = torch.autograd.grad(expected, weights, above.float())
     assert float((found.float() - expected).detach().norm() / expected.detach().norm()) < KEPT
