@@ -12,8 +12,8 @@ import triton.language as tl
 from torch import Tensor
 from typing_extensions import override
 
-ROWS, COLUMNS, OUTPUTS = 128, 64, 16
-"""Of a tile; a GPU's products have no fewer than 16 outputs."""
+ROWS, ROWS_BACK, COLUMNS, OUTPUTS = 64, 32, 64, 16
+"""Of a tile, forwards and back, as large as a GPU's registers allow; its products have no fewer than 16 outputs."""
 
 PROGRAMS = 2112
 """That keep a GPU busy: some for every one of its processors."""
@@ -42,7 +42,7 @@ class _AdaptedScores(torch.autograd.Function):
         batch, layers, tokens, _ = inner.shape
         scores = inner.new_empty(batch, layers, tokens, weight.shape[1], dtype=torch.float32)
         grid = (triton.cdiv(tokens, ROWS), batch * layers)
-        _score[grid](inner, bias, weight, scores, *_sizes(inner, bias, weight))
+        _score[grid](inner, bias, weight, scores, *_sizes(inner, bias, weight), ROWS, COLUMNS)
         ctx.save_for_backward(inner, bias, weight)
         return scores
 
@@ -52,7 +52,7 @@ class _AdaptedScores(torch.autograd.Function):
         inner, bias, weight = ctx.saved_tensors
         (gradient,) = gradients
         batch, layers, tokens, columns = inner.shape
-        chunks, blocks = triton.cdiv(columns, COLUMNS), triton.cdiv(tokens, ROWS)
+        chunks, blocks = triton.cdiv(columns, COLUMNS), triton.cdiv(tokens, ROWS_BACK)
         parts = min(blocks, triton.cdiv(PROGRAMS, batch * layers * chunks))
         for_inner = torch.empty_like(inner)
         for_bias = bias.new_empty(batch, layers, parts, bias.shape[1])
@@ -61,6 +61,7 @@ class _AdaptedScores(torch.autograd.Function):
             *(inner, bias, weight, gradient, for_inner, for_bias, for_weight),
             *gradient.stride(),
             *_sizes(inner, bias, weight),
+            *(ROWS_BACK, COLUMNS),
         )
         return for_inner, for_bias.sum(dim=(0, 2)), for_weight.sum(dim=(0, 2))
 
@@ -69,7 +70,9 @@ def _sizes(inner: Tensor, bias: Tensor, weight: Tensor) -> tuple[int, ...]:
     """What both kernels end with."""
     outputs = weight.shape[1]
     padded = max(OUTPUTS, triton.next_power_of_2(outputs))
-    return *inner.shape[1:], bias.shape[1], outputs, *bias.stride(), *weight.stride(), padded, ROWS, COLUMNS
+    _, layers, tokens, columns = inner.shape
+    strides = *bias.stride(), *weight.stride()
+    return layers, tokens, outputs, *strides, columns, bias.shape[1], padded
 
 
 @triton.jit
@@ -88,14 +91,14 @@ def _score(
     scores,
     layers,
     tokens,
-    columns,
-    size,
     outputs,
     bias_layer,
     bias_column,
     weight_layer,
     weight_output,
     weight_column,
+    columns: tl.constexpr,
+    size: tl.constexpr,
     OUTPUTS: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -137,14 +140,14 @@ def _learn(
     gradient_output,
     layers,
     tokens,
-    columns,
-    size,
     outputs,
     bias_layer,
     bias_column,
     weight_layer,
     weight_output,
     weight_column,
+    columns: tl.constexpr,
+    size: tl.constexpr,
     OUTPUTS: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -167,8 +170,8 @@ def _learn(
         row = begin + tl.arange(0, ROWS)
         real = (row[:, None] < tokens) & (column[None, :] < columns)
         own = tl.load(inner + row[:, None] * columns + column[None, :], mask=real, other=0.0)
-        places = gradient + row[:, None].to(tl.int64) * gradient_token + output[None, :] * gradient_output
-        above = tl.load(places, mask=(row[:, None] < tokens) & (output[None, :] < outputs), other=0.0).to(own.dtype)
+        asked = gradient + row[:, None].to(tl.int64) * gradient_token + output[None, :] * gradient_output
+        above = tl.load(asked, mask=(row[:, None] < tokens) & (output[None, :] < outputs), other=0.0).to(own.dtype)
         bent, slope = _bent(own.to(tl.float32) + shift[None, :])
         change = tl.dot(above, rounded) * slope
         tl.store(for_inner + row[:, None] * columns + column[None, :], change.to(own.dtype), mask=real)
