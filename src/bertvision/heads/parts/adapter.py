@@ -79,7 +79,31 @@ class Adapter(nn.Module):
 
 def _own(states: Tensor, weight: Tensor, first: int) -> Tensor:
     """Every layer by a weight of its own."""
-    return torch.einsum("bltw,lwd->bltd", states, weight[first : first + states.shape[1]])
+    weight = weight[first : first + states.shape[1]]
+    if states.is_cuda and len(states) == 1 and not states.requires_grad:
+        return cast("Tensor", _OwnProducts.apply(states[0], weight))[None]  # type: ignore[no-untyped-call]
+    return torch.einsum("bltw,lwd->bltd", states, weight)
+
+
+@final
+class _OwnProducts(torch.autograd.Function):
+    """Products of every layer, whose gradients are computed layer by layer: a GPU is faster at that than at a batch."""
+
+    @staticmethod
+    @override
+    def forward(ctx: Any, states: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(states)
+        return torch.bmm(states, weight)
+
+    @staticmethod
+    @override
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
+        (states,) = ctx.saved_tensors
+        (gradient,) = gradients
+        turned = states.new_empty(len(states), gradient.shape[2], states.shape[2])
+        for layer, above, out in zip(states, gradient, turned, strict=True):
+            torch.mm(above.T, layer, out=out)
+        return None, turned.transpose(1, 2)
 
 
 def _pad(values: Tensor, size: int, dtype: torch.dtype) -> Tensor:
