@@ -9,7 +9,7 @@ from typing_extensions import override
 from bertvision.heads.head import Head, HeadShape
 from bertvision.heads.options import Share, Whole
 from bertvision.heads.parts.output import OutputMap
-from bertvision.heads.parts.wide import layer_scores
+from bertvision.heads.parts.wide import has_kernels, layer_scores
 
 
 @final
@@ -42,14 +42,30 @@ class EncoderAttention(Head):
         return weights.reshape(*weights.shape[:3], self.shape.outputs, self.heads).mean(dim=-1)
 
     @override
+    def compile_steps(self) -> None:
+        self._meet = torch.compile(self._meet, dynamic=True)  # type: ignore[method-assign]  # for this one alone
+
+    @override
     def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
-        queries = self.project.weight  # (outputs, width)
+        return self._meet(self._read(states))
+
+    def _read(self, states: Tensor) -> Tensor:
+        """What every output vector reads of the layers of a token, (batch, tokens, outputs, heads · size)."""
         weights = self._weights(states)
         # values of the mixtures, not mixtures of the values: there are fewer mixtures than layers
+        values = self.value.weight.reshape(self.heads, -1, self.shape.width).to(states.dtype)  # (heads, size, width)
+        if has_kernels(states) and not states.requires_grad:
+            from bertvision.heads.parts.mixtures import layer_mixtures  # noqa: PLC0415 - needs Triton
+
+            read = torch.bmm(layer_mixtures(weights, states, self.heads), values.transpose(1, 2))
+            return read.transpose(0, 1).reshape(states.shape[0], states.shape[2], self.shape.outputs, -1)
         mixtures = torch.einsum("bltn,bltw->btnw", weights.to(states.dtype), states)
-        mixtures = mixtures.reshape(*mask.shape, len(queries), self.heads, -1)
-        values = self.value.weight.reshape(self.heads, -1, self.shape.width)  # (heads, size, width)
-        read = torch.einsum("btohw,hdw->btohd", mixtures, values.to(states.dtype)).flatten(-2)
+        mixtures = mixtures.reshape(*mixtures.shape[:2], self.shape.outputs, self.heads, -1)
+        return torch.einsum("btohw,hdw->btohd", mixtures, values).flatten(-2)
+
+    def _meet(self, read: Tensor) -> Tensor:
+        """The rest of the block, and how well its result agrees with the query: (batch, tokens, outputs)."""
+        queries = self.project.weight  # (outputs, width)
         read = read + self.value.bias  # once: weights sum to 1
         mixed = self.attention_norm(queries + self.dropout(self.merge(read)))  # (batch, tokens, outputs, width)
         token: Tensor = self.output_norm(mixed + self.dropout(self.feed_forward(mixed)))

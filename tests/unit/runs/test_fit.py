@@ -118,10 +118,12 @@ def test_layers_and_what_heads_do_layer_by_layer_are_compiled_where_that_is_aske
 ) -> None:
     ladder = HeadSpec(head="ladder", options={"size": 4, "heads": 2}, lr=2e-2)
     recurrent = HeadSpec(head="recurrent", options={"size": 4}, lr=2e-2)
-    plain = fit_heads(ask("squad2", ladder, recurrent), tmp_path / "plain")
+    attention = HeadSpec(head="encoder_attention", options={"heads": 2, "size": 2}, lr=2e-2)
+    heads = (ladder, recurrent, attention)
+    plain = fit_heads(ask("squad2", *heads), tmp_path / "plain")
     names = record_compiling(monkeypatch)
-    compiled = fit_heads(ask("squad2", ladder, recurrent, compile=True), tmp_path / "compiled")
-    assert names == ["BertLayer.forward", "_Rung.forward", "Recurrent._remember"]
+    compiled = fit_heads(ask("squad2", *heads, compile=True), tmp_path / "compiled")
+    assert names == ["BertLayer.forward", "_Rung.forward", "Recurrent._remember", "EncoderAttention._meet"]
     assert metrics(compiled) == metrics(plain)
 
 

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from bertvision.heads.parts.wide import has_kernels
+
 Gate = Literal["softmax", "sparsemax"]
 Pooling = Literal["mix", "mean"]
 
@@ -56,7 +58,10 @@ class LayerPool(nn.Module):
     @override
     def forward(self, states: Tensor) -> Tensor:
         """(batch, layers, tokens, width) → (batch, tokens, width)."""
-        factors = self.factors().to(states.dtype)
+        factors = self.factors()
+        if has_kernels(states) and not (self.norm or states.requires_grad):
+            return _kernel_mixture(factors, states[:, : len(factors)])
+        factors = factors.to(states.dtype)
         # tokens and width as one axis: a sum over an axis in the middle would copy all states first
         mixed = torch.matmul(factors, self.normed(states[:, : len(factors)]).flatten(2))
         return mixed.reshape(states.shape[0], *states.shape[2:])
@@ -76,6 +81,8 @@ class MeanPool(nn.Module):
     @override
     def forward(self, states: Tensor) -> Tensor:
         """(batch, layers, tokens, width) → (batch, tokens, width)."""
+        if has_kernels(states) and not states.requires_grad:  # torch's mean takes three times as long
+            return _kernel_mixture(states.new_ones(states.shape[1]), states) / states.shape[1]
         return states.mean(dim=1)
 
 
@@ -93,6 +100,14 @@ class SharedDropout(nn.Module):
         if not self.training or not self.share:
             return states
         return states * nn.functional.dropout(torch.ones_like(states[:, :1]), self.share)
+
+
+def _kernel_mixture(factors: Tensor, states: Tensor) -> Tensor:
+    """The sum of the layers, each times its factor, (batch, tokens, width), by a kernel of our own."""
+    from bertvision.heads.parts.mixtures import layer_mixtures  # noqa: PLC0415 - needs Triton
+
+    weights = factors[None, :, None, None].expand(*states.shape[:3], 1)
+    return layer_mixtures(weights, states, heads=1).view(states.shape[0], *states.shape[2:])
 
 
 def build_pool(pool: Pooling, layers: int) -> LayerPool | MeanPool:

@@ -1,5 +1,7 @@
 """Products with a float32 result, whatever comes in: scores of answers rounded to 8 bits would tie."""
 
+from functools import cache
+from importlib.util import find_spec
 from typing import Any, cast, final
 
 import torch
@@ -8,6 +10,16 @@ from typing_extensions import override
 
 ALIGNED = 8
 """Columns that a GPU's fast products come in multiples of."""
+
+
+def has_kernels(states: Tensor) -> bool:
+    """Whether there are kernels of our own for these: 16 bits on a GPU, where Triton is installed."""
+    return states.is_cuda and states.dtype != torch.float32 and _has_triton()
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
 
 
 def wide_product(rows: Tensor, weight: Tensor) -> Tensor:

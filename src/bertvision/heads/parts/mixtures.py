@@ -1,0 +1,138 @@
+"""Mixtures of the layers of every token, in one kernel each way: as products they would be many and tiny.
+
+Needs Triton, which comes with torch for GPUs; `EncoderAttention` has the formula in single steps.
+"""
+
+from typing import Any, cast, final
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from typing_extensions import override
+
+COLUMNS, FEWEST = 256, 16
+"""Of a tile; a GPU's products have no fewer than 16 rows and columns."""
+
+
+def layer_mixtures(weights: Tensor, states: Tensor, heads: int) -> Tensor:
+    """The layers of every token, mixed by some sets of weights.
+
+    Args:
+        weights: (batch, layers, tokens, outputs · heads).
+        states: (batch, layers, tokens, width), 16 bits; no gradient enters them.
+        heads: how many there are.
+
+    Returns:
+        (heads, batch · tokens · outputs, width), as products by a matrix of every head want it.
+    """
+    return cast("Tensor", _Mixtures.apply(weights, states, heads))
+
+
+@final
+class _Mixtures(torch.autograd.Function):
+    @staticmethod
+    @override
+    def forward(ctx: Any, weights: Tensor, states: Tensor, heads: int) -> Tensor:
+        batch, _, tokens, sets = weights.shape
+        mixed = states.new_empty(heads, batch * tokens * (sets // heads), states.shape[3])
+        _mix[tokens, batch](weights, states, mixed, *_sizes(weights, states, heads))
+        ctx.save_for_backward(weights, states)
+        ctx.heads = heads
+        return mixed
+
+    @staticmethod
+    @override
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        weights, states = ctx.saved_tensors
+        batch, _, tokens, _ = weights.shape
+        for_weights = torch.empty_like(weights)
+        _compare[tokens, batch](for_weights, states, gradients[0].contiguous(), *_sizes(for_weights, states, ctx.heads))
+        return for_weights, None, None
+
+
+def _sizes(weights: Tensor, states: Tensor, heads: int) -> tuple[int, ...]:
+    """What both kernels end with."""
+    _, layers, _, sets = weights.shape
+    rows, columns = (max(FEWEST, triton.next_power_of_2(size)) for size in (sets, layers))
+    return layers, sets, heads, states.shape[3], *weights.stride(), *states.stride(), rows, columns, COLUMNS
+
+
+@triton.jit
+def _mix(
+    weights,
+    states,
+    mixed,
+    layers,
+    sets,
+    heads,
+    width,
+    weight_batch,
+    weight_layer,
+    weight_token,
+    weight_set,
+    state_batch,
+    state_layer,
+    state_token,
+    state_column,
+    SETS: tl.constexpr,
+    LAYERS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    token, batch = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+    one, layer = tl.arange(0, SETS), tl.arange(0, LAYERS).to(tl.int64)
+    places = weights + batch * weight_batch + token * weight_token
+    places += layer[None, :] * weight_layer + one[:, None] * weight_set
+    shares = tl.load(places, mask=(one[:, None] < sets) & (layer[None, :] < layers), other=0.0)
+    shares = shares.to(states.dtype.element_ty)
+    outputs = sets // heads
+    row = (batch * tl.num_programs(0) + token) * outputs + one // heads
+    row += one % heads * (tl.num_programs(1).to(tl.int64) * tl.num_programs(0) * outputs)
+    states += batch * state_batch + token * state_token
+    for begin in range(0, width, COLUMNS):
+        column = begin + tl.arange(0, COLUMNS)
+        real = (layer[:, None] < layers) & (column[None, :] < width)
+        own = tl.load(states + layer[:, None] * state_layer + column[None, :] * state_column, mask=real, other=0.0)
+        total = tl.dot(shares, own).to(own.dtype)
+        real = (one[:, None] < sets) & (column[None, :] < width)
+        tl.store(mixed + row[:, None] * width + column[None, :], total, mask=real)
+
+
+@triton.jit
+def _compare(
+    weights,
+    states,
+    mixed,
+    layers,
+    sets,
+    heads,
+    width,
+    weight_batch,
+    weight_layer,
+    weight_token,
+    weight_set,
+    state_batch,
+    state_layer,
+    state_token,
+    state_column,
+    SETS: tl.constexpr,
+    LAYERS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    token, batch = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+    one, layer = tl.arange(0, SETS), tl.arange(0, LAYERS).to(tl.int64)
+    outputs = sets // heads
+    row = (batch * tl.num_programs(0) + token) * outputs + one // heads
+    row += one % heads * (tl.num_programs(1).to(tl.int64) * tl.num_programs(0) * outputs)
+    states += batch * state_batch + token * state_token
+    total = tl.zeros((SETS, LAYERS), dtype=tl.float32)
+    for begin in range(0, width, COLUMNS):
+        column = begin + tl.arange(0, COLUMNS)
+        real = (layer[:, None] < layers) & (column[None, :] < width)
+        own = tl.load(states + layer[:, None] * state_layer + column[None, :] * state_column, mask=real, other=0.0)
+        real = (one[:, None] < sets) & (column[None, :] < width)
+        above = tl.load(mixed + row[:, None] * width + column[None, :], mask=real, other=0.0)
+        total += tl.dot(above, tl.trans(own))
+    places = weights + batch * weight_batch + token * weight_token
+    places += layer[None, :] * weight_layer + one[:, None] * weight_set
+    tl.store(places, total, mask=(one[:, None] < sets) & (layer[None, :] < layers))
