@@ -146,6 +146,29 @@ def _over_image(numbers: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 @final
+class SeparableConvolution(nn.Sequential):
+    """One filter per channel, then a map of channels at each place; on a GPU one convolution with their product.
+
+    That computes more, but by kernels for products, which a convolution of every channel by itself has none of.
+    """
+
+    def __init__(self, alone: Convolution, together: Convolution) -> None:
+        """Take the convolution of every channel by itself, and the one of all channels at a place."""
+        super().__init__(alone, together)
+
+    @override
+    def forward(self, input: Tensor) -> Tensor:
+        return self.merged(input) if input.is_cuda else cast("Tensor", super().forward(input))
+
+    def merged(self, images: Tensor) -> Tensor:
+        """The same by one convolution."""
+        alone, together = cast("tuple[Convolution, Convolution]", tuple(self))
+        weight = together.weight * alone.weight.transpose(0, 1)  # (filters, channels, tokens, width)
+        weight = weight.contiguous(memory_format=torch.channels_last)
+        return nn.functional.conv2d(images, weight, None, alone.stride, alone.padding)
+
+
+@final
 class NormedConv(nn.Module):
     """A convolution without bias, plain or depth-wise separable, then batch normalisation."""
 
@@ -171,7 +194,7 @@ class NormedConv(nn.Module):
         self.over_tokens = kernel[0] > 1
         padding = (kernel[0] // 2, kernel[1] // 2)
         if separable:
-            self.convolve: nn.Module = nn.Sequential(
+            self.convolve: nn.Module = SeparableConvolution(
                 Convolution(
                     channels, channels, kernel, stride=(1, stride), padding=padding, groups=channels, bias=False
                 ),

@@ -4,8 +4,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bertvision.heads.parts.convolution import Convolution, MaskedBatchNorm, NormedConv, image_mask, unstride
-from close import EXACT, FLOAT32
+from bertvision.heads.parts.convolution import (
+    Convolution,
+    MaskedBatchNorm,
+    NormedConv,
+    SeparableConvolution,
+    image_mask,
+    unstride,
+)
+from close import EXACT, FLOAT32, FLOAT64
 from known_weights import NO_EPSILON, fill, random_states, randomise, real_tokens
 
 MASK = torch.tensor([[True, True, False], [True, False, False]])
@@ -144,6 +151,23 @@ def test_a_separable_convolution_filters_each_channel_then_maps_channels() -> No
     # channel by channel: 210 321 32 and 4 5 6
     got = part(images, real_tokens(1))[0, :, 0]
     check_close(got, torch.tensor([[206.0, 316.0, 26.0], [8.0, 10.0, 12.0]]))
+
+
+@pytest.mark.parametrize("kernel", [(1, 3), (3, 3), (3, 1)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_separable_convolution_is_one_with_the_product_of_its_weights(kernel: tuple[int, int], stride: int) -> None:
+    torch.manual_seed(0)
+    part = NormedConv(3, 5, kernel=kernel, stride=stride, separable=True).double().convolve
+    assert isinstance(part, SeparableConvolution)
+    images = torch.randn(2, 3, 4, 7, dtype=torch.float64, requires_grad=True)
+    inputs = [images, *part.parameters()]
+    two, one = part(images), part.merged(images)
+    check_close(one, two, FLOAT64)
+    wanted = torch.randn_like(two)
+    for mine, other in zip(
+        torch.autograd.grad(one, inputs, wanted), torch.autograd.grad(two, inputs, wanted), strict=True
+    ):
+        check_close(mine, other, FLOAT64)
 
 
 @pytest.mark.parametrize("separable", [False, True])
