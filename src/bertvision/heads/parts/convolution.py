@@ -158,7 +158,7 @@ class SeparableConvolution(nn.Sequential):
 
     @override
     def forward(self, input: Tensor) -> Tensor:
-        return self.merged(input) if input.is_cuda else cast("Tensor", super().forward(input))
+        return self.merged(input) if input.is_cuda else cast("Tensor", super().forward(input))  # type: ignore[no-untyped-call]  # torch has no types here
 
     def merged(self, images: Tensor) -> Tensor:
         """The same by one convolution."""
