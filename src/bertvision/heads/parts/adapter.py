@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from bertvision.heads.parts.wide import ALIGNED, has_kernels, layer_maps
+from bertvision.heads.parts.wide import ALIGNED, layer_maps
 
 SCALE = 1e-3
 """Standard deviation of the first weights."""
@@ -52,58 +52,18 @@ class Adapter(nn.Module):
             (batch, layers, tokens, outputs), float32.
         """
         each = weight.reshape(len(weight), -1, self.size).transpose(0, 1)[first : first + states.shape[1]]
-        if not has_kernels(states):
-            return layer_maps(self._padded(states, first), each)
-        from bertvision.heads.parts.adapted import adapted_scores  # noqa: PLC0415 - needs Triton
-
-        weight, bias = self._weight(states.dtype), self.bias.float()
-        if weight.ndim == 2:
-            return adapted_scores(states @ weight, bias.expand(len(each), -1), each.float())
-        return adapted_scores(_own(states, weight, first), bias[first : first + len(each)], each.float())
+        return layer_maps(self._padded(states, first), each)
 
     def _padded(self, states: Tensor, first: int = 0) -> Tensor:
         """With zeros behind the numbers, up to a size that a GPU is fast with."""
-        weight, bias = self._weight(states.dtype), _pad(self.bias, self._columns(states.dtype), states.dtype)
+        size = self.size + (0 if states.dtype == torch.float32 else -self.size % ALIGNED)
+        weight, bias = _pad(self.weight, size, states.dtype), _pad(self.bias, size, states.dtype)
         if weight.ndim == 2:
             inner = nn.functional.linear(states, weight.T, bias)
         else:
-            inner = _own(states, weight, first) + bias[first : first + states.shape[1], None]
+            layers = slice(first, first + states.shape[1])
+            inner = torch.einsum("bltw,lwd->bltd", states, weight[layers]) + bias[layers, None]
         return nn.functional.gelu(inner, approximate="tanh")
-
-    def _weight(self, dtype: torch.dtype) -> Tensor:
-        return _pad(self.weight, self._columns(dtype), dtype)
-
-    def _columns(self, dtype: torch.dtype) -> int:
-        return self.size + (0 if dtype == torch.float32 else -self.size % ALIGNED)
-
-
-def _own(states: Tensor, weight: Tensor, first: int) -> Tensor:
-    """Every layer by a weight of its own."""
-    weight = weight[first : first + states.shape[1]]
-    if states.is_cuda and len(states) == 1 and not states.requires_grad:
-        return cast("Tensor", _OwnProducts.apply(states[0], weight))[None]  # type: ignore[no-untyped-call]
-    return torch.einsum("bltw,lwd->bltd", states, weight)
-
-
-@final
-class _OwnProducts(torch.autograd.Function):
-    """Products of every layer, whose gradients are computed layer by layer: a GPU is faster at that than at a batch."""
-
-    @staticmethod
-    @override
-    def forward(ctx: Any, states: Tensor, weight: Tensor) -> Tensor:
-        ctx.save_for_backward(states)
-        return torch.bmm(states, weight)
-
-    @staticmethod
-    @override
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
-        (states,) = ctx.saved_tensors
-        (gradient,) = gradients
-        turned = states.new_empty(len(states), gradient.shape[2], states.shape[2])
-        for layer, above, out in zip(states, gradient, turned, strict=True):
-            torch.mm(above.T, layer, out=out)
-        return None, turned.transpose(1, 2)
 
 
 def _pad(values: Tensor, size: int, dtype: torch.dtype) -> Tensor:

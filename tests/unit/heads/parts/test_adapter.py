@@ -2,8 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertvision.heads.parts import adapter as adapter_module
-from bertvision.heads.parts.adapter import Adapter, _OwnProducts
+from bertvision.heads.parts.adapter import Adapter
 from bertvision.heads.parts.output import tokens_first
 from close import EXACT, FLOAT32, HALF_HEAD
 
@@ -99,35 +98,3 @@ def test_scores_of_some_layers_take_their_part_of_the_weight() -> None:
     whole = adapter.scores(states, weight)
     torch.testing.assert_close(adapter.scores(states[:, 1:2], weight, 1), whole[:, 1:2])
     torch.testing.assert_close(whole.sum(dim=1), tokens_first(adapter(states)) @ weight.T)
-
-
-def test_gradients_of_own_maps_layer_by_layer_are_those_of_all_at_once() -> None:
-    torch.manual_seed(0)
-    states, weight = torch.randn(3, 7, 5), torch.randn(3, 5, 4, requires_grad=True)
-    found: Tensor = _OwnProducts.apply(states, weight)  # type: ignore[no-untyped-call]
-    expected = torch.einsum("ltw,lwd->ltd", states, weight)
-    above = torch.randn(3, 7, 4)
-    torch.testing.assert_close(found, expected, rtol=FLOAT32, atol=FLOAT32)
-    gradients = [torch.autograd.grad(some, weight, above)[0] for some in (found, expected)]
-    torch.testing.assert_close(*gradients, rtol=FLOAT32, atol=FLOAT32)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("layers", [None, 3])
-def test_on_a_gpu_scores_and_gradients_by_kernels_are_those_of_single_steps(
-    layers: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    torch.manual_seed(0)
-    device = torch.device("cuda")
-    adapter = Adapter(64, 30, layers=layers).to(device)
-    torch.nn.init.normal_(adapter.weight, std=0.1)
-    weight = torch.randn(2, 90, device=device, requires_grad=True)
-    states = torch.randn(1, 3, 200, 64, device=device, dtype=torch.bfloat16)
-    found = []
-    for kernels in (True, False):
-        if not kernels:
-            monkeypatch.setattr(adapter_module, "has_kernels", lambda _states: False)
-        scores = adapter.scores(states, weight)
-        found.append((scores, *torch.autograd.grad(scores.square().sum(), (adapter.weight, adapter.bias, weight))))
-    for one, other in zip(*found, strict=True):
-        assert float((one - other).detach().norm() / other.detach().norm()) < HALF_HEAD
