@@ -24,6 +24,10 @@ MODULES: dict[GraphRuntime, str] = {"onnx": "onnxruntime", "openvino": "openvino
 ROUNDING: frozenset[GraphRuntime] = frozenset({"openvino-bf16"})
 """Those that compute with fewer bits than a graph has."""
 
+LENGTH_STEP: dict[GraphRuntime, int] = {"onnx": 1, "openvino": 16, "openvino-bf16": 16}
+"""A window by itself is padded to a multiple of so many tokens: OpenVINO prepares itself for every new length, which
+takes half as long as a window, and computes whole blocks of tokens sooner than parts of them."""
+
 SLOW_FUSIONS = ["SkipLayerNormFusion", "BiasGeluFusion"]
 """Left out: a sum with a LayerNorm or a GELU behind it takes longer as one operator than as two."""
 
