@@ -179,10 +179,10 @@ def main() -> None:
         timings = side_by_side(runs, rounds=given.rounds)
         print(size)
         for name, timing in timings.items():
-            found = compare(timing, timings[PLAIN])
+            times = compare(timing, timings[PLAIN])
             print(
                 f"{name}: {1e3 * timing.median / len(asks):.1f} ms, "
-                f"{found.ratio:.2f} times ({found.least:.2f} to {found.most:.2f}) as fast as the plain model"
+                f"{times.ratio:.2f} times ({times.least:.2f} to {times.most:.2f}) as fast as the plain model"
             )
         if given.trial:
             continue

@@ -24,7 +24,7 @@ from bertvision.packs.pack import Pack
 from bertvision.packs.predict import predict_rows
 from bertvision.packs.question_answerer import QuestionAnswerer
 from bertvision.packs.reader import Ask
-from bertvision.packs.runtimes import ROUNDING, GraphRuntime, Inputs, RunGraph, load_graph, usable_runtimes
+from bertvision.packs.runtimes import LENGTH_STEP, ROUNDING, GraphRuntime, Inputs, RunGraph, load_graph, usable_runtimes
 from bertvision.packs.text_models import TextClassifier, TextScorer
 from bertvision.tasks.load import TASKS
 from close import FLOAT32, HALF
@@ -113,7 +113,7 @@ def test_only_a_window_by_itself_is_padded_to_a_round_length_within_the_limit(
         return watch
 
     monkeypatch.setattr(graph_reader, "load_graph", load)
-    monkeypatch.setitem(graph_reader.LENGTH_STEP, "onnx", step)
+    monkeypatch.setitem(LENGTH_STEP, "onnx", step)
     reader = GraphReader(exported.folder, exported.card, pad=exported.export.pad, limit=40, threads=1)
     for lengths in ((17, 15), (9,), (37,)):
         windows = tiny_windows(*lengths)
