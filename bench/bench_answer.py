@@ -65,8 +65,9 @@ class PlainReader(Reader):
         """
         self._models = PackModels([pack], device="cpu")
         super().__init__(self._models.cards, self._models.tokenizer)
-        self._model: Any = self._models.encoder.model
-        self._model.set_attn_implementation("eager")
+        model: Any = self._models.encoder.model
+        model.set_attn_implementation("eager")
+        self._model = model
         self._length = length
 
     @override
