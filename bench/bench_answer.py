@@ -11,19 +11,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, final, get_args
 
 import numpy as np
 import torch
+from typing_extensions import override
 
 from bertvision.bench.measure import compare, side_by_side
 from bertvision.bench.record import Claim
 from bertvision.encoder.batch import padded_batch
 from bertvision.errors import BertVisionError
-from bertvision.evaluation.decode import decode_spans
-from bertvision.evaluation.outputs import SpanScores, split_scores
+from bertvision.evaluation.outputs import Outputs, SpanScores, split_scores
+from bertvision.packs.agreement import compare_examples, read_examples
 from bertvision.packs.export import compared_rows, export_pack
 from bertvision.packs.exported import ENOUGH, ExportedPack, Numbers
 from bertvision.packs.graph_reader import GraphReader
@@ -32,60 +34,59 @@ from bertvision.packs.pack import Pack
 from bertvision.packs.predict import ask_rows
 from bertvision.packs.reader import Ask, Reader
 from bertvision.packs.runtimes import GraphRuntime, usable_runtimes
-from bertvision.tasks.examples import Questions
+from bertvision.packs.stream import Row
 from bertvision.tasks.windows import Windows
 from data import data_folder, save, save_times
 
 TOKENS = 175
-"""The windows nearest to this length are timed."""
+"""The windows nearest to this length are timed, and others, spread over the lengths that questions have."""
 
 PLAIN, PADDED = "plain transformers, eager float32", "plain transformers, eager float32, padded to 384 tokens"
 TORCH = "ours, PyTorch"
 LONG = 384
 TIMED = 8
-"""Windows in a round, one after the other."""
+"""Windows of each kind in a round, one after the other."""
 
 STARTS = 5
 MOST_SECONDS = 3.0
 """That `bertvision answer` may take from its start."""
 
-Scorer = Callable[[Windows], SpanScores]
 
+@final
+class PlainReader(Reader):
+    """The weights of a pack in the transformers model alone: all layers, eager attention, float32, batches of one."""
 
-def plain_scorer(models: PackModels, length: int = 0) -> Scorer:
-    """The weights of a pack in the transformers model alone: all layers, eager attention, float32, one batch.
+    def __init__(self, pack: Pack, length: int = 0) -> None:
+        """Load them.
 
-    Args:
-        models: with these weights.
-        length: tokens that shorter windows are padded to.
-    """
-    model: Any = models.encoder.model
-    model.set_attn_implementation("eager")
-    (head,) = models.heads[0]
+        Args:
+            pack: with these weights.
+            length: tokens that shorter windows are padded to.
+        """
+        self._models = PackModels([pack], device="cpu")
+        super().__init__(self._models.cards, self._models.tokenizer)
+        model: Any = self._models.encoder.model
+        model.set_attn_implementation("eager")
+        self._model = model
+        self._length = length
 
-    def score(windows: Windows) -> SpanScores:
-        batch = padded_batch(windows, np.arange(len(windows)), pad=models.passes.pad)
-        more = (0, max(0, length - batch.ids.shape[1]))
-        ids, types, mask = (torch.nn.functional.pad(one, more) for one in (batch.ids, batch.types, batch.mask))
-        inputs = {"input_ids": ids, "token_type_ids": types, "attention_mask": mask.long()}
-        with torch.inference_mode():
-            states = torch.stack(model(**inputs, output_hidden_states=True).hidden_states, dim=1)
-            outputs = head(states[:, head.reads[0] : head.reads[-1] + 1], mask)
-        return split_scores(outputs[mask].numpy())
+    @override
+    def read_heads(self, asks: Sequence[Ask]) -> list[list[Outputs]]:
+        return [[self._read(ask.windows[0])] for ask in asks]
 
-    return score
-
-
-def reader_scorer(reader: Reader) -> Scorer:
-    """A pack, whatever computes it."""
-
-    def score(windows: Windows) -> SpanScores:
-        (scores,) = reader.read([Ask(0, (windows,))])
-        if not isinstance(scores, SpanScores):
-            raise TypeError("a question-answering pack is expected")
-        return scores
-
-    return score
+    def _read(self, windows: Windows) -> SpanScores:
+        (head,) = self._models.heads[0]
+        rows = []
+        for window in range(len(windows)):
+            batch = padded_batch(windows, np.array([window]), pad=self._models.passes.pad)
+            more = (0, max(0, self._length - batch.ids.shape[1]))
+            ids, types, mask = (torch.nn.functional.pad(one, more) for one in (batch.ids, batch.types, batch.mask))
+            inputs = {"input_ids": ids, "token_type_ids": types, "attention_mask": mask.long()}
+            with torch.inference_mode():
+                states = torch.stack(self._model(**inputs, output_hidden_states=True).hidden_states, dim=1)
+                outputs = head(states[:, head.reads[0] : head.reads[-1] + 1], mask)
+            rows.append(outputs[mask].numpy())
+        return split_scores(np.concatenate(rows))
 
 
 def load_graph_reader(pack: ExportedPack, runtime: GraphRuntime, threads: int) -> Reader:
@@ -113,13 +114,28 @@ def time_starts(pack: ExportedPack, *, keep: bool) -> None:
         save_times(f"time-answer-{pack.export.numbers}", what, seconds, limit=MOST_SECONDS, processor_seconds=busy)
 
 
-def said(score: Scorer, asked: list[tuple[Windows, Questions]]) -> list[str]:
-    """The best answer to every question, whether the threshold lets it pass or not."""
-    answers: list[str] = []
-    for windows, questions in asked:
-        scores = score(windows)
-        answers += decode_spans(windows, scores.start, scores.end).texts(questions, None).values()
-    return answers
+def agreements(readers: Mapping[str, Reader], rows: Sequence[Row]) -> dict[str, float]:
+    """How many predictions are the plain model's, as an export counts them; every question is asked by itself."""
+    said = {name: [read_examples(reader, [row]) for row in rows] for name, reader in readers.items()}
+    return {
+        name: float(np.mean([compare_examples(*both).agreement for both in zip(said[PLAIN], mine, strict=True)]))
+        for name, mine in said.items()
+    }
+
+
+def timed_asks(reader: Reader, rows: Sequence[Row]) -> dict[str, list[Ask]]:
+    """Questions of one window to be timed, by the end of a record's name: of the usual length, and of all lengths."""
+    asks = [ask for ask, _ in (ask_rows(reader, [row]) for row in rows) if len(ask.windows[0]) == 1]
+    asks.sort(key=lambda ask: len(ask.windows[0].ids))
+    near = sorted(asks, key=lambda ask: abs(len(ask.windows[0].ids) - TOKENS))
+    middles = (np.arange(TIMED) + 0.5) * len(asks) / TIMED  # of equal parts
+    return {"": near[:TIMED], "-lengths": [asks[int(middle)] for middle in middles]}
+
+
+def read_all(reader: Reader, asks: Sequence[Ask]) -> None:
+    """One question after the other."""
+    for ask in asks:
+        reader.read([ask])
 
 
 def main() -> None:
@@ -141,57 +157,49 @@ def main() -> None:
         return
     found = data_folder("squad2") / "dev.json.gz"
     rows = compared_rows(pack.card, given.data or (found if found.is_file() else None), given.questions)
-    models = PackModels([pack], device="cpu")
-    scorers = {
-        PLAIN: plain_scorer(PackModels([pack], device="cpu")),
-        PADDED: plain_scorer(PackModels([pack], device="cpu"), LONG),
-        TORCH: reader_scorer(models),
+    readers: dict[str, Reader] = {
+        PLAIN: PlainReader(pack),
+        PADDED: PlainReader(pack, LONG),
+        TORCH: PackModels([pack], device="cpu"),
     }
     ours: dict[Numbers, str] = {}
     with tempfile.TemporaryDirectory() as place:
         for numbers in get_args(Numbers):
             made = export_pack(pack, Path(place) / numbers, numbers=numbers, examples=given.compared)
             for runtime in usable_runtimes():
-                scorers[f"ours, {runtime} {numbers}"] = reader_scorer(load_graph_reader(made, runtime, given.threads))
+                readers[f"ours, {runtime} {numbers}"] = load_graph_reader(made, runtime, given.threads)
             ours[numbers] = f"ours, {made.runtime} {numbers}"
             time_starts(made, keep=not given.trial)
             print(json.dumps({"by itself": ours[numbers], **made.export.as_json()}))
-    asked = []
-    for row in rows:
-        ask, questions = ask_rows(models, [row])
-        if questions is not None:
-            asked.append((ask.windows[0], questions))
-    answers = {name: said(score, asked) for name, score in scorers.items() if name != PADDED}
-    agreement = {
-        name: float(np.mean([a == b for a, b in zip(mine, answers[PLAIN], strict=True)]))
-        for name, mine in answers.items()
-    }
-    print(json.dumps({"same answers as the plain model": agreement, "questions": len(asked)}))
-    single = [windows for windows, _ in asked if len(windows) == 1]
-    single.sort(key=lambda windows: abs(len(windows.ids) - TOKENS))
-    timed = single[:TIMED]
-    runs = {name: lambda score=score: [score(windows) for windows in timed] for name, score in scorers.items()}
-    lengths = sorted(len(windows.ids) for windows in timed)
-    size = f"{len(timed)} windows of {lengths[0]} to {lengths[-1]} tokens one by one, {given.threads} threads"
-    timings = side_by_side(runs, rounds=given.rounds)
-    for name, timing in timings.items():
-        ratio = compare(timing, timings[PLAIN]).ratio
-        print(f"{name}: {1e3 * timing.median / len(timed):.1f} ms, {ratio:.2f} times as fast as the plain model")
-    if given.trial:
-        return
-    for numbers, mine in ours.items():
-        share = f"the same answer to {agreement[mine]:.1%} of {len(asked)}"
-        if agreement[mine] < ENOUGH[numbers]:
-            print(f"{mine}: {share}, which is too little for a record")
+    agreement = agreements({name: reader for name, reader in readers.items() if name != PADDED}, rows)
+    print(json.dumps({"same predictions as the plain model": agreement, "questions": len(rows)}))
+    for kind, asks in timed_asks(readers[TORCH], rows).items():
+        runs = {name: partial(read_all, reader, asks) for name, reader in readers.items()}
+        lengths = sorted(len(ask.windows[0].ids) for ask in asks)
+        size = f"{len(asks)} windows of {lengths[0]} to {lengths[-1]} tokens one by one, {given.threads} threads"
+        timings = side_by_side(runs, rounds=given.rounds)
+        print(size)
+        for name, timing in timings.items():
+            times = compare(timing, timings[PLAIN])
+            print(
+                f"{name}: {1e3 * timing.median / len(asks):.1f} ms, "
+                f"{times.ratio:.2f} times ({times.least:.2f} to {times.most:.2f}) as fast as the plain model"
+            )
+        if given.trial:
             continue
-        claim = Claim(
-            name=f"speed-answer-{numbers}-cpu",
-            what=f"answering, one window at a time, {numbers}, {mine.split()[1]}: {share}",
-            command=" ".join(["python", "bench/bench_answer.py", *sys.argv[1:]]),
-            size=size,
-            targets={PLAIN: 2.2},
-        )
-        save(claim, {"ours": timings[mine], **{name: timings[name] for name in (PLAIN, PADDED, TORCH)}})
+        for numbers, mine in ours.items():
+            share = f"{agreement[mine]:.1%} of {len(rows)} answered alike"
+            if agreement[mine] < ENOUGH[numbers]:
+                print(f"{mine}: {share}, which is too little for a record")
+                continue
+            claim = Claim(
+                name=f"speed-answer-{numbers}{kind}-cpu",
+                what=f"answering, one window at a time, {numbers}, {mine.split()[1]}: {share}",
+                command=" ".join(["python", "bench/bench_answer.py", *sys.argv[1:]]),
+                size=size,
+                targets={PLAIN: 2.2},
+            )
+            save(claim, {"ours": timings[mine], **{name: timings[name] for name in (PLAIN, PADDED, TORCH)}})
 
 
 if __name__ == "__main__":

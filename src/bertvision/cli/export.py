@@ -37,7 +37,8 @@ class Options:
 
 def run(options: Options) -> int:
     """Export."""
-    from bertvision.packs.export import TOLERANCE, export_pack  # noqa: PLC0415 - imports torch, and help opens at once
+    from bertvision.packs.agreement import TOLERANCE  # noqa: PLC0415
+    from bertvision.packs.export import export_pack  # noqa: PLC0415 - imports torch, and help opens at once
     from bertvision.packs.exported import ENOUGH  # noqa: PLC0415
     from bertvision.packs.pack import Pack  # noqa: PLC0415
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from bertvision.atomic import write_json, write_text
 from bertvision.errors import BertVisionError, DataError
-from bertvision.evaluation.decode import decode_spans
-from bertvision.evaluation.outputs import Outputs, SpanScores, join_heads, predicted_targets
 from bertvision.pack_files import PACK_FILE
+from bertvision.packs.agreement import compare_examples, read_examples
 from bertvision.packs.card import PackCard
 from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE, ExportCard, ExportedPack, Numbers
 from bertvision.packs.graph import OPSET, PackGraph, write_graph
@@ -35,13 +34,6 @@ from bertvision.provenance import package_version
 from bertvision.tasks.sources import find_builtin
 from bertvision.tasks.task import SquadLayout
 
-TOLERANCE = 1e-4
-"""Most that outputs may differ from PyTorch's, as a share of the largest of them, or of 1 if that is smaller: a dozen
-layers in single precision, with sums in another order, stay a hundred times below."""
-
-NEAR = 0.01
-"""Two scores count as the same if they differ by less than this share, or by this."""
-
 EXAMPLES = 200
 """How many examples are compared, unless another number is asked for."""
 
@@ -56,45 +48,6 @@ SAMPLES = 120
 
 BUILTIN_DATA = "built-in"
 LIBRARIES = ("torch", "onnx", "onnxscript", "onnxruntime")
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a reader gave for some examples.
-
-    Attributes:
-        columns: outputs of all heads.
-        predictions: of each example.
-    """
-
-    columns: list[NDArray[np.float32]]
-    predictions: list[object]
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """How far a graph agrees with PyTorch.
-
-    Attributes:
-        difference: the largest of any output.
-        largest: of PyTorch's outputs.
-        agreement: share of the examples with the same prediction; of questions, with the same best answer that is
-            given or not given alike.
-    """
-
-    difference: float
-    largest: float
-    agreement: float
-
-    @property
-    def allowed(self) -> float:
-        """Most that outputs in float32 may differ."""
-        return TOLERANCE * max(1.0, self.largest)
-
-    @property
-    def near(self) -> bool:
-        """Whether a graph in float32 is right."""
-        return self.difference <= self.allowed
 
 
 def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
@@ -139,8 +92,8 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
         models.tokenizer.save(place / TOKENIZER_FILE)
         graph = PackGraph(pack.card, models.encoder, models.heads[0])
         write_graph(graph, pack.card, place / GRAPH_FILE, limit=limit)
-        right = _read(models, rows)
-        exact = _compare(right, _read(reader(), rows))
+        right = read_examples(models, rows)
+        exact = compare_examples(right, read_examples(reader(), rows))
         if not exact.near:
             raise BertVisionError(
                 f"the graph of {pack.folder} differs from PyTorch by {exact.difference:.2g}; at most "
@@ -152,7 +105,7 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
         for name in usable_runtimes()[1:]:
             with suppress(BertVisionError):  # an OpenVINO that lacks an operation is done without
                 readers[name] = reader(name)
-        compared = {name: _compare(right, _read(one, rows)) for name, one in readers.items()}
+        compared = {name: compare_examples(right, read_examples(one, rows)) for name, one in readers.items()}
         if numbers == "float32":  # what rounds nothing must come as near as ONNX Runtime did
             readers = {name: one for name, one in readers.items() if name in ROUNDING or compared[name].near}
         export = ExportCard(
@@ -201,39 +154,6 @@ def _builtin_file(card: PackCard, split: Literal["train", "dev"]) -> tuple[Path,
     name = "qa" if squad else "paraphrase" if takes_pairs(card) else "sentiment2"
     found = find_builtin(replace(card.task, builtin=name))
     return found.paths[split], replace(card, task=replace(card.task, layout=found.layout))
-
-
-def _compare(right: Said, other: Said) -> Compared:
-    """What a graph gave for some examples beside what PyTorch gave."""
-    pairs = list(zip(right.columns, other.columns, strict=True))
-    difference = max(float(np.abs(first - second).max()) for first, second in pairs)
-    same = [_same(first, second) for first, second in zip(right.predictions, other.predictions, strict=True)]
-    return Compared(difference, max(float(np.abs(first).max()) for first in right.columns), float(np.mean(same)))
-
-
-def _read(reader: Reader, rows: Sequence[Row]) -> Said:
-    (card,) = reader.cards
-    ask, questions = ask_rows(reader, rows)
-    (outputs,) = reader.read_heads([ask])
-    columns = [column for one in outputs for column in _columns(one)]
-    found = join_heads(card.task, ask.windows[0], outputs)
-    if questions is None or not isinstance(found, SpanScores):
-        return Said(columns, predicted_targets(card.task, np.asarray(found)).tolist())
-    said = decode_spans(ask.windows[0], found.start, found.end)
-    # the answer, and whether it is given: where most questions get none, that alone would tell little
-    texts = [said.texts(questions, threshold).values() for threshold in (None, card.threshold)]
-    return Said(columns, list(zip(*texts, strict=True)))
-
-
-def _columns(outputs: Outputs) -> list[NDArray[np.float32]]:
-    return [outputs.start, outputs.end] if isinstance(outputs, SpanScores) else [outputs]
-
-
-def _same(first: object, second: object) -> bool:
-    """Whether two predictions are the same; scores are if they are near."""
-    if isinstance(first, float) and isinstance(second, float):
-        return abs(first - second) <= NEAR * max(1.0, abs(first))
-    return first == second
 
 
 def sample_inputs(reader: PackModels, rows: Sequence[Row]) -> Iterator[dict[str, NDArray[Any]]]:

@@ -1,5 +1,6 @@
 """GraphReader: an exported pack, in ONNX Runtime or OpenVINO; neither torch nor transformers is imported."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
@@ -12,7 +13,7 @@ from bertvision.evaluation.outputs import Outputs, split_scores
 from bertvision.packs.card import PackCard
 from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE
 from bertvision.packs.reader import Ask, Reader
-from bertvision.packs.runtimes import GraphRuntime, load_graph
+from bertvision.packs.runtimes import LENGTH_STEP, GraphRuntime, load_graph
 from bertvision.tasks.batches import length_batches
 from bertvision.tasks.tokenizer import TextTokenizer
 
@@ -55,6 +56,7 @@ class GraphReader(Reader):
         """
         super().__init__([card], TextTokenizer.from_file(folder / TOKENIZER_FILE, limit=limit))
         self._pad = pad
+        self._step = math.gcd(LENGTH_STEP[runtime], limit or 0)  # no window may become longer than the limit
         self._run = load_graph(folder / GRAPH_FILE, runtime, threads=threads)
 
     @override
@@ -70,8 +72,9 @@ class GraphReader(Reader):
         lengths = np.maximum.reduce([windows.lengths for windows in ask.windows])
         for rows in length_batches(lengths, size=BATCH_TOKENS, tokens=BATCH_TOKENS, padding=MOST_PADDING):
             inputs: dict[str, NDArray[Any]] = {}
+            multiple = self._step if len(rows) == 1 else 1  # of several, all would be padded
             for windows, names in zip(ask.windows, input_names(apart=card.apart), strict=True):
-                inputs |= dict(zip(names, windows.padded(rows, self._pad), strict=True))
+                inputs |= dict(zip(names, windows.padded(rows, self._pad, multiple=multiple), strict=True))
             for array, values in zip(arrays, self._run(inputs), strict=True):
                 if spans:
                     array[first.places(rows)] = values[inputs["mask"]]

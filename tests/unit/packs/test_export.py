@@ -2,16 +2,18 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from numpy.typing import NDArray
 
 from bertvision.errors import BertVisionError, DataError
 from bertvision.evaluation.outputs import Outputs, SpanScores
-from bertvision.packs import export, graph_reader, quantise
+from bertvision.packs import agreement, export, graph_reader, quantise
 from bertvision.packs.export import compared_rows, export_pack
 from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE, ExportedPack
 from bertvision.packs.graph import PackGraph, write_graph
@@ -22,13 +24,13 @@ from bertvision.packs.pack import Pack
 from bertvision.packs.predict import predict_rows
 from bertvision.packs.question_answerer import QuestionAnswerer
 from bertvision.packs.reader import Ask
-from bertvision.packs.runtimes import ROUNDING, GraphRuntime, RunGraph, load_graph, usable_runtimes
+from bertvision.packs.runtimes import LENGTH_STEP, ROUNDING, GraphRuntime, Inputs, RunGraph, load_graph, usable_runtimes
 from bertvision.packs.text_models import TextClassifier, TextScorer
 from bertvision.tasks.load import TASKS
 from close import FLOAT32, HALF
 from tiny_models import save_tiny, tiny_windows
 from tiny_pack import TAGS, make_pack
-from tiny_run import WIDTH, save_tiny_encoder
+from tiny_run import WIDTH, WORDS, save_tiny_encoder
 
 QUESTION, CONTEXT = "where is it ?", "a b gold c d e f gold g h"
 SIZES = [(2,), (30,), (17, 15, 13), (40, 5, 3, 2, 2)]
@@ -94,6 +96,34 @@ def test_a_graph_gives_what_pytorch_gives_for_any_number_of_windows_and_tokens(t
                 assert mine == pytest.approx(other, rel=near, abs=near * max(np.abs(other)))
 
 
+@pytest.mark.parametrize(("step", "expected"), [(1, [(2, 17), (1, 9), (1, 37)]), (16, [(2, 17), (1, 16), (1, 40)])])
+def test_only_a_window_by_itself_is_padded_to_a_round_length_within_the_limit(
+    exported: ExportedPack, monkeypatch: pytest.MonkeyPatch, step: int, expected: list[tuple[int, int]]
+) -> None:
+    plain = load_reader(replace(exported, runtime="onnx"))
+    sizes: list[tuple[int, ...]] = []
+
+    def load(path: Path, runtime: GraphRuntime, *, threads: int = 0) -> RunGraph:
+        run = load_graph(path, runtime, threads=threads)
+
+        def watch(inputs: Inputs) -> Sequence[NDArray[np.float32]]:
+            sizes.append(inputs["ids"].shape)
+            return run(inputs)
+
+        return watch
+
+    monkeypatch.setattr(graph_reader, "load_graph", load)
+    monkeypatch.setitem(LENGTH_STEP, "onnx", step)
+    reader = GraphReader(exported.folder, exported.card, pad=exported.export.pad, limit=40, threads=1)
+    for lengths in ((17, 15), (9,), (37,)):
+        windows = tiny_windows(*lengths)
+        ask = Ask(0, (replace(windows, ids=windows.ids % len(WORDS)),))
+        (got,), (wanted,) = reader.read_heads([ask]), plain.read_heads([ask])
+        for mine, other in zip(values(got), values(wanted), strict=True):
+            assert mine == pytest.approx(other, rel=FLOAT32, abs=FLOAT32 * max(np.abs(other)))
+    assert sizes == expected
+
+
 def test_an_exported_pack_answers_as_the_pack_does(pack: Pack, exported: ExportedPack) -> None:
     models = QuestionAnswerer(pack, device="cpu"), QuestionAnswerer.from_pretrained(exported.folder, runtime="onnx")
     contexts = [CONTEXT, "good a b " * 40]  # the second makes several windows
@@ -155,7 +185,7 @@ def test_a_copy_of_it_needs_neither_the_pack_nor_the_encoder(
 def test_a_graph_that_is_not_pytorch_s_is_refused_and_leaves_nothing(
     tmp_path: Path, pack: Pack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "TOLERANCE", 0.0)
+    monkeypatch.setattr(agreement, "TOLERANCE", 0.0)
     with pytest.raises(BertVisionError, match=r"differs from PyTorch by .* Nothing was written"):
         export_pack(pack, tmp_path / "out", examples=3)
     assert not list(tmp_path.iterdir())
