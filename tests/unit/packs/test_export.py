@@ -265,7 +265,6 @@ def test_a_runtime_that_does_not_fit_is_refused(pack: Pack, exported: ExportedPa
     ("file", "content", "message"),
     [
         ("model.onnx", None, "model.onnx is not there"),
-        ("model.onnx", "no", "no graph that ONNX Runtime reads"),
         ("tokenizer.json", "{}", "no tokenizer that can be read"),
         ("export.json", "{", "cannot be read"),
         ("export.json", json.dumps({"format": 9, "record": "export"}), "has format 9, 2 is expected"),
@@ -279,6 +278,17 @@ def test_damage_is_said_in_one_sentence(
     path.unlink() if content is None else path.write_text(content, encoding="utf-8")
     with pytest.raises(BertVisionError, match=message):
         load_reader(open_pack(tmp_path / "copy"))
+
+
+@pytest.mark.parametrize(("runtime", "name"), [("onnx", "ONNX Runtime"), ("openvino", "OpenVINO")])
+def test_a_damaged_graph_is_said_in_one_line_by_every_runtime(
+    tmp_path: Path, exported: ExportedPack, runtime: GraphRuntime, name: str
+) -> None:
+    exported.save_pretrained(tmp_path / "copy")
+    (tmp_path / "copy" / "model.onnx").write_text("no", encoding="utf-8")
+    with pytest.raises(BertVisionError, match=f"no graph that {name} reads") as caught:
+        load_reader(open_pack(tmp_path / "copy", runtime=runtime))
+    assert "\n" not in str(caught.value)
 
 
 def test_what_is_missing_or_too_little_is_said_first(
