@@ -53,13 +53,13 @@ def write_fit(folder: Path, *, task: str = "sst5", data: str | None = None, head
         "columns": {"text": None},
     }
     provenance = PROVENANCE | {"command": f"bertvision fit {task} --out {folder}"}
-    write(folder / "config.json", {"format": 1, "request": request, "weights": "w1", "provenance": provenance})
+    write(folder / "config.json", {"format": 2, "request": request, "weights": "w1", "provenance": provenance})
     rows = [
         row_of(number, head, {"held_out_accuracy": 0.5, "accuracy": 0.4567 - number / 10, "f1": 0.25})
         for number, head in enumerate(heads)
     ]
     write(folder / "leaderboard.json", rows)
-    write(folder / "result.json", {"format": 1, "heads": len(heads)})
+    write(folder / "result.json", {"format": 2, "heads": len(heads)})
     lines: list[dict[str, Any]] = []
     for step in (1, 2):
         lines.append({"step": step, "losses": {str(number): 1.0 / step for number in range(len(heads))}})
@@ -74,9 +74,9 @@ def write_fit(folder: Path, *, task: str = "sst5", data: str | None = None, head
 def write_tuned(folder: Path, *, task: str = "sst5") -> Path:
     """A finished tuned run with two snapshots."""
     request = {"task": task, "data": None, "encoder": "minilm", "learn": "lora:4", "fraction": 1.0}
-    write(folder / "config.json", {"format": 1, "request": request, "weights": "w1", "provenance": PROVENANCE})
+    write(folder / "config.json", {"format": 2, "request": request, "weights": "w1", "provenance": PROVENANCE})
     metrics = {"held_out_accuracy": 0.25, "accuracy": 0.35}
-    write(folder / "result.json", {"format": 1, "trainable": 1234, "metrics": metrics})
+    write(folder / "result.json", {"format": 2, "trainable": 1234, "metrics": metrics})
     lines: list[dict[str, Any]] = [{"step": step, "loss": 1.0 / step} for step in (1, 2)]
     lines += [{"step": step, "snapshot": float(step), **metrics} for step in (1, 2)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -296,7 +296,7 @@ def _model(name: str, *, own: bool) -> dict[str, Any]:
 def write_search(folder: Path, **changes: Any) -> Path:  # noqa: ANN401 - any field
     """The folder of a search of three trials for two tasks, of which one could not be made."""
     request = {"task": "sst2,sts", "data": None, "encoder": "minilm", "space": {"kind": "multitask"}}
-    write(folder / "config.json", {"format": 1, "request": request, "weights": "", "provenance": PROVENANCE})
+    write(folder / "config.json", {"format": 2, "request": request, "weights": "", "provenance": PROVENANCE})
     usual: dict[str, Any] = {"rungs": {"1": 0.4, "3": 0.5}, "seconds": 1.5, "failure": None, "state": "complete"}
     trials: list[dict[str, Any]] = [
         {"trial": 0, "value": 0.5, "parameters": {"lr": 0.01, "sts.cap": 9, "head": "layer_mix"}},

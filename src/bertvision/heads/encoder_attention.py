@@ -54,7 +54,7 @@ class EncoderAttention(Head):
         weights = self._weights(states)
         # values of the mixtures, not mixtures of the values: there are fewer mixtures than layers
         values = self.value.weight.reshape(self.heads, -1, self.shape.width).to(states.dtype)  # (heads, size, width)
-        if has_kernels(states) and not states.requires_grad:
+        if has_kernels(states, weights.shape[3]) and not states.requires_grad:
             from bertvision.heads.parts.mixtures import layer_mixtures  # noqa: PLC0415 - needs Triton
 
             read = torch.bmm(layer_mixtures(weights, states, self.heads), values.transpose(1, 2))

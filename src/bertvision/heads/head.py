@@ -142,22 +142,3 @@ class LayerwiseHead(Head):
     @override
     def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
         return self.combine(self.parts(states), mask)
-
-
-class PackedHead(LayerwiseHead):
-    """A head that looks at other tokens, and on a GPU keeps windows that stand end to end apart by their bounds."""
-
-    @final
-    def takes_packed(self, parts: tuple[Tensor, ...]) -> bool:
-        """Whether there is a kernel that keeps these apart: for 16 bits on a GPU."""
-        return all(part.is_cuda and part.dtype in {torch.bfloat16, torch.float16} for part in parts)
-
-    @abstractmethod
-    def combine_packed(self, parts: tuple[Tensor, ...], bounds: Tensor, longest: int) -> Tensor:
-        """Outputs, (1, all tokens, outputs), from the parts of all layers.
-
-        Args:
-            parts: each (1, layers, all tokens, numbers).
-            bounds: (windows + 1,) int32, where each window begins among all tokens.
-            longest: no window has more tokens.
-        """

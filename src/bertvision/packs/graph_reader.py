@@ -1,6 +1,5 @@
 """GraphReader: an exported pack, in ONNX Runtime or OpenVINO; neither torch nor transformers is imported."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
@@ -56,7 +55,7 @@ class GraphReader(Reader):
         """
         super().__init__([card], TextTokenizer.from_file(folder / TOKENIZER_FILE, limit=limit))
         self._pad = pad
-        self._step = math.gcd(LENGTH_STEP[runtime], limit or 0)  # no window may become longer than the limit
+        self._step, self._limit = LENGTH_STEP[runtime], limit
         self._run = load_graph(folder / GRAPH_FILE, runtime, threads=threads)
 
     @override
@@ -74,7 +73,8 @@ class GraphReader(Reader):
             inputs: dict[str, NDArray[Any]] = {}
             multiple = self._step if len(rows) == 1 else 1  # of several, all would be padded
             for windows, names in zip(ask.windows, input_names(apart=card.apart), strict=True):
-                inputs |= dict(zip(names, windows.padded(rows, self._pad, multiple=multiple), strict=True))
+                padded = windows.padded(rows, self._pad, multiple=multiple, limit=self._limit)
+                inputs |= dict(zip(names, padded, strict=True))
             for array, values in zip(arrays, self._run(inputs), strict=True):
                 if spans:
                     array[first.places(rows)] = values[inputs["mask"]]

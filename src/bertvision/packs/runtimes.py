@@ -147,5 +147,5 @@ def _load_openvino(path: Path, runtime: GraphRuntime, threads: int) -> RunGraph:
 
 def _unreadable(graph: Path | bytes, runtime: str, error: Exception) -> BertVisionError:
     what = graph if isinstance(graph, Path) else "this"
-    why = str(error).strip().splitlines()[-1]  # OpenVINO's reason stands below where it was met
+    *_, why = type(error).__name__, *str(error).strip().splitlines()  # OpenVINO's reason stands below where it was met
     return BertVisionError(f"{what} is no graph that {runtime} reads ({why}). Export the pack again.")

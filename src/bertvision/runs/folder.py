@@ -10,7 +10,10 @@ from bertvision.errors import BertVisionError
 from bertvision.provenance import provenance
 from bertvision.tasks.files import read_json
 
-FORMAT = 1
+FORMAT = 2
+"""Of config.json and result.json. Runs of format 1 held other questions out (see `FEWEST_ARTICLES`): heads of today
+would be judged by what their encoders learnt from."""
+
 CONFIG, METRICS, RESULT = "config.json", "metrics.jsonl", "result.json"
 
 
@@ -111,7 +114,9 @@ class RunFolder:
         if not isinstance(content, dict) or "request" not in content:
             return None
         if content["format"] != FORMAT:
-            raise BertVisionError(f"{path} has format {content['format']}, {FORMAT} is expected. Use another --out.")
+            raise BertVisionError(
+                f"{path} has format {content['format']}, {FORMAT} is expected. Make the run again, with another --out."
+            )
         return content
 
     def _compare(self, before: Mapping[str, object], request: Mapping[str, object]) -> None:

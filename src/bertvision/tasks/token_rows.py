@@ -48,16 +48,21 @@ class TokenRows:
         places: IntArray = np.repeat(self.bounds[rows] - ends + lengths, lengths) + np.arange(ends[-1])
         return places
 
-    def padded(self, rows: IntArray, pad: int, *, multiple: int = 1) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
+    def padded(
+        self, rows: IntArray, pad: int, *, multiple: int = 1, limit: int | None = None
+    ) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
         """Ids, segment numbers, and which tokens are real, of the windows at `rows`, each (rows, longest of them).
 
         Args:
             rows: which windows.
             pad: number of the padding token.
             multiple: round the length up to a multiple of this, so that few lengths occur.
+            limit: but not beyond this; None has no end.
         """
         lengths = self.lengths[rows]
-        columns = np.arange(-(-int(lengths.max()) // multiple) * multiple)
+        longest = int(lengths.max())
+        rounded = -(-longest // multiple) * multiple
+        columns = np.arange(rounded if limit is None else max(longest, min(rounded, limit)))
         real = columns < lengths[:, None]
         source = self.bounds[rows, None] + np.minimum(columns, lengths[:, None] - 1)
         ids = np.where(real, self.ids[source], pad).astype(np.int64)

@@ -281,17 +281,6 @@ def test_damage_is_said_in_one_sentence(
         load_reader(open_pack(tmp_path / "copy"))
 
 
-@pytest.mark.parametrize(("runtime", "name"), [("onnx", "ONNX Runtime"), ("openvino", "OpenVINO")])
-def test_a_damaged_graph_is_said_in_one_line_by_every_runtime(
-    tmp_path: Path, exported: ExportedPack, runtime: GraphRuntime, name: str
-) -> None:
-    exported.save_pretrained(tmp_path / "copy")
-    (tmp_path / "copy" / "model.onnx").write_text("no", encoding="utf-8")
-    with pytest.raises(BertVisionError, match=f"no graph that {name} reads") as caught:
-        load_reader(open_pack(tmp_path / "copy", runtime=runtime))
-    assert "\n" not in str(caught.value)
-
-
 def test_what_is_missing_or_too_little_is_said_first(
     tmp_path: Path, pack: Pack, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,5 +85,15 @@ def test_a_runtime_that_is_not_installed_is_told_with_its_extra(
 @pytest.mark.parametrize("runtime", runtimes.usable_runtimes())
 def test_what_is_no_graph_is_told(tmp_path: Path, runtime: GraphRuntime) -> None:
     (tmp_path / "model.onnx").write_text("no", encoding="utf-8")
-    with pytest.raises(BertVisionError, match=r"no graph that .* reads"):
+    with pytest.raises(BertVisionError, match=r"no graph that .* reads \(.+\)") as caught:
         load_graph(tmp_path / "model.onnx", runtime)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_error_without_a_word_is_told_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("onnxruntime.InferenceSession", fail)
+    with pytest.raises(BertVisionError, match=r"no graph that ONNX Runtime reads \(MemoryError\)"):
+        load_graph(tmp_path / "model.onnx", "onnx")

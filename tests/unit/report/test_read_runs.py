@@ -85,7 +85,7 @@ def test_a_run_that_is_not_finished_is_refused(tmp_path: Path) -> None:
         ("leaderboard.json", [{"head": "x"}], "row 0 lacks folder, .* Fit again"),
         ("leaderboard.json", [7], "row 0 lacks folder"),
         ("leaderboard.json", "{", "leaderboard.json:1: not JSON"),
-        ("config.json", {"format": 9, "request": {}}, "config.json has format 9, 1 is expected"),
+        ("config.json", {"format": 9, "request": {}}, "config.json has format 9, 2 is expected"),
         ("evaluation/dev/evaluation.json", {"format": 2}, "evaluation.json .* Evaluate again: bertvision evaluate"),
         ("evaluation/dev/evaluation.json", {"format": 1, "record": "evaluation", "rows": []}, "Evaluate again"),
         ("ensembles/dev/mean-1/ensemble.json", [], "ensemble.json cannot be read .* bertvision ensemble"),
@@ -105,7 +105,7 @@ def test_a_broken_record_is_named(tmp_path: Path, name: str, content: object, me
 
 def test_a_tuned_run_without_metrics_is_refused(tmp_path: Path) -> None:
     run = write_tuned(tmp_path / "tuned")
-    write(run / "result.json", {"format": 1})
+    write(run / "result.json", {"format": 2})
     with pytest.raises(BertVisionError, match=r"result.json tells no metrics"):
         read_runs([run])
 

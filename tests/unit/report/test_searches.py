@@ -75,6 +75,6 @@ def test_a_record_that_lacks_something_is_named(tmp_path: Path) -> None:
 
 
 def test_a_search_without_a_trial_is_told_from_a_run(tmp_path: Path) -> None:
-    write(tmp_path / "run" / "config.json", {"format": 1, "request": {"task": "sst2", "space": {}}, "weights": ""})
+    write(tmp_path / "run" / "config.json", {"format": 2, "request": {"task": "sst2", "space": {}}, "weights": ""})
     with pytest.raises(BertVisionError, match=r"is a search without a trial. Go on with it"):
         read_runs([tmp_path / "run"])

@@ -207,7 +207,7 @@ def test_if_all_diverge_there_is_an_empty_leaderboard_and_a_reason_for_each(ask:
     result = fit_heads(request, tmp_path / "run")
     assert result.leaderboard == []
     assert sum("was dropped: its loss was" in notice for notice in result.notices) == 2
-    assert RunFolder(result.run).result() == {"format": 1, "heads": 0}
+    assert RunFolder(result.run).result() == {"format": 2, "heads": 0}
     assert fit_heads(request, tmp_path / "run", resume=True).leaderboard == []
 
 

@@ -20,7 +20,7 @@ def begun(tmp_path: Path) -> RunFolder:
 def test_a_run_begins_with_what_was_asked_for_and_where_it_comes_from(begun: RunFolder) -> None:
     config = json.loads((begun.path / "config.json").read_text(encoding="utf-8"))
     assert config["request"] == json.loads(json.dumps(REQUEST))
-    assert (config["format"], config["weights"]) == (1, "abc")
+    assert (config["format"], config["weights"]) == (2, "abc")
     assert {"time", "commit", "packages"} <= config["provenance"].keys()
 
 
@@ -85,17 +85,20 @@ def test_an_empty_folder_or_what_a_kill_left_of_the_config_is_no_hindrance(tmp_p
     RunFolder(tmp_path).check(REQUEST, resume=False)
 
 
-def test_a_run_of_another_format_is_refused(begun: RunFolder) -> None:
+@pytest.mark.parametrize("version", [1, 9])  # runs of format 1 held other questions out
+def test_a_run_of_another_format_is_refused(begun: RunFolder, version: int) -> None:
     path = begun.path / "config.json"
-    path.write_text(json.dumps({"format": 9, "request": {}}), encoding="utf-8")
-    with pytest.raises(BertVisionError, match=r"config\.json has format 9, 1 is expected"):
+    path.write_text(json.dumps({"format": version, "request": {}}), encoding="utf-8")
+    with pytest.raises(BertVisionError, match=rf"config\.json has format {version}, 2 is expected. Make the run again"):
         begun.check(REQUEST, resume=True)
+    with pytest.raises(BertVisionError, match="Make the run again"):
+        begun.request()
 
 
 def test_a_result_says_that_a_run_is_finished(begun: RunFolder) -> None:
     assert begun.result() is None
     begun.finish({"steps": 3, "metrics": {"f1": 0.5}})
-    assert begun.result() == {"format": 1, "steps": 3, "metrics": {"f1": 0.5}}
+    assert begun.result() == {"format": 2, "steps": 3, "metrics": {"f1": 0.5}}
 
 
 def test_lines_are_kept_in_order(begun: RunFolder) -> None:

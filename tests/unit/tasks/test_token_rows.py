@@ -18,6 +18,16 @@ def test_windows_have_lengths_and_places() -> None:
     assert ROWS.places(np.array([3, 0])).tolist() == [10, 11, 0, 1, 2]
 
 
+def test_windows_are_padded_to_a_round_length_but_not_beyond_the_limit() -> None:
+    rows = np.array([3, 0])
+    ids, types, real = ROWS.padded(rows, 9)
+    assert ids.tolist() == [[1, 2, 9], [1, 2, 3]]
+    assert types.tolist() == [[0, 0, 0], [0, 0, 1]]
+    assert real.tolist() == [[True, True, False], [True, True, True]]
+    lengths = [ROWS.padded(rows, 9, multiple=4, limit=limit)[0].shape[1] for limit in (None, 6, 4, 3, 1)]
+    assert lengths == [4, 4, 4, 3, 3]
+
+
 def test_windows_are_the_same_if_all_tokens_and_segments_are() -> None:
     contents = list(ROWS.contents())
     assert len(set(contents)) == 4

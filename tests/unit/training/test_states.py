@@ -11,7 +11,6 @@ from typing_extensions import override
 from bertvision.encoder.batch import TokenBatch, packed_batch, unpack
 from bertvision.encoder.states import HiddenStates
 from bertvision.heads import Head, HeadShape, build_head
-from bertvision.heads.head import PackedHead
 from bertvision.objectives import Pool
 from bertvision.training import states as states_module
 from bertvision.training.states import StateBatch
@@ -93,24 +92,6 @@ def test_packed_and_padded_windows_give_a_head_the_same(name: str, pool: Pool | 
     others, other_mask = packed().read(head, pool)
     assert torch.equal(mask, other_mask)
     torch.testing.assert_close(others[mask], outputs[mask], rtol=FLOAT32, atol=FLOAT32)
-
-
-def test_a_ladder_climbs_packed_windows_as_they_are_where_a_kernel_keeps_them_apart(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    head = build_head("ladder", WHOLE, {"size": 4, "heads": 2}).eval()
-    expected, mask = padded().read(head)
-    monkeypatch.setattr(PackedHead, "takes_packed", lambda _head, _parts: True)
-    read: list[tuple[int, ...]] = []
-    hook = head.get_submodule("norm").register_forward_pre_hook(lambda _norm, args: read.append(args[0].shape))
-    batch = packed()
-    for windows in (batch, padded()):
-        outputs, other_mask = windows.read(head)
-        assert torch.equal(mask, other_mask)
-        torch.testing.assert_close(outputs[mask], expected[mask], rtol=FLOAT32, atol=FLOAT32)
-    hook.remove()
-    assert read == [(1, int(mask.sum()), 4), (1, mask.numel(), 4)]
-    assert "padded" not in vars(batch)
 
 
 def test_packed_states_are_made_padded_once_for_all_heads_that_need_it(monkeypatch: pytest.MonkeyPatch) -> None:

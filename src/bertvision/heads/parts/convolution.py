@@ -5,6 +5,7 @@ from typing import Any, cast, final
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from typing_extensions import override
 
 MOMENTUM, EPSILON = 0.01, 1e-3
@@ -115,6 +116,7 @@ class _BatchNorm(torch.autograd.Function):
         return _scaled(kept, scale, bias - mean * scale), mean, variance
 
     @staticmethod
+    @once_differentiable
     @override
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, Tensor, Tensor]:
         gradient = gradients[0]
@@ -147,18 +149,26 @@ def _over_image(numbers: Tensor, dtype: torch.dtype) -> Tensor:
 
 @final
 class SeparableConvolution(nn.Sequential):
-    """One filter per channel, then a map of channels at each place; on a GPU one convolution with their product.
+    """One filter per channel, then a map of channels at each place; in 16 bits on a GPU one convolution for both.
 
     That computes more, but by kernels for products, which a convolution of every channel by itself has none of.
     """
 
-    def __init__(self, alone: Convolution, together: Convolution) -> None:
-        """Take the convolution of every channel by itself, and the one of all channels at a place."""
-        super().__init__(alone, together)
+    def __init__(
+        self, channels: int, filters: int, kernel: tuple[int, int], *, stride: int, padding: tuple[int, int]
+    ) -> None:
+        """Make one; the stride is along the width."""
+        super().__init__(
+            Convolution(channels, channels, kernel, stride=(1, stride), padding=padding, groups=channels, bias=False),
+            Convolution(channels, filters, 1, bias=False),
+        )
 
     @override
     def forward(self, input: Tensor) -> Tensor:
-        return self.merged(input) if input.is_cuda else cast("Tensor", super().forward(input))  # type: ignore[no-untyped-call]  # torch has no types here
+        narrow = input.dtype != torch.float32 or torch.is_autocast_enabled("cuda")
+        if input.is_cuda and narrow:
+            return self.merged(input)
+        return cast("Tensor", super().forward(input))  # type: ignore[no-untyped-call]  # torch has no types here
 
     def merged(self, images: Tensor) -> Tensor:
         """The same by one convolution."""
@@ -194,12 +204,7 @@ class NormedConv(nn.Module):
         self.over_tokens = kernel[0] > 1
         padding = (kernel[0] // 2, kernel[1] // 2)
         if separable:
-            self.convolve: nn.Module = SeparableConvolution(
-                Convolution(
-                    channels, channels, kernel, stride=(1, stride), padding=padding, groups=channels, bias=False
-                ),
-                Convolution(channels, filters, 1, bias=False),
-            )
+            self.convolve: nn.Module = SeparableConvolution(channels, filters, kernel, stride=stride, padding=padding)
         else:
             self.convolve = Convolution(channels, filters, kernel, stride=(1, stride), padding=padding, bias=False)
         self.convolve.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # as images are; torch forgot this form

@@ -9,6 +9,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from typing_extensions import override
 
 COLUMNS, FEWEST = 256, 16
@@ -19,7 +20,7 @@ def layer_mixtures(weights: Tensor, states: Tensor, heads: int) -> Tensor:
     """The layers of every token, mixed by some sets of weights.
 
     Args:
-        weights: (batch, layers, tokens, outputs · heads).
+        weights: (batch, layers, tokens, outputs · heads); see `has_kernels` for how many sets there may be.
         states: (batch, layers, tokens, width), 16 bits; no gradient enters them.
         heads: how many there are.
 
@@ -42,6 +43,7 @@ class _Mixtures(torch.autograd.Function):
         return mixed
 
     @staticmethod
+    @once_differentiable
     @override
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         weights, states = ctx.saved_tensors

@@ -1,5 +1,7 @@
 """Products with a float32 result, whatever comes in: scores of answers rounded to 8 bits would tie."""
 
+import os
+import shutil
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, cast, final
@@ -12,14 +14,23 @@ ALIGNED = 8
 """Columns that a GPU's fast products come in multiples of."""
 
 
-def has_kernels(states: Tensor) -> bool:
-    """Whether there are kernels of our own for these: 16 bits on a GPU, where Triton is installed."""
-    return states.is_cuda and states.dtype != torch.float32 and _has_triton()
+MOST_SETS = 64
+"""Sets of weights that a kernel of ours mixes at once; more would not fit into what a GPU's processor shares."""
+
+
+def has_kernels(states: Tensor, sets: int = 1) -> bool:
+    """Whether there is a kernel of our own that mixes the layers of these by some sets of weights.
+
+    That is for 16 bits on a GPU, where there are Triton and a C compiler, which it begins with.
+    """
+    narrow = states.dtype in {torch.bfloat16, torch.float16}
+    return states.is_cuda and narrow and sets <= MOST_SETS and _has_triton()
 
 
 @cache
 def _has_triton() -> bool:
-    return find_spec("triton") is not None
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+    return find_spec("triton") is not None and compiler is not None
 
 
 def wide_product(rows: Tensor, weight: Tensor) -> Tensor:

@@ -1,0 +1,79 @@
+"""Where heads take a kernel of our own instead of their formula: the same outputs and gradients."""
+
+import sys
+from types import ModuleType
+
+import pytest
+import torch
+from torch import Tensor
+
+from bertvision.heads import HeadShape, build_head
+from bertvision.heads import encoder_attention as encoder_attention_module
+from bertvision.heads.parts import pool as pool_module
+from bertvision.heads.parts import wide
+from bertvision.heads.parts.wide import MOST_SETS, has_kernels
+from close import FLOAT32
+
+SHAPE = HeadShape(layers=3, width=6, outputs=2)
+MASK = torch.ones(2, 4, dtype=torch.bool)
+CALLS: list[int] = []
+
+
+def mixtures(weights: Tensor, states: Tensor, heads: int) -> Tensor:
+    """What the kernel promises, by its formula."""
+    CALLS.append(heads)
+    batch, _, tokens, sets = weights.shape
+    mixed = torch.einsum("bltn,bltw->btnw", weights, states).reshape(batch, tokens, sets // heads, heads, -1)
+    return mixed.permute(3, 0, 1, 2, 4).reshape(heads, -1, states.shape[3])
+
+
+def learn(name: str, options: dict[str, object]) -> list[Tensor]:
+    """The outputs of a head, and its gradients."""
+    head = build_head(name, SHAPE, options).eval()
+    generator = torch.Generator().manual_seed(0)
+    for parameter in head.parameters():
+        parameter.data = torch.randn(parameter.shape, generator=generator)
+    states = torch.randn(2, 3, 4, 6, generator=generator)
+    outputs = head(states, MASK)
+    above = torch.randn(outputs.shape, generator=generator)
+    return [outputs, *torch.autograd.grad(outputs, list(head.parameters()), above, allow_unused=True)]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("encoder_attention", {"heads": 2, "size": 3}), ("pooled_adapter", {"size": 3}), ("layer_mix", {})],
+)
+def test_a_head_computes_the_same_by_a_kernel(
+    name: str, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = learn(name, options)
+    stub = ModuleType("bertvision.heads.parts.mixtures")
+    stub.__dict__["layer_mixtures"] = mixtures
+    monkeypatch.setitem(sys.modules, "bertvision.heads.parts.mixtures", stub)
+    for module in (encoder_attention_module, pool_module):
+        monkeypatch.setattr(module, "has_kernels", lambda _states, _sets=1: True)
+    CALLS.clear()
+    found = learn(name, options)
+    assert bool(CALLS) == (name != "layer_mix")  # which takes scores of layers, not a mixture of states
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=FLOAT32, atol=FLOAT32)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "sets", "taken"),
+    [
+        (torch.bfloat16, 1, True),
+        (torch.float16, MOST_SETS, True),
+        (torch.float16, MOST_SETS + 1, False),
+        (torch.float32, 1, False),
+        (torch.float64, 1, False),
+    ],
+)
+def test_a_kernel_is_taken_for_16_bits_and_few_sets(
+    dtype: torch.dtype, sets: int, monkeypatch: pytest.MonkeyPatch, *, taken: bool
+) -> None:
+    monkeypatch.setattr(wide, "_has_triton", lambda: True)
+    on_gpu = torch.zeros(1, dtype=dtype)
+    assert not has_kernels(on_gpu, sets)  # it is on the CPU
+    monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda _: True))
+    assert has_kernels(on_gpu, sets) is taken
