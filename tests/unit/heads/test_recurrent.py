@@ -6,7 +6,7 @@ from torch import nn
 
 from bertvision.heads import HeadShape, build_head
 from bertvision.heads.recurrent import Recurrent
-from close import EXACT, FLOAT32
+from close import EXACT, FLOAT32, FLOAT64
 from known_weights import fill, random_states, randomise, real_tokens
 
 
@@ -45,18 +45,18 @@ def test_it_is_a_gated_recurrent_unit_over_the_layers_of_each_token() -> None:
 
 def test_dropout_acts_on_the_memory_while_learning_only() -> None:
     torch.manual_seed(0)
-    head = Recurrent(HeadShape(layers=2, width=3, outputs=1), size=400, dropout=0.25)
+    head = Recurrent(HeadShape(layers=2, width=3, outputs=1), size=400, dropout=0.25).double()
     randomise(head)
     head.project.weight.data.fill_(1.0)
     head.project.bias.data.fill_(0.0)
     head.recall.weight.data.fill_(0.0)
-    states = random_states(1, 2, 1, 3).expand(-1, -1, 2, -1)  # the same token twice
+    states = random_states(1, 2, 1, 3).double().expand(-1, -1, 2, -1)  # the same token twice
     first, second = head.train()(states, real_tokens(2))[0]
     assert first != second
     settled = head.eval()(states, real_tokens(2))[0]
-    torch.testing.assert_close(settled[0], settled[1], rtol=FLOAT32, atol=FLOAT32)  # products of two rows
+    torch.testing.assert_close(settled[0], settled[1], rtol=FLOAT64, atol=FLOAT64)  # products of two rows
     torch.testing.assert_close(head(states, real_tokens(2))[0], settled, rtol=EXACT, atol=EXACT)
-    plain = Recurrent(head.shape, size=400).eval()
+    plain = Recurrent(head.shape, size=400).double().eval()
     plain.load_state_dict(head.state_dict())
     torch.testing.assert_close(plain(states, real_tokens(2))[0], settled, rtol=EXACT, atol=EXACT)
 
