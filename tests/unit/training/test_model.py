@@ -74,6 +74,7 @@ class Witness(Head):
 
 def seeded_head(name: str, shape: HeadShape = SHAPE, options: HeadOptions | None = None) -> Head:
     """A head of which every parameter differs from its usual start, so that nothing is close to zero."""
+    torch.manual_seed(0)
     head = build_head(name, shape, SMALL.get(name, {}) if options is None else options)
     random = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -139,7 +140,7 @@ def test_the_encoder_goes_no_higher_than_the_head_reads() -> None:
 @pytest.mark.parametrize("name", HEADS)
 @torch.no_grad()
 def test_packed_windows_come_out_as_padded_ones_do(name: str) -> None:
-    model = model_of(seeded_head(name))
+    model = model_of(seeded_head(name)).double()  # blocks of convolutions enlarge the last bits of float32
     expected, mask = model(PADDED)
     outputs, packed_mask = model(END_TO_END)
     assert torch.equal(mask, packed_mask)
