@@ -17,7 +17,7 @@ from transformers import AutoModel, BertConfig, BertModel
 
 from bertvision.bench.measure import Timing, side_by_side
 from bertvision.bench.record import Claim
-from bertvision.encoder.batch import MULTIPLE, packed_batch, padded_batch
+from bertvision.encoder.batch import packed_batch, padded_batch
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.learn import apply_learn, parse_learn
 from bertvision.encoder.load import Precision, drop_pooler, load_encoder
@@ -79,10 +79,10 @@ class Tuning:
             task=TASKS["squad2"],
             windows=windows,
             pool="cls",
-            packed=False,
+            packed=gpu,
             pad=0,
             bf16=gpu,
-            multiple=MULTIPLE if gpu else 1,
+            even=gpu,
         )
         self.optimizer = build_optimizer(model, TuneOptions(), 1e-5)
         self.learning = [value for group in self.optimizer.param_groups for value in group["params"]]

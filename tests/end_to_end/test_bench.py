@@ -216,6 +216,8 @@ def test_what_is_wrong_is_said(capsys: Capture, command: list[str], tmp_path: Pa
     assert "unknown cell 'tunes'. Did you mean 'tuned'?" in capsys.readouterr().err
     assert main([*command, "--seeds", "0"]) == 2
     assert "--seeds is 0, at least 1 is expected" in capsys.readouterr().err
+    assert main([*command, "--first-seed", "-1"]) == 2
+    assert "--first-seed is -1, at least 0 is expected" in capsys.readouterr().err
     assert main(["bench", str(tmp_path / "small.toml"), "--results", str(tmp_path / "results")]) == 2
     assert "the suite needs the data 'squad2'. Say where they are: --data DIR" in capsys.readouterr().err
     assert main([*command, "--encoder", "tiny"]) == 2

@@ -67,10 +67,10 @@ class SuiteRun:
         return [job for job in self.jobs if not job.done]
 
 
-def list_jobs(results: SuiteResults, cells: Sequence[Cell], seeds: int) -> tuple[Job, ...]:
-    """Every cell with every seed: all cells with the first seed, then all that chance rules with the next."""
+def list_jobs(results: SuiteResults, cells: Sequence[Cell], seeds: Sequence[int]) -> tuple[Job, ...]:
+    """Every cell with every seed, all cells with one before the next; what chance does not rule has seed 0 alone."""
     jobs = []
-    for seed in range(seeds):
+    for seed in seeds:
         for cell in (one for one in cells if seed == 0 or one.by_chance):
             found = results.find(cell, seed)
             estimate = results.estimate(cell, seed) if found is None else found["seconds"]
@@ -83,7 +83,7 @@ def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
     place: Place,
     record: Path,
     *,
-    seeds: int = 3,
+    seeds: Sequence[int] = range(3),
     only: Sequence[str] = (),
     max_seconds: float | None = None,
     keep: bool = False,
@@ -98,7 +98,7 @@ def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
         suite: what is measured.
         place: where things are.
         record: file of the results.
-        seeds: how many, from 0 on.
+        seeds: with which; all cells with one before the next.
         only: names of cells; empty measures all.
         max_seconds: stop before a cell that would not fit; one of which nothing is known is tried.
         keep: leave the runs in the work folder, also when no later cell reads them.

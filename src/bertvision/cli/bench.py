@@ -40,6 +40,9 @@ class Options:
     seeds: int = 3
     """Measure every cell with so many seeds: all cells with the first, then all with the next."""
 
+    first_seed: int = 0
+    """The first of them: others may be measured elsewhere at the same time, and joined."""
+
     only: str = ""
     """Measure these cells alone; names between commas."""
 
@@ -66,6 +69,8 @@ def run(options: Options) -> int:
     """Measure."""
     if options.seeds < 1:
         raise BertVisionError(f"--seeds is {options.seeds}, at least 1 is expected.")
+    if options.first_seed < 0:
+        raise BertVisionError(f"--first-seed is {options.first_seed}, at least 0 is expected.")
     from bertvision.bench.place import Place  # noqa: PLC0415 - imports torch, and help should open at once
     from bertvision.bench.results import open_results  # noqa: PLC0415
     from bertvision.bench.run import list_jobs, run_suite  # noqa: PLC0415
@@ -74,8 +79,9 @@ def run(options: Options) -> int:
     suite = load_suite(find_suite(options.suite))
     only = [name.strip() for name in options.only.split(",") if name.strip()]
     record = options.results / f"{suite.name}.json"
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
     if options.dry_run:
-        _tell(options, record, list_jobs(open_results(record, suite), suite.only(only), options.seeds))
+        _tell(options, record, list_jobs(open_results(record, suite), suite.only(only), seeds))
         return 0
     with ProgressBar(f"bench {suite.name}") as bar:
         done = run_suite(
@@ -88,7 +94,7 @@ def run(options: Options) -> int:
                 show=bar.show,
             ),
             record,
-            seeds=options.seeds,
+            seeds=seeds,
             only=only,
             max_seconds=None if options.max_minutes is None else 60.0 * options.max_minutes,
             keep=options.keep,

@@ -12,8 +12,8 @@ from bertvision.tasks.token_rows import TokenRows
 from bertvision.tasks.windows import Windows
 
 MULTIPLE = 16
-"""Lengths of windows are rounded up to this on a GPU: a couple of dozen shapes, for each of which steps are recorded
-and convolutions planned once, and hardly more padding."""
+"""Lengths of windows are rounded up to this on a GPU, and tokens of packed ones to this many for each window: a couple
+of dozen shapes, for each of which steps are recorded and convolutions planned once, and hardly more padding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,10 @@ class TokenBatch:
         ids: (batch, tokens) vocabulary numbers; packed: (1, all tokens).
         types: (batch, tokens) segment numbers.
         mask: (batch, tokens) True where a token is real.
-        bounds: packed only: (windows + 1,) int32, where each window begins among all tokens.
+        bounds: packed only: (windows + fillers + 1,) int32, where each window begins among all tokens.
         longest: tokens of the longest window, or a few more.
         full: whether no token is padding; known here, so that a GPU need not be asked.
+        fillers: packed only: windows of nothing but padding, behind all others; some may be empty.
     """
 
     ids: Tensor
@@ -35,11 +36,17 @@ class TokenBatch:
     bounds: Tensor | None
     longest: int
     full: bool = False
+    fillers: int = 0
 
     @property
     def packed(self) -> bool:
         """Whether windows stand end to end in one row."""
         return self.bounds is not None
+
+    @property
+    def windows(self) -> int:
+        """How many windows there are, without fillers."""
+        return len(self.ids) if self.bounds is None else len(self.bounds) - 1 - self.fillers
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -63,7 +70,7 @@ def move(tensor: Tensor, device: torch.device) -> Tensor:
     return (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=True)
 
 
-def token_batch(windows: Windows, rows: IntArray, *, packed: bool, pad: int, multiple: int = 1) -> TokenBatch:
+def token_batch(windows: Windows, rows: IntArray, *, packed: bool, pad: int, even: bool = False) -> TokenBatch:
     """Windows as an encoder reads them: padded or packed; of pairs apart, all first texts and then all second ones.
 
     Args:
@@ -71,14 +78,16 @@ def token_batch(windows: Windows, rows: IntArray, *, packed: bool, pad: int, mul
         rows: which of them.
         packed: whether they stand end to end.
         pad: number of the padding token.
-        multiple: the length of padded windows, and of packed ones when they are unpacked, is a multiple of this.
+        even: whether there is a little more padding, so that few shapes occur.
     """
     tokens: TokenRows = windows
     if windows.second is not None:
         tokens, rows = windows.texts(rows), np.arange(2 * len(rows))
-    if packed:
-        return packed_batch(tokens, rows, multiple=multiple)
-    return padded_batch(tokens, rows, pad=pad, multiple=multiple)
+    if not packed:
+        return padded_batch(tokens, rows, pad=pad, multiple=MULTIPLE if even else 1)
+    if even:  # how long the longest is matters little, and would make more shapes
+        return packed_batch(tokens, rows, pad=pad, multiple=4 * MULTIPLE, fill=MULTIPLE)
+    return packed_batch(tokens, rows)
 
 
 def padded_batch(windows: TokenRows, rows: IntArray, *, pad: int = 0, multiple: int = 1) -> TokenBatch:
@@ -96,16 +105,37 @@ def padded_batch(windows: TokenRows, rows: IntArray, *, pad: int = 0, multiple: 
     )
 
 
-def packed_batch(windows: TokenRows, rows: IntArray, *, multiple: int = 1) -> TokenBatch:
-    """Windows end to end in one row, without padding; unpacked they have a multiple of so many tokens."""
+def packed_batch(
+    windows: TokenRows, rows: IntArray, *, pad: int = 0, multiple: int = 1, fill: int | None = None
+) -> TokenBatch:
+    """Windows end to end in one row, without padding.
+
+    Args:
+        windows: the windows of a split.
+        rows: which of them.
+        pad: number of the padding token, for fillers.
+        multiple: unpacked, windows have a multiple of so many tokens.
+        fill: round all tokens up to a multiple of so many per window: behind every batch stand as many fillers as
+            windows, each of at most so many tokens; None has none.
+    """
     lengths = windows.lengths[rows]
-    ends = np.cumsum(lengths)
     source = windows.places(rows)
-    bounds = torch.from_numpy(np.concatenate([[0], ends]).astype(np.int32))
-    ids = torch.from_numpy(windows.ids[source].astype(np.int64))[None]
-    types = torch.from_numpy(windows.types[source].astype(np.int64))[None]
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    more = 0
+    if fill is not None:
+        more = -len(source) % (fill * len(rows))
+        ends = np.minimum(fill * np.arange(1, len(rows) + 1), more)
+        bounds = np.concatenate([bounds, len(source) + ends])
     longest = -(-int(lengths.max()) // multiple) * multiple
-    return TokenBatch(ids, types, torch.ones_like(ids, dtype=torch.bool), bounds, longest, full=True)
+    return TokenBatch(
+        ids=torch.from_numpy(np.pad(windows.ids[source].astype(np.int64), (0, more), constant_values=pad))[None],
+        types=torch.from_numpy(np.pad(windows.types[source].astype(np.int64), (0, more)))[None],
+        mask=(torch.arange(len(source) + more) < len(source))[None],
+        bounds=torch.from_numpy(bounds.astype(np.int32)),
+        longest=longest if fill is None else max(longest, fill),
+        full=fill is None,
+        fillers=0 if fill is None else len(rows),
+    )
 
 
 def unpack(rows: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
@@ -113,11 +143,13 @@ def unpack(rows: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
     if batch.bounds is None:
         raise ValueError("the batch is not packed")
     window, place = window_places(batch.bounds, len(rows))
-    lengths = batch.bounds[1:] - batch.bounds[:-1]
+    lengths = batch.bounds.diff()[: batch.windows]
     mask = torch.arange(batch.longest, device=rows.device) < lengths[:, None]  # (windows, tokens)
     # by numbers, not by the mask: counting its True values would make the program wait for the GPU
-    padded = rows.new_zeros((*mask.shape, *rows.shape[1:])).index_put((window, place), rows)
-    return padded, mask
+    if batch.fillers:  # all of them go into one more window
+        window = window.clamp(max=batch.windows)
+    padded = rows.new_zeros((len(mask) + bool(batch.fillers), *mask.shape[1:], *rows.shape[1:]))
+    return padded.index_put((window, place), rows)[: len(mask)], mask
 
 
 def window_places(bounds: Tensor, tokens: int) -> tuple[Tensor, Tensor]:

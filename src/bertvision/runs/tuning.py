@@ -91,15 +91,16 @@ class Prepared:
 
     def lessons(self, task: Task, windows: Windows, pool: Pool, teacher: TeacherTargets | None = None) -> TuneData:
         """What it learns a task from, and from whom."""
-        recorded = self.recorded and self.encoder.has_room(int(windows.sizes.max(initial=0)), MULTIPLE)
+        packed = self.passes.packed
+        room = packed or self.encoder.has_room(int(windows.sizes.max(initial=0)), MULTIPLE)
         return TuneData(
             task=task,
             windows=windows,
             pool=pool,
-            packed=self.passes.packed and not recorded,
+            packed=packed,
             pad=self.passes.pad,
             bf16=self.passes.bf16,
-            multiple=MULTIPLE if recorded else 1,
+            even=self.recorded and room,
             teacher=teacher,
         )
 

@@ -71,7 +71,7 @@ class TuneData:
         packed: whether windows are packed end to end.
         pad: number of the padding token.
         bf16: whether to compute in bfloat16; weights stay as they are.
-        multiple: the length of padded windows is a multiple of this: so few shapes occur that each can be recorded.
+        even: whether there is a little more padding, and so few shapes occur that each can be recorded.
         weights: (classes,) how much an example of each class counts; None lets every example count the same.
         teacher: what a teacher says of the windows; None has none.
     """
@@ -82,7 +82,7 @@ class TuneData:
     packed: bool
     pad: int
     bf16: bool = False
-    multiple: int = 1
+    even: bool = False
     weights: Tensor | None = None
     teacher: TeacherTargets | None = None
 
@@ -102,13 +102,13 @@ class TuneData:
 
     def lesson(self, rows: IntArray) -> Lesson:
         """The batch of some windows."""
-        batch = token_batch(self.windows, rows, packed=self.packed, pad=self.pad, multiple=self.multiple)
+        batch = token_batch(self.windows, rows, packed=self.packed, pad=self.pad, even=self.even)
         tensors = [*batch.tensors, torch.from_numpy(self.windows.targets[rows])]
         if self.teacher is not None:
             soft = self.teacher.batch(rows, batch.longest)
             tensors += [soft.outputs, soft.share]
-        alike = not self.packed and self.multiple > 1
-        return Lesson(tuple(tensors), partial(self._losses, batch), ("full", batch.full) if alike else None)
+        kind = (batch.packed, batch.full, batch.longest) if self.even else None
+        return Lesson(tuple(tensors), partial(self._losses, batch), kind)
 
     def _losses(self, form: TokenBatch, model: Forward, tensors: tuple[Tensor, ...]) -> Tensor:
         """The loss of every window, (rows,); the model gives outputs and mask."""

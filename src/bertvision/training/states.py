@@ -40,8 +40,8 @@ class StateBatch:
     def padded_bytes(self) -> int:
         """What the states take window by window, without making them."""
         rows, layers, tokens, width = self.hidden.states.shape
-        if self.packed is not None and self.packed.bounds is not None:
-            rows, tokens = len(self.packed.bounds) - 1, self.packed.longest
+        if self.packed is not None:
+            rows, tokens = self.packed.windows, self.packed.longest
         return rows * layers * tokens * width * self.hidden.states.element_size()
 
     def only(self, windows: Tensor) -> "StateBatch":

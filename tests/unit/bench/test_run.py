@@ -67,7 +67,7 @@ def measure(tmp_path: Path, what: Suite, **more: Any) -> SuiteRun:  # noqa: ANN4
 
 
 def test_all_cells_with_the_first_seed_come_before_the_next_seed(calls: Calls, tmp_path: Path) -> None:
-    done = measure(tmp_path, suite(2, 1), seeds=2)
+    done = measure(tmp_path, suite(2, 1), seeds=range(2))
     assert calls == [(2, 0), (1, 0), (2, 1), (1, 1)]
     assert (done.measured, done.left) == (4, [])
     record = json.loads(done.record.read_text(encoding="utf-8"))
@@ -87,7 +87,7 @@ def test_all_cells_with_the_first_seed_come_before_the_next_seed(calls: Calls, t
 def test_a_record_tells_of_no_folder_of_this_machine(tmp_path: Path) -> None:
     token = COMMAND.set(f"bertvision bench small --work {tmp_path}/work")
     try:
-        done = measure(tmp_path, suite(1), seeds=1)
+        done = measure(tmp_path, suite(1), seeds=range(1))
     finally:
         COMMAND.reset(token)
     (cell,) = json.loads(done.record.read_text(encoding="utf-8"))["cells"].values()
@@ -95,30 +95,30 @@ def test_a_record_tells_of_no_folder_of_this_machine(tmp_path: Path) -> None:
 
 
 def test_what_was_measured_is_not_measured_again_whatever_it_is_called(calls: Calls, tmp_path: Path) -> None:
-    measure(tmp_path, suite(2, 1), seeds=1)
+    measure(tmp_path, suite(2, 1), seeds=range(1))
     before = read_suite_record(tmp_path / "results" / "small.json")
-    done = measure(tmp_path, suite(1, 2, name="m"), seeds=1)
+    done = measure(tmp_path, suite(1, 2, name="m"), seeds=range(1))
     assert (len(calls), done.measured) == (2, 0)
     after = read_suite_record(done.record)
     assert after["cells"] == before["cells"]
     assert [cell["name"] for cell in after["plan"]] == ["m1", "m2"]
-    measure(tmp_path, suite(1, 5), seeds=1)
+    measure(tmp_path, suite(1, 5), seeds=range(1))
     assert calls[2:] == [(5, 0)]
 
 
 def test_a_default_that_has_changed_is_measured_anew(calls: Calls, tmp_path: Path) -> None:
-    done = measure(tmp_path, suite(0), seeds=1)
+    done = measure(tmp_path, suite(0), seeds=range(1))
     content = json.loads(done.record.read_text(encoding="utf-8"))
     [cell] = content["cells"].values()
     cell["settings"]["number"] = 7  # what the default was then
     done.record.write_text(json.dumps(content), encoding="utf-8")
-    measure(tmp_path, suite(0), seeds=1)
+    measure(tmp_path, suite(0), seeds=range(1))
     assert calls == [(0, 0), (0, 0)]
 
 
 @pytest.mark.usefixtures("calls")
 def test_a_busy_machine_leaves_no_seconds(tmp_path: Path) -> None:
-    done = measure(tmp_path, suite(1), seeds=1, timed=False)
+    done = measure(tmp_path, suite(1), seeds=range(1), timed=False)
     (cell,) = read_suite_record(done.record)["cells"].values()
     assert cell["seconds"] is None
     assert cell["result"]["number"] == 1
@@ -138,10 +138,10 @@ def test_times_are_left_out_and_nothing_else() -> None:
 
 def test_cells_of_another_record_are_taken_over_and_own_ones_stay(calls: Calls, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
-    other = measure(elsewhere, suite(1, 2), seeds=2, timed=False)
-    done = measure(tmp_path, suite(1), seeds=1)
+    other = measure(elsewhere, suite(1, 2), seeds=range(2), timed=False)
+    done = measure(tmp_path, suite(1), seeds=range(1))
     own = read_suite_record(done.record)["cells"]
-    done = measure(tmp_path, suite(1, 2), seeds=2, join=[other.record])
+    done = measure(tmp_path, suite(1, 2), seeds=range(2), join=[other.record])
     assert (len(calls), done.measured, done.left) == (5, 0, [])
     found = read_suite_record(done.record)["cells"]
     assert found.keys() == read_suite_record(other.record)["cells"].keys()
@@ -153,14 +153,14 @@ def test_cells_of_another_record_are_taken_over_and_own_ones_stay(calls: Calls, 
 
 def test_a_killed_suite_keeps_every_finished_cell(calls: Calls, tmp_path: Path) -> None:
     with pytest.raises(BertVisionError, match="no data"):
-        measure(tmp_path, suite(1, 4, 2), seeds=1)
+        measure(tmp_path, suite(1, 4, 2), seeds=range(1))
     assert len(read_suite_record(tmp_path / "results" / "small.json")["cells"]) == 1
-    measure(tmp_path, suite(1, 2), seeds=1)
+    measure(tmp_path, suite(1, 2), seeds=range(1))
     assert calls == [(1, 0), (4, 0), (2, 0)]
 
 
 def test_a_cell_that_diverged_is_a_result_and_others_go_on(calls: Calls, tmp_path: Path) -> None:
-    done = measure(tmp_path, suite(3, 1), seeds=1)
+    done = measure(tmp_path, suite(3, 1), seeds=range(1))
     assert (done.diverged, done.left, len(calls)) == (("n3, seed 0",), [], 2)
     found = {cell["name"]: cell["result"] for cell in read_suite_record(done.record)["cells"].values()}
     assert found["n3"] == {"models": {}, "diverged": "the loss is nan"}
@@ -168,7 +168,7 @@ def test_a_cell_that_diverged_is_a_result_and_others_go_on(calls: Calls, tmp_pat
 
 def test_it_stops_before_a_cell_that_would_not_fit(calls: Calls, tmp_path: Path) -> None:
     # 10 and 20 s are spent; the third, if it takes as long as the longest of its kind, would end after 50
-    done = measure(tmp_path, suite(1, 2, 5), seeds=2, max_seconds=45.0)
+    done = measure(tmp_path, suite(1, 2, 5), seeds=range(2), max_seconds=45.0)
     assert calls == [(1, 0), (2, 0)]
     assert [(job.cell.name, job.seed, job.estimate) for job in done.left] == [
         ("n5", 0, 20.0),
@@ -176,12 +176,12 @@ def test_it_stops_before_a_cell_that_would_not_fit(calls: Calls, tmp_path: Path)
         ("n2", 1, 20.0),
         ("n5", 1, 20.0),
     ]
-    measure(tmp_path, suite(1, 2, 5), seeds=1, max_seconds=45.0)
+    measure(tmp_path, suite(1, 2, 5), seeds=range(1), max_seconds=45.0)
     assert calls[2:] == [(5, 0)]
 
 
 def test_a_cell_whose_package_is_missing_is_passed_over_and_stays_to_be_measured(calls: Calls, tmp_path: Path) -> None:
-    done = measure(tmp_path, suite(6, 1), seeds=1)
+    done = measure(tmp_path, suite(6, 1), seeds=range(1))
     assert calls == [(6, 0), (1, 0)]
     assert (done.measured, [job.cell.name for job in done.left]) == (1, ["n6"])
     assert done.skipped == {
@@ -191,14 +191,14 @@ def test_a_cell_whose_package_is_missing_is_passed_over_and_stays_to_be_measured
 
 
 def test_a_cell_that_chance_does_not_rule_is_measured_with_one_seed(calls: Calls, tmp_path: Path) -> None:
-    done = measure(tmp_path, suite(0, 1), seeds=3)
+    done = measure(tmp_path, suite(0, 1), seeds=range(3))
     assert calls == [(0, 0), (1, 0), (1, 1), (1, 2)]
     assert done.left == []
 
 
 def test_an_estimate_is_that_of_the_same_task_where_there_is_one(calls: Calls, tmp_path: Path) -> None:
     what = suite(1, 5)
-    results = open_results(measure(tmp_path, what, seeds=1).record, what)
+    results = open_results(measure(tmp_path, what, seeds=range(1)).record, what)
     others = [Cell(name="x", kind="number", settings=Number(number=7, task=task)) for task in ("sst2", "rte")]
     [fifth] = [cell for cell in results.cells.values() if cell["name"] == "n5"]
     fifth["settings"]["task"] = "cola"
@@ -208,8 +208,16 @@ def test_an_estimate_is_that_of_the_same_task_where_there_is_one(calls: Calls, t
     assert len(calls) == 2
 
 
+def test_other_seeds_may_be_measured_elsewhere_and_joined(calls: Calls, tmp_path: Path) -> None:
+    other = measure(tmp_path / "elsewhere", suite(0, 1), seeds=range(1, 3))
+    assert calls == [(1, 1), (1, 2)]  # what is not left to chance has seed 0 alone
+    done = measure(tmp_path, suite(0, 1), seeds=range(3), join=[other.record])
+    assert calls[2:] == [(0, 0), (1, 0)]
+    assert done.left == []
+
+
 def test_only_the_named_cells_are_measured(calls: Calls, tmp_path: Path) -> None:
-    done = measure(tmp_path, suite(1, 2, 5), seeds=1, only=["n2"])
+    done = measure(tmp_path, suite(1, 2, 5), seeds=range(1), only=["n2"])
     assert (calls, done.left) == ([(2, 0)], [])
 
 
@@ -242,11 +250,11 @@ def test_runs_are_removed_when_no_later_cell_reads_them(tmp_path: Path, monkeypa
         Cell(name="heads", kind="heads", settings=HeadsSettings(on=tuned)),
     )
     what = Suite(name="small", about="", cells=cells, pairs=())
-    measure(tmp_path, what, seeds=1)
+    measure(tmp_path, what, seeds=range(1))
     assert there == [["tune"], ["tune", "tune"], ["heads", "tune"]]
     assert not (tmp_path / "work").exists()
     (tmp_path / "results" / "small.json").unlink()
-    measure(tmp_path, what, seeds=1, keep=True)
+    measure(tmp_path, what, seeds=range(1), keep=True)
     assert len(list((tmp_path / "work").iterdir())) == 3
 
 
@@ -261,7 +269,7 @@ def test_vectors_stay_until_the_last_cell_that_reads_them(tmp_path: Path, monkey
     monkeypatch.setattr(run_module, "KINDS", {"sentences": Kind(SentenceSettings, measure_some)})
     settings = [SentenceSettings(task=task, per_class=size) for task, size in (("rte", 2), ("cola", 2), ("rte", 3))]
     cells = tuple(Cell(name=str(n), kind="sentences", settings=one) for n, one in enumerate(settings))
-    measure(tmp_path, Suite(name="small", about="", cells=cells, pairs=()), seeds=1)
+    measure(tmp_path, Suite(name="small", about="", cells=cells, pairs=()), seeds=range(1))
     assert there == [1, 2, 1]
     assert not (tmp_path / "work").exists()
 

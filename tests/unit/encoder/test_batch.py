@@ -43,6 +43,24 @@ def test_packed_windows_stand_end_to_end_in_the_order_asked_for() -> None:
     assert (batch.longest, batch.packed, batch.full) == (4, True, True)
 
 
+def test_tokens_of_packed_windows_are_filled_up_behind_them() -> None:
+    batch = packed_batch(WINDOWS, np.array([1, 2]), pad=9, fill=4)
+    assert batch.ids.tolist() == [[20, 21, 22, 23, 30, 9, 9, 9]]
+    assert batch.types.tolist() == [[0, 0, 1, 1, 0, 0, 0, 0]]
+    assert batch.mask.tolist() == [[True] * 5 + [False] * 3]
+    assert batch.bounds is not None
+    assert batch.bounds.tolist() == [0, 4, 5, 8, 8]  # as many fillers as windows, of at most 4 tokens
+    assert (batch.windows, batch.fillers, batch.longest, batch.full) == (2, 2, 4, False)
+    assert packed_batch(WINDOWS, np.array([2]), fill=4).longest == 4  # fillers may be longer than windows
+
+
+def test_a_batch_that_needs_no_filling_has_empty_fillers() -> None:
+    batch = packed_batch(WINDOWS, np.array([1, 1]), fill=4)
+    assert batch.ids.shape == (1, 8)
+    assert batch.bounds is not None
+    assert batch.bounds.tolist() == [0, 4, 8, 8, 8]
+
+
 def test_every_packed_token_has_its_window_and_its_place_there() -> None:
     window, place = window_places(torch.tensor([0, 1, 5, 7], dtype=torch.int32), 7)
     assert window.tolist() == [0, 1, 1, 1, 1, 2, 2]
@@ -57,17 +75,28 @@ def test_rows_of_packed_tokens_are_told_apart_again() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(data=st.data(), lengths=st.lists(st.integers(1, 6), min_size=1, max_size=6))
-def test_packed_and_padded_batches_hold_the_same_tokens(data: st.DataObject, lengths: list[int]) -> None:
+@given(
+    data=st.data(),
+    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=6),
+    fill=st.none() | st.integers(1, 9),
+)
+def test_packed_and_padded_batches_hold_the_same_tokens(
+    data: st.DataObject, lengths: list[int], fill: int | None
+) -> None:
     windows = tiny_windows(*lengths)
     row = st.integers(0, len(lengths) - 1)
     rows = np.array(data.draw(st.lists(row, min_size=1, max_size=6)), dtype=np.int64)
-    packed, padded = packed_batch(windows, rows), padded_batch(windows, rows)
+    packed, padded = packed_batch(windows, rows, fill=fill), padded_batch(windows, rows)
     ids, mask = unpack(packed.ids[0], packed)
     types, _ = unpack(packed.types[0], packed)
-    assert torch.equal(mask, padded.mask)
-    assert torch.equal(ids, padded.ids)
-    assert torch.equal(types, padded.types)
+    more = packed.longest - padded.longest
+    for found, expected in ((mask, padded.mask), (ids, padded.ids), (types, padded.types)):
+        assert torch.equal(found, torch.nn.functional.pad(expected, (0, more)))
+    assert packed.windows == padded.windows == len(rows)
+    if fill is not None and packed.bounds is not None:
+        assert packed.ids.shape[1] % (fill * len(rows)) == 0
+        assert int(packed.bounds.diff().max()) <= packed.longest
+        assert int(packed.bounds[-1]) == packed.ids.shape[1]
 
 
 def test_gradients_pass_through_unpacking() -> None:
