@@ -22,6 +22,7 @@ from bertvision.cli.ls import BERT_LARGE, reference_parameters
 from bertvision.encoder.learn import parse_learn
 from bertvision.heads import HEADS
 from bertvision.runs.amounts import in_bytes, in_seconds
+from bertvision.training.options import default_rate
 from claims_of_spans import claims_table
 from tables_of_spans import SPAN_TABLES, ensembles_table
 from tables_of_tasks import distances_table, glue_table, grid_table, multitask_tables
@@ -59,6 +60,10 @@ def size_table() -> str:
     return "\n".join(rows)
 
 
+EPOCHS = 2.0
+"""Of the runs whose quality the README tells."""
+
+
 def quality_table() -> str:
     """What learns, at the rate that held-out questions chose, as Markdown; means over the runs at that rate."""
     rows = [
@@ -79,21 +84,22 @@ def quality_table() -> str:
 
 
 def tuning_runs() -> list[dict[str, Any]]:
-    """Every run of the suite `tuning`, and those that were measured before there was one."""
+    """Every run of the suite `tuning`, and those of `rival` in which the same learns at a like rate."""
+    tuning, rival = (read_suite_record(ROOT / "results" / f"{name}.json") for name in ("tuning", "rival"))
+    wanted = {cell["settings"]["learn"] for cell in tuning["plan"]}
     found = []
-    older = json.loads((ROOT / "results" / "quality-tuning-mpnet.json").read_text(encoding="utf-8"))
-    for run in older["runs"]:
-        names = {"zero": "f1", "fitted": "f1_fitted", "best": "best_f1", "held_out": "held_out_best_f1"}
-        scores = {at: run["metrics"][name] for at, name in names.items()}
-        found.append({"learn": run["learn"], "lr": run["lr"], "bytes": run["bytes"], **scores})
-    for cell in read_suite_record(ROOT / "results" / "tuning.json")["cells"].values():
+    for cell in [*tuning["cells"].values(), *rival["cells"].values()]:
         *_, model = cell["result"]["models"].values() or [None]
-        if model is None:  # it diverged
+        settings = cell["settings"]
+        alike = cell["kind"] == "tune" and settings["head"] is None and settings["learn"] in wanted
+        if model is None or not alike or settings["epochs"] != EPOCHS:  # without a model it diverged
             continue
         names = {"zero": "zero", "fitted": "fitted", "best": "best_on_split"}
         scores = {at: model["scores"][name]["f1"] for at, name in names.items()}
-        settings = {name: cell["settings"][name] for name in ("learn", "lr")}
-        found.append({**settings, "bytes": model["bytes"], "held_out": model["held_out"], **scores})
+        rate = settings["lr"] or default_rate(settings["learn"])
+        found.append(
+            {"learn": settings["learn"], "lr": rate, **scores, "held_out": model["held_out"], "bytes": model["bytes"]}
+        )
     return found
 
 

@@ -65,7 +65,8 @@ def plain_model(encoder: str, learn: str, seed: int) -> Any:  # noqa: ANN401 - t
 
     torch.manual_seed(seed)
     with silence():
-        model = AutoModelForQuestionAnswering.from_pretrained(encoder)
+        # transformers keeps weights as they are stored: those of 16 bits would learn in 16 bits, and badly
+        model = AutoModelForQuestionAnswering.from_pretrained(encoder, dtype=torch.float32)
     if learn.startswith("lora:"):
         from peft import LoraConfig, get_peft_model  # noqa: PLC0415
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModel
 
 from bertvision.bench.plain_rival import (
     PlainOptions,
@@ -62,6 +63,13 @@ def alike(windows: Windows) -> np.ndarray[Any, np.dtype[np.int64]]:
     lengths = windows.lengths.tolist()
     common = max(set(lengths), key=lengths.count)
     return np.flatnonzero(windows.lengths == common)
+
+
+@pytest.mark.parametrize("learn", ["full", "lora:2", "bitfit", "none"])
+def test_weights_that_are_stored_in_16_bits_learn_in_float32(encoder: str, learn: str, tmp_path: Path) -> None:
+    AutoModel.from_pretrained(encoder).to(torch.bfloat16).save_pretrained(tmp_path)
+    model = plain_model(str(tmp_path), learn, 0)
+    assert {value.dtype for value in model.parameters()} == {torch.float32}
 
 
 def test_the_first_loss_is_ours(encoder: str, windows: Windows) -> None:
