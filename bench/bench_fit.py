@@ -50,6 +50,9 @@ class Nobody:
     def on_begin(self, step: int, total: int) -> None:
         """Nothing."""
 
+    def on_step(self, step: int) -> None:
+        """Nothing."""
+
     def on_log(self, step: int, losses: Mapping[int, float]) -> None:
         """Nothing."""
 

@@ -58,6 +58,9 @@ class Silent:
     def on_begin(self, step: int, total: int) -> None:
         """Nothing."""
 
+    def on_step(self, step: int) -> None:
+        """Nothing."""
+
     def on_log(self, step: int, losses: Mapping[int, float]) -> None:
         """Nothing."""
 

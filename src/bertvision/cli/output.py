@@ -86,13 +86,22 @@ class ProgressBar:
             self._begin = (now, step)
         self._step = step
         elapsed = now - self._begin[0]
-        rate = f"{(step - self._begin[1]) / elapsed:.1f} steps/s" if elapsed > 0 and step > self._begin[1] else ""
+        rate = _rate(step - self._begin[1], elapsed)
         words = "  ".join([f"{name} {_cell(value)}" for name, value in values.items()] + [doing] * bool(doing))
         stays = "snapshot" in values
-        self._progress.update(self._task, completed=step, total=total, rate=rate, values="" if stays else words)
-        if stays or (self._plain and words):
-            line = "  ".join([f"step {step:,} of {total:,}", *([] if stays or not rate else [rate]), words])
+        self._progress.update(self._task, completed=step, total=total, rate=rate)
+        if words:  # else the newest stay
+            self._progress.update(self._task, values="" if stays else words)
+        if stays or (self._plain and (words or rate)):
+            line = "  ".join([f"step {step:,} of {total:,}", *([] if stays or not rate else [rate]), words]).rstrip()
             self._progress.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _rate(steps: int, seconds: float) -> str:
+    """Steps in a second, or, if they are slow, seconds of a step; nothing before the first."""
+    if steps <= 0 or seconds <= 0.0:
+        return ""
+    return f"{steps / seconds:.1f} steps/s" if steps > 0.1 * seconds else f"{seconds / steps:,.0f} s a step"
 
 
 def _cell(value: object) -> str:

@@ -13,7 +13,7 @@ from bertvision.runs.folder import RunFolder
 from bertvision.runs.frozen import FrozenTask
 from bertvision.runs.read import read_heads
 from bertvision.runs.validate import Part, Validation
-from bertvision.runs.watch import Show
+from bertvision.runs.watch import SHOW_SECONDS, Show
 from bertvision.training.fit import States
 from bertvision.training.solve import Solution
 from bertvision.training.trainee import Trainee
@@ -43,7 +43,7 @@ class FitRun:
         self._show = show
         self._total = 0
         self._losses: Mapping[int, float] = {}
-        self._spent, self._since = 0.0, 0.0
+        self._spent, self._since, self._told = 0.0, 0.0, 0.0
         self.held_out: States = frozen.states(frozen.held_out, layers)
         self.notices: list[str] = []
         self.following: list[int] = []
@@ -74,6 +74,11 @@ class FitRun:
         self._total = total
         self._tell(step, {})
         self._since = time.perf_counter()
+
+    def on_step(self, step: int) -> None:
+        """Tell how far the fit is, if that was long ago."""
+        if time.monotonic() - self._told >= SHOW_SECONDS:
+            self._tell(step, {})
 
     def on_log(self, step: int, losses: Mapping[int, float]) -> None:
         """Write a line of the log with everybody's loss, and the seconds of each and of the whole pass."""
@@ -189,5 +194,6 @@ class FitRun:
         return self._folder.path / HEADS_FOLDER / f"{number:03}-{self._trainees[number].spec.head}"
 
     def _tell(self, step: int, values: Mapping[str, float], *, doing: str = "") -> None:
+        self._told = time.monotonic()
         if self._show is not None:
             self._show(step, max(self._total, 1), values, doing=doing)

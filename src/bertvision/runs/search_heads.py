@@ -172,6 +172,7 @@ class _Rungs:
         self._trials = trials
         self._rungs = rungs
         self.on_begin = run.on_begin
+        self.on_step = run.on_step
         self.on_log = run.on_log
         self.on_drop = run.on_drop
 

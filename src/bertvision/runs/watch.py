@@ -18,6 +18,10 @@ SPAN_METRICS = ("f1", "exact", "exact_match", "f1_fitted", "best_f1")
 """Of the two dozen values of questions, those that say how good a snapshot is."""
 
 
+SHOW_SECONDS = 15.0
+"""So long after the last news it is shown how far a run is, though there is nothing else to tell: steps may be slow."""
+
+
 class Show(Protocol):
     """Who is told how far a run is."""
 
@@ -117,6 +121,7 @@ class RunWatcher:
     loss: float = math.nan
     seconds: float = 0.0
     since: float = 0.0
+    shown: float = 0.0
 
     def on_begin(self, step: int, total: int) -> None:
         """Open the run's folder, and forget what will be done again."""
@@ -131,6 +136,11 @@ class RunWatcher:
         self.total = total
         self._show(step, {})
         self.since = time.perf_counter()
+
+    def on_step(self, step: int) -> None:
+        """Show how far the run is, if that was long ago."""
+        if time.monotonic() - self.shown >= SHOW_SECONDS:
+            self._show(step, {})
 
     def on_log(self, step: int, values: dict[str, float]) -> None:
         """Write a line of the log, with the seconds that steps took so far."""
@@ -161,6 +171,7 @@ class RunWatcher:
         self.since += seconds
 
     def _show(self, step: int, values: Mapping[str, float], *, doing: str = "") -> None:
+        self.shown = time.monotonic()
         if self.show is not None:
             self.show(step, self.total, values, doing=doing)
 

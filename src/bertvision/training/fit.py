@@ -51,6 +51,9 @@ class FitWatcher(Protocol):
     def on_begin(self, step: int, total: int) -> None:
         """Called once, with the steps that were made before, and those of the whole fit; drops whoever was dropped."""
 
+    def on_step(self, step: int) -> None:
+        """Called after every step, of which a GPU may still have some to do."""
+
     def on_log(self, step: int, losses: Mapping[int, float]) -> None:
         """Called every `LOG_STEPS` steps with the mean loss of each that learns, by number, since the last time."""
 
@@ -131,6 +134,7 @@ def fit_trainees(  # noqa: PLR0913 - what a fit depends on, by keyword
                     "smaller --batch or fewer --heads, and another --out."
                 ) from None
             done = step + 1
+            watcher.on_step(done)
             if done % LOG_STEPS == 0 or done in stops:
                 fitting.log(done, watcher)
             if done in stops:

@@ -47,6 +47,9 @@ class Watcher(Protocol):
     def on_begin(self, step: int, total: int) -> None:
         """Called once, with the steps that were made before, and those of the whole run."""
 
+    def on_step(self, step: int) -> None:
+        """Called after every step, of which a GPU may still have some to do."""
+
     def on_log(self, step: int, values: dict[str, float]) -> None:
         """Called after the first step, which may compile, every `LOG_STEPS`, and before every snapshot.
 
@@ -96,6 +99,8 @@ def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
         factor = rate_factor(step, plan.total, schedule=options.schedule, warmup=options.warmup, cycles=CYCLES)
         tuning.step(rows, factor)
         progress = replace(progress, step=step + 1)
+        if accelerator.process_index == 0:
+            watcher.on_step(progress.step)
         fraction = stops.get(progress.step)
         if fraction is not None or progress.step == 1 or progress.step % LOG_STEPS == 0:
             values = {"loss": tuning.losses.mean(progress.step), "lr": tuning.rates[0] * factor}

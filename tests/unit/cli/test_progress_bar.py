@@ -75,3 +75,18 @@ def test_the_rate_of_the_next_of_several_runs_starts_anew(capsys: Capture) -> No
         "step 0 of 1,000  second",
         "step 40 of 1,000  20.0 steps/s  second",
     ]
+
+
+def test_slow_steps_have_seconds_instead_of_a_rate(capsys: Capture) -> None:
+    run((0, {}, ""), *((looks // 8, {}, "") for looks in range(1, 25)))  # 48 seconds for three steps
+    assert capsys.readouterr().err.splitlines()[-1] == "step 3 of 1,000  16 s a step"
+
+
+def test_a_step_without_news_leaves_the_newest_values_on_a_terminal(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "150")
+    run((0, {}, ""), (1, {"loss": 1.25}, ""), (2, {}, ""))
+    last = [line for line in capsys.readouterr().err.splitlines() if "2/1000" in line][-1]
+    assert "loss 1.25" in last

@@ -396,6 +396,14 @@ def test_whoever_watches_is_told_how_far_it_is(ask: Ask, tmp_path: Path) -> None
     assert np.isfinite(told[3][2]["least loss"])
 
 
+def test_every_step_is_told_where_steps_are_slow(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bertvision.runs.fit_run.SHOW_SECONDS", 0.0)  # all steps are slow
+    told: list[int] = []
+    request = ask("sst2", PLAIN, solve=False, validate=())
+    fit_heads(request, tmp_path / "run", show=lambda step, *_, **__: told.append(step))
+    assert set(told) == set(range(5))
+
+
 def stored(request: FitRequest, folder: Path, encoder: str | None = None) -> FitRequest:
     """The same request, from a store of float16 states made for it, or for another encoder."""
     extract_states(

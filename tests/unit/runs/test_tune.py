@@ -341,6 +341,16 @@ def test_progress_is_shown_and_says_what_takes_long(data: dict[str, str], encode
     ]
 
 
+def test_every_step_is_shown_where_steps_are_slow(
+    data: dict[str, str], encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bertvision.runs.watch.SHOW_SECONDS", 0.0)  # all steps are slow
+    shown: list[int] = []
+    request = tiny_request("squad2", data["squad2"], encoder)
+    tune(request, tmp_path / "run", show=lambda step, *_, **__: shown.append(step))
+    assert set(shown) == set(range(6))
+
+
 class Stop(BaseException):
     """Stands for a kill: nothing may catch it."""
 

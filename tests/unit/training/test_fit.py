@@ -78,6 +78,9 @@ class Notes:
     def on_begin(self, step: int, total: int) -> None:
         self.begun = (step, total)
 
+    def on_step(self, step: int) -> None:
+        """Nothing."""
+
     def on_log(self, step: int, losses: Mapping[int, float]) -> None:
         self.logged[step] = dict(losses)
 

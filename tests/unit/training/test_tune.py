@@ -57,12 +57,16 @@ class Notes:
 
     scores: list[float | None] = field(default_factory=list)
     begun: tuple[int, int] | None = None
+    steps: list[int] = field(default_factory=list)
     logged: dict[int, dict[str, float]] = field(default_factory=dict)
     kept: list[tuple[float, int]] = field(default_factory=list)
     saved: int = 0
 
     def on_begin(self, step: int, total: int) -> None:
         self.begun = (step, total)
+
+    def on_step(self, step: int) -> None:
+        self.steps.append(step)
 
     def on_log(self, step: int, values: dict[str, float]) -> None:
         self.logged[step] = values
@@ -145,6 +149,7 @@ def test_the_log_has_the_mean_loss_and_the_rate_and_the_last_step(tmp_path: Path
     assert notes.begun == (0, 48)
     assert notes.kept == [(0.5, 12), (2, 48)]
     assert list(notes.logged) == [1, 12, 20, 40, 48]  # the first step by itself: it may compile
+    assert notes.steps == list(range(1, 49))
     # the rate of step 12 was set before it, when 11 of 48 had been made
     rates = [values["lr"] for values in notes.logged.values()]
     assert rates == pytest.approx([0.048, 0.037, 0.029, 0.009, 0.001], abs=FLOAT32)
