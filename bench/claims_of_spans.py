@@ -2,57 +2,47 @@
 
 from collections.abc import Sequence
 from math import hypot, sqrt
-from typing import Literal, NamedTuple, assert_never
 
-from tables_of_spans import THEIR_HEAD, Record, model_of, record, second_share, seeds_of, silent_share, table
+from bertvision.bench.compare import Measured
+from tables_of_heads import (
+    OWN_F1,
+    PAIR,
+    PAIR_F1,
+    SNAPSHOTS,
+    THEIRS,
+    Against,
+    against,
+    against_own,
+    says,
+    single_heads,
+    there,
+)
+from tables_of_spans import THEIR_HEAD, Record, model_of, points, record, second_share, seeds_of, silent_share, table
+from verdicts import FAILS, HOLDS, Says, Sure, verdict
 
-HOLDS, FAILS, NONE = "holds", "does not hold", "no difference"
-Says = Literal["more", "less", "same", "no more"]
 Row = tuple[str, str, str, str, str, str]
 """Claim, the document's figure, ours and the verdict at threshold 0, ours and the verdict at the fitted one."""
 
-
-class Sure(NamedTuple):
-    """A difference, and whether it is one at 95 %."""
-
-    value: float
-    claimed: bool
-
-
-HEADS: tuple[tuple[str, str, str, str, Says], ...] = (
-    ("0.3", "adapter_pool_skip", "000: its best head at 3/10 epoch beats BERT", "+3.8", "more"),
-    ("0.3", "pooled_adapter", "000: so does an adapter of pooled layers", "+3.2", "more"),
-    ("0.3", "layer_mix", "000: learned pooling beats BERT", "+1.0 or +1.9", "more"),
-    ("0.3", "layer_mean", "000: average pooling is like BERT", "-0.2", "same"),
-    ("1", "adapter_pool", "000: its best head at 1 epoch beats BERT", "+1.3", "more"),
-    ("1", "adapter_pool_skip", "000: so does it with the skip connection", "+0.9", "more"),
-    ("1", "pooled_adapter", "000: so does an adapter of pooled layers", "+0.9", "more"),
-    ("1", "layer_mix", "000: learned pooling does not", "-1.1", "no more"),
-    ("0.3", "dot_attention", "002: dot-product attention beats the last layer", "+0.3, +0.7", "more"),
-    ("1", "dot_attention", "002: dot-product attention beats the last layer", "+0.3, +0.7", "more"),
-    ("0.3", "layer_weights", "002: parameterised weights are worse", "-1.5", "less"),
-    ("1", "layer_weights", "002: parameterised weights are worse", "-1.5", "less"),
-    ("0.3", "weighted_attention", "002: weighted attention is worse", "-0.9", "less"),
-    ("1", "weighted_attention", "002: weighted attention is worse", "-0.9", "less"),
+HEADS = (
+    ("0.3", "adapter_pool_skip", "its best head at 3/10 epoch beats BERT"),
+    ("0.3", "pooled_adapter", "so does an adapter of pooled layers"),
+    ("0.3", "layer_mix", "learned pooling beats BERT"),
+    ("0.3", "pooled_conv", "so does a convolution of learned pooling"),
+    ("0.3", "mean_conv", "one of average pooling is like BERT"),
+    ("1", "adapter_pool", "its best head at 1 epoch beats BERT"),
+    ("1", "adapter_pool_skip", "so does it with the skip connection"),
+    ("1", "pooled_adapter", "so does an adapter of pooled layers"),
+    ("1", "layer_mix", "learned pooling is worse"),
+    ("0.3", "dot_attention", "dot-product attention beats the last layer"),
+    ("1", "dot_attention", "dot-product attention beats the last layer"),
+    ("0.3", "layer_weights", "parameterised weights are worse"),
+    ("1", "layer_weights", "parameterised weights are worse"),
+    ("0.3", "weighted_attention", "weighted attention is worse"),
+    ("1", "weighted_attention", "weighted attention is worse"),
+    ("0.3", "encoder_attention", "an encoder block is worse"),
+    ("1", "encoder_attention", "an encoder block is worse"),
 )
-"""Snapshot, head, what is claimed of it against the encoder's own output, by how many points of F1 there."""
-
-
-def verdict(tests: Sequence[Sure], says: Says) -> str:
-    """Whether most tests surely agree, surely contradict, or neither."""
-    up = sum(test.claimed and test.value > 0 for test in tests) > len(tests) / 2
-    down = sum(test.claimed and test.value < 0 for test in tests) > len(tests) / 2
-    match says:
-        case "more":
-            return HOLDS if up else FAILS if down else NONE
-        case "less":
-            return HOLDS if down else FAILS if up else NONE
-        case "same":
-            return FAILS if up or down else HOLDS
-        case "no more":
-            return FAILS if up else HOLDS
-        case _:
-            assert_never(says)
+"""Snapshot, head, what its document claims of it against the encoder's own output."""
 
 
 def sure(test: Record) -> Sure:
@@ -87,12 +77,18 @@ def shorter(first: Record, second: Record) -> tuple[Sure, float]:
     return Sure(apart, abs(apart) > half), half
 
 
-def _tested(tests: Record, metric: str, says: Says) -> list[str]:
+def _tested(tests: Record, metric: str, claim: Says) -> list[str]:
     cells = []
     for at in ("zero", "fitted"):
         test = tests[at][metric]
-        cells += [f"{test['value']:+.1f} ({test['low']:+.1f} to {test['high']:+.1f})", verdict([sure(test)], says)]
+        cells += [points(test["value"], test["low"], test["high"]), verdict([sure(test)], claim)]
     return cells
+
+
+def _judged(found: Against, claim: Says | None) -> list[str]:
+    """Cells of models whose answers are known at the fitted threshold alone, so that nothing is tested at 0."""
+    zero, fitted = found.cells
+    return [zero, "", fitted, "" if claim is None else verdict([found.sure], claim)]
 
 
 def _row(claim: str, theirs: str, cells: Sequence[str]) -> Row:
@@ -100,60 +96,78 @@ def _row(claim: str, theirs: str, cells: Sequence[str]) -> Row:
     return (claim, theirs, zero, so_zero, fitted, so_fitted)
 
 
-def best_rows(snapshot: Record, encoder: int) -> list[Row]:
-    """The best head by held-out score against the own output: F1, and which questions it gets right."""
-    best, name = model_of(snapshot, snapshot["first"]), snapshot["snapshot"]
-    who = f"`{best['head']}`, {name} epoch"
-    claims: tuple[tuple[str, str, str, Says], ...] = (
-        ("f1", f"000: the best head beats BERT, F1 ({who})", "+3.8" if name == "0.3" else "+1.3", "more"),
-        ("NoAns_exact", f"000: it gets more questions without an answer right ({who})", "a picture", "more"),
-        ("HasAns_exact", f"000: and fewer with an answer ({who})", "a picture", "less"),
-    )
-    rows = [_row(claim, theirs, _tested(snapshot["answers"], metric, says)) for metric, claim, theirs, says in claims]
-    if name == "0.3":
-        small = next(model for model in snapshot["models"] if 0.001 <= model["parameters"] / encoder <= 0.004)
-        rows += [goal_row(model, encoder) for model in (best, small)]
+def best_rows(cells: Sequence[Measured]) -> list[Row]:
+    """The best head by held-out questions against the own output."""
+    rows = []
+    for tuned in SNAPSHOTS:
+        head = best_head(cells, tuned)
+        theirs = PAIR_F1[tuned][0] - OWN_F1["000"][tuned]
+        claim = f"000: the best head beats BERT (`{head}`, {tuned} epoch)"
+        rows.append(_row(claim, f"{theirs:+.1f}", _judged(against_own(cells, head, tuned), "more")))
     return rows
 
 
-def goal_row(model: Record, encoder: int) -> Row:
+def best_head(cells: Sequence[Measured], tuned: str, most: float = 1.0, least: float = 0.0) -> str:
+    """The best at a snapshot by held-out questions, of those with so many parameters beside the encoder's."""
+    heads = next(cell for cell in cells if cell.name == "heads")
+    kept = [name for name in single_heads(heads, [tuned]) if least <= part_of(cells, name) <= most]
+    return heads.best(kept).partition("@")[0]
+
+
+def part_of(cells: Sequence[Measured], model: str) -> float:
+    """Parameters of a head beside the encoder's."""
+    heads, encoder = (next(cell for cell in cells if cell.name == name) for name in ("heads", "encoder"))
+    (own, *_), (mine, *_) = (one.entries.values() for one in (encoder, heads))
+    return float(mine["result"]["models"][model]["head_parameters"] / own["result"]["total"])
+
+
+def goal_row(found: Against, head: str, part: float) -> Row:
     """Our goal of 4 points over the own output."""
-    cells = []
-    for at in ("zero", "fitted"):
-        test = model["against"][at]["f1"]
-        so = "reached" if test["low"] >= 4 else "reached, not surely" if test["value"] >= 4 else "missed"
-        cells += [f"{test['value']:+.2f} ({test['low']:+.2f} to {test['high']:+.2f})", so]
-    part = model["parameters"] / encoder
-    return _row(f"our goal: at least +4 F1 at 0.3 epoch (`{model['head']}`, {part:.2%} of the encoder)", "", cells)
+    low = found.fitted.interval.low
+    so = "reached" if low >= 4 else "reached, not surely" if found.fitted.value >= 4 else "missed"
+    claim = f"our goal: at least +4 F1 at 0.3 epoch (`{head}`, {part:.2%} of the encoder)"
+    return _row(claim, "", [*_judged(found, None)[:3], so])
 
 
-def head_rows(snapshots: Sequence[Record]) -> list[Row]:
-    """Every head against the encoder's own output, over seeds."""
+def goal_rows(cells: Sequence[Measured]) -> list[Row]:
+    """That goal with the best head, and with the best of 0.1 to 0.4 % of the encoder's parameters."""
+    heads = (best_head(cells, "0.3"), best_head(cells, "0.3", most=0.004, least=0.001))
+    return [goal_row(against_own(cells, head, "0.3"), head, part_of(cells, f"{head}@0.3")) for head in heads]
+
+
+def head_rows(cells: Sequence[Measured]) -> list[Row]:
+    """Heads of the documents against the encoder's own output."""
+    return [
+        _row(
+            f"{THEIRS[head].document}: {claim} (`{head}`, {tuned} epoch)",
+            there(head, tuned),
+            _judged(against_own(cells, head, tuned), says(head, tuned)),
+        )
+        for tuned, head, claim in HEADS
+    ]
+
+
+def ensemble_rows(cells: Sequence[Measured]) -> list[Row]:
+    """The paper's ensemble, a head and the own output, against that head."""
     rows = []
-    for name, head, claim, theirs, says in HEADS:
-        models = seeds_of(next(found for found in snapshots if found["snapshot"] == name), head)
-        cells = []
-        for at in ("zero", "fitted"):
-            tests = [sure(model["against"][at]["f1"]) for model in models]
-            mean = sum(test.value for test in tests) / len(tests)
-            count = sum(test.claimed for test in tests)
-            cells += [f"{mean:+.1f}, sure with {count} of {len(tests)} seeds", verdict(tests, says)]
-        rows.append(_row(f"{claim} (`{head}`, {name} epoch)", theirs, cells))
+    for tuned, what in (("0.3", "is worse than"), ("1", "improves on")):
+        head, both = PAIR_F1[tuned]
+        found = against(cells, f"pair:max@{tuned}", f"pair:{PAIR}@{tuned}")
+        claim = f"000: BERT and its best head, joined by the maximum, {what} that head (`{PAIR}`, {tuned} epoch)"
+        rows.append(_row(claim, f"{both - head:+.1f}", _judged(found, "more" if both > head else "less")))
     return rows
 
 
-def ensemble_rows(found: Record) -> list[Row]:
-    """The paper's ensembles beside ours, which join every head."""
-    claims: dict[str, tuple[str, str, Says]] = {
-        "0.3": ("does not improve on", "-0.6", "no more"),
-        "1": ("improves on", "+0.8", "more"),
-    }
-    rows = []
-    for name, (what, theirs, says) in claims.items():
-        joined = next(one for one in found["ensembles"] if one["how"] == "max" and one["snapshots"] == [name])
-        claim = f"000: the ensemble by maximum {what} the best head ({name} epoch)"
-        rows.append(_row(claim, theirs, _tested(joined["against"], "f1", says)))
-    return rows
+def question_rows(snapshot: Record) -> list[Row]:
+    """Which questions the best head of the record of errors gets right."""
+    who = f"(`{model_of(snapshot, snapshot['first'])['head']}`, {snapshot['snapshot']} epoch)"
+    claims: tuple[tuple[str, str, Says], ...] = (
+        ("NoAns_exact", "000: the best head gets more questions without an answer right", "more"),
+        ("HasAns_exact", "000: and fewer with an answer", "less"),
+    )
+    return [
+        _row(f"{claim} {who}", "a picture", _tested(snapshot["answers"], metric, so)) for metric, claim, so in claims
+    ]
 
 
 def error_rows(snapshot: Record, dev: float) -> list[Row]:
@@ -211,19 +225,24 @@ def layer_row(snapshot: Record) -> Row:
     return _row(claim, "after layer 17 of 24", [mine, so, "", ""])
 
 
+HEADER = ("the document says", "there", "here, threshold 0", "so", "here, fitted", "so")
+
+
+def head_claims_table(cells: Sequence[Measured]) -> str:
+    """Claims about heads and ensembles."""
+    return table(HEADER, [*best_rows(cells), *goal_rows(cells), *head_rows(cells), *ensemble_rows(cells)])
+
+
 def claims_table() -> str:
-    """Every claim that these runs can judge."""
+    """Claims about answers, contexts and layers."""
     found = record()
     early, late = found["snapshots"]
-    dev, encoder = found["has_answer"] / found["examples"], found["encoder_parameters"]
     rows = [
-        *best_rows(early, encoder),
-        *best_rows(late, encoder),
-        *head_rows(found["snapshots"]),
-        *ensemble_rows(found),
-        *error_rows(early, dev),
+        *question_rows(early),
+        *question_rows(late),
+        *error_rows(early, found["has_answer"] / found["examples"]),
         length_row(early, "162 and 175 tokens"),
         length_row(late, "the same trend"),
         *(layer_row(snapshot) for snapshot in (early, late)),
     ]
-    return table(("the document says", "there", "here, threshold 0", "so", "here, fitted", "so"), rows)
+    return table(HEADER, rows)

@@ -13,7 +13,6 @@ from typing import Any
 from bertvision.atomic import write_text
 from bertvision.errors import BertVisionError
 from data import RESULTS
-from span_heads import snapshot_of
 
 Record = dict[str, Any]
 METRICS = ("exact", "f1", "HasAns_exact", "NoAns_exact")
@@ -34,6 +33,11 @@ def read(path: Path) -> Record:
     """A JSON file."""
     found: Record = json.loads(path.read_text(encoding="utf-8"))
     return found
+
+
+def snapshot_of(evaluation: Record) -> str:
+    """The fraction of an epoch that an evaluation's encoder was tuned for."""
+    return str(evaluation["encoder"]).rpartition("@")[2]
 
 
 def snapshot_record(heads: Path) -> tuple[str, Record]:

@@ -1,7 +1,7 @@
 """Write tables of records, heads and costs into the README and docs, between their marks, and the plots of suites."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
@@ -10,6 +10,7 @@ from typing import Any
 from bertvision.atomic import write_text
 from bertvision.bench.checks import BERT_LARGE as LARGE_SHAPE
 from bertvision.bench.checks import PARAMETERS, cost_checks
+from bertvision.bench.compare import Measured, measured_cells
 from bertvision.bench.cost import learning_of
 from bertvision.bench.estimate import Bill, Work, estimate
 from bertvision.bench.hardware import HARDWARE
@@ -23,8 +24,9 @@ from bertvision.encoder.learn import parse_learn
 from bertvision.heads import HEADS
 from bertvision.runs.amounts import in_bytes, in_seconds
 from bertvision.training.options import default_rate
-from claims_of_spans import claims_table
-from tables_of_spans import SPAN_TABLES, ensembles_table
+from claims_of_spans import claims_table, head_claims_table
+from tables_of_heads import documents_table, ensembles_table
+from tables_of_spans import SPAN_TABLES
 from tables_of_tasks import distances_table, glue_table, grid_table, multitask_tables
 
 ROOT = Path(__file__).parents[1]
@@ -125,23 +127,6 @@ def heads_table() -> str:
     return "\n".join(rows)
 
 
-def span_heads_table() -> str:
-    """F1 of span heads at every snapshot, mean over seeds, best first by held-out questions."""
-    rows = [
-        "| encoder tuned for | head | parameters | F1, threshold 0 | fitted | best on dev | range of seeds |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for path in sorted((ROOT / "results").glob("span-heads-*.json")):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        for row in record["rows"]:
-            means = " | ".join(f"{row['f1'][at]['mean']:.1f}" for at in ("zero", "fitted", "best_on_split"))
-            best = row["f1"]["best_on_split"]
-            spread = f"{best['least']:.1f} to {best['most']:.1f}" if row["seeds"] > 1 else ""
-            tuned = f"[{row['snapshot']} epoch](../results/{path.name})"
-            rows.append(f"| {tuned} | `{row['head']}` | {row['parameters']:,} | {means} | {spread} |")
-    return "\n".join(rows)
-
-
 def checks_table() -> str:
     """What the cost model says beside what was measured."""
     rows = ["| measured | found | said | off by |", "|---|---|---|---|"]
@@ -228,15 +213,21 @@ def of_record(name: str, make: Callable[[Mapping[str, Any]], str]) -> str:
     return f"[The record](../{path.as_posix()}).\n\n{make(json.loads((ROOT / path).read_text(encoding='utf-8')))}"
 
 
+def of_heads(make: Callable[[Sequence[Measured]], str]) -> str:
+    """What `make` says of the suite of every head."""
+    return make(measured_cells(read_suite_record(ROOT / "results" / "heads.json")))
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "speed": ("README.md", speed_table),
     "size": ("README.md", size_table),
     "quality": ("README.md", quality_table),
     "heads": ("docs/heads.md", heads_table),
-    "span heads": ("docs/heads.md", span_heads_table),
     **{name: ("docs/analysis.md", make) for name, make in SPAN_TABLES.items()},
+    "head claims": ("docs/analysis.md", partial(of_heads, head_claims_table)),
     "span claims": ("docs/analysis.md", claims_table),
-    "span ensembles": ("docs/evaluation.md", ensembles_table),
+    "span ensembles": ("docs/evaluation.md", partial(of_heads, ensembles_table)),
+    "heads beside documents": ("docs/benchmarks.md", partial(of_heads, documents_table)),
     "cost checks": ("docs/scale.md", checks_table),
     "scale": ("docs/scale.md", scale_table),
     "bytes": ("docs/scale.md", bytes_table),

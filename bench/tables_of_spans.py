@@ -1,4 +1,4 @@
-"""The record of span heads, their errors, layers and ensembles → Markdown, beside the documents' figures."""
+"""The record of span heads, their errors and layers → Markdown, beside the documents' figures."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -7,12 +7,8 @@ from typing import Any
 
 Record = dict[str, Any]
 PATH = Path(__file__).parents[1] / "results" / "span-analysis-mpnet.json"
-THRESHOLDS = ("zero", "fitted", "best_on_split")
 THEIR_HEAD = "adapter_pool_skip"
 """The paper's best head at 3/10 of an epoch."""
-
-THEIR_F1 = {"0.3": (70.2, 74.0, 73.4), "1": (77.7, 79.0, 79.8)}
-"""The paper's table 3, without a threshold: BERT-large, its best head, both joined by the maximum."""
 
 
 def record() -> Record:
@@ -38,40 +34,9 @@ def seeds_of(snapshot: Record, head: str) -> list[Record]:
     return [model for model in snapshot["models"] if model["head"] == head]
 
 
-def signed(test: Record) -> str:
-    """A paired difference, and whether it is sure."""
-    sure = "" if test["claimed"] else ", no difference"
-    return f"{test['value']:+.1f} ({test['low']:+.1f} to {test['high']:+.1f}){sure}"
-
-
-def ensembles_table() -> str:
-    """Ensembles of each snapshot and across both, beside the best single head, the own output and the paper."""
-    found = record()
-    link = f"../results/{PATH.name}"
-    rows = []
-    for snapshot in found["snapshots"]:
-        name = snapshot["snapshot"]
-        tuned = f"[{name} epoch]({link})"
-        own, best = (model_of(snapshot, snapshot[which]) for which in ("second", "first"))
-        rows.append((tuned, "own output", *_f1(own["scores"]), "", ""))
-        rows.append((tuned, f"best single head, `{best['head']}`", *_f1(best["scores"]), "", ""))
-        rows += [_ensemble_row(tuned, ensemble) for ensemble in found["ensembles"] if ensemble["snapshots"] == [name]]
-        for what, value in zip(("BERT-large", "its best head", "both, maximum"), THEIR_F1[name], strict=True):
-            rows.append((f"{name} epoch", f"*document 000: {what}*", f"*{value:.1f}*", "", "", "", ""))
-    rows += [_ensemble_row("both", ensemble) for ensemble in found["ensembles"] if len(ensemble["snapshots"]) > 1]
-    header = ("encoder tuned for", "model", "F1, threshold 0", "fitted", "best on dev")
-    return table((*header, "against the best single head, 0", "fitted"), rows)
-
-
-def _f1(scores: Record) -> list[str]:
-    return [f"{scores[at]['f1']:.1f}" for at in THRESHOLDS]
-
-
-def _ensemble_row(tuned: str, ensemble: Record) -> tuple[str, ...]:
-    chosen = ", ".join(f"`{name}`" for name in ensemble["members"])
-    which = f"all {ensemble['candidates']}" if len(ensemble["members"]) == ensemble["candidates"] else chosen
-    tests = [signed(ensemble["against"][at]["f1"]) for at in ("zero", "fitted")]
-    return (tuned, f"{ensemble['how']} of {which}", *_f1(ensemble["scores"]), *tests)
+def points(value: float, low: float, high: float) -> str:
+    """A paired difference and its interval."""
+    return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
 def silent_share(errors: Record) -> float:

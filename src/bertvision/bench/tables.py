@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bertvision.bench.compare import Measured, find_model, mean_and_spread, measured_cells, paired_test
+from bertvision.evaluation.bootstrap import Difference
 from bertvision.report.markdown import code, plain
 from bertvision.report.numbers import NOTHING, Unit, show_difference, show_interval, show_number
 from bertvision.runs.judge import BEST, CLAIMED, FITTED, PLAIN, ZERO
@@ -83,12 +84,18 @@ def pairs_table(pairs: Iterable[Mapping[str, str]], cells: Sequence[Measured]) -
         if first is None or second is None or tested is None:
             continue
         test, seeds = tested
-        words = "no difference" if test.p >= CLAIMED else "higher" if test.value > 0 else "lower"
         sides = [code(f"{cell.name}:{model}") for cell, model in (first, second)]
         interval = show_interval(test.interval.low, test.interval.high, "percent")
-        rows.append([*sides, show_difference(test.value, "percent"), interval, show_number(test.p, "p"), words, seeds])
+        rows.append(
+            [*sides, show_difference(test.value, "percent"), interval, show_number(test.p, "p"), which_way(test), seeds]
+        )
     titles = ["first", "second", "points", "95 % interval", "p", "first is", "seeds"]
     return markdown_table(titles, rows) if rows else ""
+
+
+def which_way(test: Difference) -> str:
+    """Where the first surely stands beside the second."""
+    return "no difference" if test.p >= CLAIMED else "higher" if test.value > 0 else "lower"
 
 
 _EPOCHS = Column("epochs", lambda one: one["epochs"])
