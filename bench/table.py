@@ -62,10 +62,6 @@ def size_table() -> str:
     return "\n".join(rows)
 
 
-EPOCHS = 2.0
-"""Of the runs whose quality the README tells."""
-
-
 def quality_table() -> str:
     """What learns, at the rate that held-out questions chose, as Markdown; means over the runs at that rate."""
     rows = [
@@ -86,15 +82,18 @@ def quality_table() -> str:
 
 
 def tuning_runs() -> list[dict[str, Any]]:
-    """Every run of the suite `tuning`, and those of `rival` in which the same learns at a like rate."""
+    """Every run of the suite `tuning`, and those of `rival` that differ from them in rate and snapshots alone."""
     tuning, rival = (read_suite_record(ROOT / "results" / f"{name}.json") for name in ("tuning", "rival"))
-    wanted = {cell["settings"]["learn"] for cell in tuning["plan"]}
+
+    def what(cell: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in cell["settings"].items() if name not in {"lr", "snapshots"}}
+
+    wanted = [what(cell) for cell in tuning["plan"]]
     found = []
     for cell in [*tuning["cells"].values(), *rival["cells"].values()]:
         *_, model = cell["result"]["models"].values() or [None]
         settings = cell["settings"]
-        alike = cell["kind"] == "tune" and settings["head"] is None and settings["learn"] in wanted
-        if model is None or not alike or settings["epochs"] != EPOCHS:  # without a model it diverged
+        if model is None or cell["kind"] != "tune" or what(cell) not in wanted:  # without a model it diverged
             continue
         names = {"zero": "zero", "fitted": "fitted", "best": "best_on_split"}
         scores = {at: model["scores"][name]["f1"] for at, name in names.items()}

@@ -91,7 +91,7 @@ class SuiteResults:
     def estimate(self, cell: Cell, seed: int) -> float | None:
         """About how many seconds a cell will take: as with another seed, or as the longest of its kind, on its task."""
         alike = [one for one in self.cells.values() if one["kind"] == cell.kind and one["seconds"] is not None]
-        same = [one["seconds"] for one in alike if self.find(cell, one["seed"]) is one and one["seed"] < seed]
+        same = [one["seconds"] for one in alike if self.find(cell, one["seed"]) is one and one["seed"] != seed]
         task = cell.as_json()["settings"].get("task")
         near = [one["seconds"] for one in alike if one["settings"].get("task") == task]
         return max(same or near or (one["seconds"] for one in alike), default=None)

@@ -12,6 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+QUIET_SECONDS = 15.0
+"""So long after its last line a bar without a terminal tells how far it is, though there is nothing else to tell."""
+
 PIPED_WIDTH = 160
 """Columns of a table that goes to a file or another program, which have no width of their own."""
 
@@ -70,7 +73,9 @@ class ProgressBar:
         self._plain = not console.is_terminal
         self._task = self._progress.add_task(title, total=None, rate="", values="")
         self._begin = (0.0, 0)
-        self._step = 0
+        self._step = self._total = 0
+        self._values = ""
+        self._told = 0.0
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -80,28 +85,35 @@ class ProgressBar:
         self._progress.stop()
 
     def show(self, step: int, total: int, values: Mapping[str, float], *, doing: str = "") -> None:
-        """Move the bar to `step`, show `values` and what takes long now; a snapshot's values stay on the screen."""
+        """Move the bar to `step`, show `values` and what takes long now; a snapshot's values stay on the screen.
+
+        Without values the newest stay beside the bar; a line of its own needs news, or a while without any.
+        """
         now = time.monotonic()
-        if not self._begin[0] or step < self._step:  # the next of several runs starts anew
-            self._begin = (now, step)
-        self._step = step
+        if not self._begin[0] or step < self._step or total != self._total:  # the next of several runs starts anew
+            self._begin, self._told, self._values = (now, step), now, ""
+        self._step, self._total = step, total
         elapsed = now - self._begin[0]
         rate = _rate(step - self._begin[1], elapsed)
-        words = "  ".join([f"{name} {_cell(value)}" for name, value in values.items()] + [doing] * bool(doing))
+        newest = "  ".join(f"{name} {_cell(value)}" for name, value in values.items())
         stays = "snapshot" in values
-        self._progress.update(self._task, completed=step, total=total, rate=rate)
-        if words:  # else the newest stay
-            self._progress.update(self._task, values="" if stays else words)
-        if stays or (self._plain and (words or rate)):
-            line = "  ".join([f"step {step:,} of {total:,}", *([] if stays or not rate else [rate]), words]).rstrip()
+        if values:
+            self._values = "" if stays else newest
+        beside = "  ".join(word for word in (self._values, doing) if word)
+        self._progress.update(self._task, completed=step, total=total, rate=rate, values=beside)
+        news = newest or doing or (rate and now - self._told >= QUIET_SECONDS)
+        if stays or (self._plain and news):
+            words = [f"step {step:,} of {total:,}", "" if stays else rate, newest, doing]
+            line = "  ".join(word for word in words if word)
             self._progress.console.print(line, highlight=False, markup=False, soft_wrap=True)
+            self._told = now
 
 
 def _rate(steps: int, seconds: float) -> str:
     """Steps in a second, or, if they are slow, seconds of a step; nothing before the first."""
     if steps <= 0 or seconds <= 0.0:
         return ""
-    return f"{steps / seconds:.1f} steps/s" if steps > 0.1 * seconds else f"{seconds / steps:,.0f} s a step"
+    return f"{steps / seconds:.1f} steps/s" if steps > seconds else f"{_cell(seconds / steps)} s a step"
 
 
 def _cell(value: object) -> str:

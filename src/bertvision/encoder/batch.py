@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.token_rows import TokenRows
 from bertvision.tasks.windows import Windows
 
 MULTIPLE = 16
-"""Lengths of windows are rounded up to this on a GPU, and tokens of packed ones to this many for each window: a couple
-of dozen shapes, for each of which steps are recorded and convolutions planned once, and hardly more padding."""
+"""Lengths of windows are rounded up to this on a GPU, and tokens of packed ones to at most this many for each window: a
+couple of dozen shapes, for each of which steps are recorded and convolutions planned once, and hardly more padding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,15 @@ def token_batch(windows: Windows, rows: IntArray, *, packed: bool, pad: int, eve
         tokens, rows = windows.texts(rows), np.arange(2 * len(rows))
     if not packed:
         return padded_batch(tokens, rows, pad=pad, multiple=MULTIPLE if even else 1)
-    if even:  # how long the longest is matters little, and would make more shapes
-        return packed_batch(tokens, rows, pad=pad, multiple=4 * MULTIPLE, fill=MULTIPLE)
-    return packed_batch(tokens, rows)
+    if not even:
+        return packed_batch(tokens, rows)
+    fill = filling(int(tokens.lengths[rows].max()))
+    return packed_batch(tokens, rows, pad=pad, multiple=4 * fill, fill=fill)
+
+
+def filling(longest: int) -> int:
+    """Tokens per window that packed windows are filled up to: 4, 8 or 16, a sixteenth of the longest or less."""
+    return next((size for size in (4, 8) if longest <= 16 * size), MULTIPLE)
 
 
 def padded_batch(windows: TokenRows, rows: IntArray, *, pad: int = 0, multiple: int = 1) -> TokenBatch:
@@ -127,9 +133,12 @@ def packed_batch(
         ends = np.minimum(fill * np.arange(1, len(rows) + 1), more)
         bounds = np.concatenate([bounds, len(source) + ends])
     longest = -(-int(lengths.max()) // multiple) * multiple
+    ids, types = (torch.from_numpy(tokens[source].astype(np.int64))[None] for tokens in (windows.ids, windows.types))
+    if more:
+        ids, types = nn.functional.pad(ids, (0, more), value=pad), nn.functional.pad(types, (0, more))
     return TokenBatch(
-        ids=torch.from_numpy(np.pad(windows.ids[source].astype(np.int64), (0, more), constant_values=pad))[None],
-        types=torch.from_numpy(np.pad(windows.types[source].astype(np.int64), (0, more)))[None],
+        ids=ids,
+        types=types,
         mask=(torch.arange(len(source) + more) < len(source))[None],
         bounds=torch.from_numpy(bounds.astype(np.int32)),
         longest=longest if fill is None else max(longest, fill),

@@ -99,7 +99,7 @@ def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
         factor = rate_factor(step, plan.total, schedule=options.schedule, warmup=options.warmup, cycles=CYCLES)
         tuning.step(rows, factor)
         progress = replace(progress, step=step + 1)
-        if accelerator.process_index == 0:
+        if accelerator.process_index == 0:  # without telling the others, who would have to wait for it at every step
             watcher.on_step(progress.step)
         fraction = stops.get(progress.step)
         if fraction is not None or progress.step == 1 or progress.step % LOG_STEPS == 0:

@@ -12,6 +12,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bertvision.cli.output.time.monotonic", lambda: float(next(times)))
 
 
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "150")
+
+
 Call = tuple[int, dict[str, float], str]
 
 
@@ -40,9 +46,8 @@ def test_without_a_terminal_every_step_is_a_plain_line_on_standard_error(capsys:
     ]
 
 
-def test_on_a_terminal_there_is_a_bar_and_snapshots_stay(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "150")
+@pytest.mark.usefixtures("terminal")
+def test_on_a_terminal_there_is_a_bar_and_snapshots_stay(capsys: Capture) -> None:
     run(*CALLS)
     output = capsys.readouterr()
     assert output.out == ""
@@ -79,14 +84,28 @@ def test_the_rate_of_the_next_of_several_runs_starts_anew(capsys: Capture) -> No
 
 def test_slow_steps_have_seconds_instead_of_a_rate(capsys: Capture) -> None:
     run((0, {}, ""), *((looks // 8, {}, "") for looks in range(1, 25)))  # 48 seconds for three steps
-    assert capsys.readouterr().err.splitlines()[-1] == "step 3 of 1,000  16 s a step"
+    assert capsys.readouterr().err.splitlines()[-1] == "step 3 of 1,000  16.0 s a step"
 
 
-def test_a_step_without_news_leaves_the_newest_values_on_a_terminal(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "150")
-    run((0, {}, ""), (1, {"loss": 1.25}, ""), (2, {}, ""))
+def test_without_news_there_is_a_line_only_now_and_then(capsys: Capture) -> None:
+    run((0, {}, ""), *((step, {}, "") for step in range(1, 20)))  # 2 seconds each
+    assert capsys.readouterr().err.splitlines() == [
+        "step 8 of 1,000  2 s a step",
+        "step 16 of 1,000  2 s a step",
+    ]
+
+
+def test_steps_of_a_run_are_not_counted_from_the_planning_before_it(capsys: Capture) -> None:
+    with ProgressBar("fit squad2") as bar:
+        bar.show(0, 1, {}, doing="planning …")
+        bar.show(500, 1000, {})
+        bar.show(510, 1000, {"loss": 1.0})
+    assert capsys.readouterr().err.splitlines()[1:] == ["step 510 of 1,000  5.0 steps/s  loss 1"]
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_step_without_news_leaves_the_newest_values_on_a_terminal_but_not_what_took_long(capsys: Capture) -> None:
+    run((0, {}, ""), (1, {"loss": 1.25}, ""), (1, {}, "scoring …"), (2, {}, ""))
     last = [line for line in capsys.readouterr().err.splitlines() if "2/1000" in line][-1]
     assert "loss 1.25" in last
+    assert "scoring" not in last

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertvision.encoder.batch import packed_batch, padded_batch, token_batch, unpack, window_places
+from bertvision.encoder.batch import filling, packed_batch, padded_batch, token_batch, unpack, window_places
 from tiny_models import tiny_windows
 
 WINDOWS = tiny_windows(2, 4, 1)
@@ -52,6 +52,24 @@ def test_tokens_of_packed_windows_are_filled_up_behind_them() -> None:
     assert batch.bounds.tolist() == [0, 4, 5, 8, 8]  # as many fillers as windows, of at most 4 tokens
     assert (batch.windows, batch.fillers, batch.longest, batch.full) == (2, 2, 4, False)
     assert packed_batch(WINDOWS, np.array([2]), fill=4).longest == 4  # fillers may be longer than windows
+
+
+@pytest.mark.parametrize(("longest", "fill"), [(1, 4), (64, 4), (65, 8), (128, 8), (129, 16), (512, 16)])
+def test_short_windows_are_filled_up_less(longest: int, fill: int) -> None:
+    assert filling(longest) == fill
+    batch = token_batch(tiny_windows(longest, 1), np.array([0, 1]), packed=True, pad=0, even=True)
+    assert batch.ids.shape[1] % (2 * fill) == 0
+    assert batch.ids.shape[1] - (longest + 1) < 2 * fill
+    assert batch.longest == -(-longest // (4 * fill)) * 4 * fill
+
+
+def test_of_pairs_apart_the_fillers_stand_behind_both_texts() -> None:
+    pairs = replace(WINDOWS, second=tiny_windows(1, 2, 3))
+    batch = token_batch(pairs, np.array([2, 0]), packed=True, pad=9, even=True)
+    assert batch.bounds is not None
+    assert batch.bounds.tolist() == [0, 1, 3, 6, 7, 11, 15, 16, 16]
+    assert batch.ids[0, 7:].tolist() == [9] * 9
+    assert unpack(batch.ids[0], batch)[0].shape == (4, 16)
 
 
 def test_a_batch_that_needs_no_filling_has_empty_fillers() -> None:
