@@ -224,6 +224,10 @@ def _measure_heads(
     """
     data, plan = frozen.fit_data(states), frozen.plan()
     little, more = (states.batch(rows) for rows in batches)
+    for spec in heads[:1]:  # a program's first step loads a second's worth of torch, with which nobody is charged
+        layers = {name: value for name, value in spec.options.items() if name == "layers"}  # that there are states of
+        light = Trainee(HeadSpec(head="last_layer", options=layers), frozen.shape, device=frozen.encoder.device)
+        try_step(light, data, plan, little, batches[0])
     rates: dict[str, float] = {}
     by_name: dict[str, float] = {}
     for spec in heads:
