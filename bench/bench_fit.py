@@ -161,7 +161,7 @@ def measure(bench: Bench, rounds: int) -> None:
     save(bench.claim("speed-fit-conv", f"{len(quick)} convolutional heads in one pass", {}), timings)
 
 
-def even(windows: int, about: int) -> int:
+def even_batch(windows: int, about: int) -> int:
     """A batch of about so many windows into which all go evenly: a few left over would cost as much as many."""
     return -(-windows // max(1, round(windows / about)))
 
@@ -182,7 +182,7 @@ def main() -> None:
     else:
         encoder = load_encoder("minilm")
     passes = PassOptions(packed=options.gpu, pad=0, bf16=options.gpu, multiple=MULTIPLE if options.gpu else 1)
-    batch = options.batch or even(len(windows), 1024 if options.gpu else 16)
+    batch = options.batch or even_batch(len(windows), 1024 if options.gpu else 16)
     where = "BERT-large shape, one H200" if options.gpu else "MiniLM, 2 cores"
     measure(Bench(encoder=encoder, windows=windows, batch=batch, passes=passes, where=where), options.rounds)
 

@@ -12,9 +12,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-QUIET_SECONDS = 15.0
-"""So long after its last line a bar without a terminal tells how far it is, though there is nothing else to tell."""
-
 PIPED_WIDTH = 160
 """Columns of a table that goes to a file or another program, which have no width of their own."""
 
@@ -75,7 +72,6 @@ class ProgressBar:
         self._begin = (0.0, 0)
         self._step = self._total = 0
         self._values = ""
-        self._told = 0.0
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -87,11 +83,11 @@ class ProgressBar:
     def show(self, step: int, total: int, values: Mapping[str, float], *, doing: str = "") -> None:
         """Move the bar to `step`, show `values` and what takes long now; a snapshot's values stay on the screen.
 
-        Without values the newest stay beside the bar; a line of its own needs news, or a while without any.
+        Without values the newest stay beside the bar; without a terminal, only what says something is a line.
         """
         now = time.monotonic()
         if not self._begin[0] or step < self._step or total != self._total:  # the next of several runs starts anew
-            self._begin, self._told, self._values = (now, step), now, ""
+            self._begin, self._values = (now, step), ""
         self._step, self._total = step, total
         elapsed = now - self._begin[0]
         rate = _rate(step - self._begin[1], elapsed)
@@ -101,12 +97,10 @@ class ProgressBar:
             self._values = "" if stays else newest
         beside = "  ".join(word for word in (self._values, doing) if word)
         self._progress.update(self._task, completed=step, total=total, rate=rate, values=beside)
-        news = newest or doing or (rate and now - self._told >= QUIET_SECONDS)
-        if stays or (self._plain and news):
+        if stays or (self._plain and (values or doing)):
             words = [f"step {step:,} of {total:,}", "" if stays else rate, newest, doing]
             line = "  ".join(word for word in words if word)
             self._progress.console.print(line, highlight=False, markup=False, soft_wrap=True)
-            self._told = now
 
 
 def _rate(steps: int, seconds: float) -> str:

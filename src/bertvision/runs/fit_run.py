@@ -13,7 +13,7 @@ from bertvision.runs.folder import RunFolder
 from bertvision.runs.frozen import FrozenTask
 from bertvision.runs.read import read_heads
 from bertvision.runs.validate import Part, Validation
-from bertvision.runs.watch import SHOW_SECONDS, Show
+from bertvision.runs.watch import LEARNING, SHOW_SECONDS, Show
 from bertvision.training.fit import States
 from bertvision.training.solve import Solution
 from bertvision.training.trainee import Trainee
@@ -78,7 +78,7 @@ class FitRun:
     def on_step(self, step: int) -> None:
         """Tell how far the fit is, if that was long ago."""
         if time.monotonic() - self._told >= SHOW_SECONDS:
-            self._tell(step, {})
+            self._tell(step, {}, doing=LEARNING)
 
     def on_log(self, step: int, losses: Mapping[int, float]) -> None:
         """Write a line of the log with everybody's loss, and the seconds of each and of the whole pass."""

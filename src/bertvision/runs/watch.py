@@ -21,6 +21,9 @@ SPAN_METRICS = ("f1", "exact", "exact_match", "f1_fitted", "best_f1")
 SHOW_SECONDS = 15.0
 """So long after the last news it is shown how far a run is, though there is nothing else to tell: steps may be slow."""
 
+LEARNING = "learning …"
+"""What a run does then."""
+
 
 class Show(Protocol):
     """Who is told how far a run is."""
@@ -140,7 +143,7 @@ class RunWatcher:
     def on_step(self, step: int) -> None:
         """Show how far the run is, if that was long ago."""
         if time.monotonic() - self.shown >= SHOW_SECONDS:
-            self._show(step, {})
+            self._show(step, {} if math.isnan(self.loss) else {"loss": self.loss}, doing=LEARNING)
 
     def on_log(self, step: int, values: dict[str, float]) -> None:
         """Write a line of the log, with the seconds that steps took so far."""
