@@ -44,6 +44,16 @@ heads = ["last_layer", "adapter_pool size=4 skip=true"]
 ensembles = ["mean", "greedy"]
 
 [[cell]]
+name = "top"
+kind = "tune"
+learn = "top:1"
+
+[[cell]]
+name = "together"
+kind = "ensemble"
+of = ["tuned", "top"]
+
+[[cell]]
 name = "plain"
 kind = "plain"
 learn = "lora:2"
@@ -81,6 +91,10 @@ first = "heads:greedy"
 second = "plain:1"
 
 [[compare]]
+first = "together:mean"
+second = "tuned:1"
+
+[[compare]]
 first = "films {per_class}:layer_concat"
 second = "labels:1"
 each = { per_class = [5, 8] }
@@ -106,7 +120,7 @@ def read(tmp_path: Path) -> dict[str, Any]:
 
 def test_a_suite_is_measured_cell_by_cell(capsys: Capture, command: list[str], tmp_path: Path) -> None:
     assert main([*command, "--seeds", "1", "--dry-run"]) == 0
-    assert "Left: 8. The same command goes on with tuned, seed 0." in capsys.readouterr().out
+    assert "Left: 10. The same command goes on with tuned, seed 0." in capsys.readouterr().out
     assert not (tmp_path / "results").exists()
 
     assert main([*command, "--seeds", "1", "--json"]) == 0
@@ -114,7 +128,7 @@ def test_a_suite_is_measured_cell_by_cell(capsys: Capture, command: list[str], t
     told = json.loads(printed.out)
     assert (told["left"], [cell["name"] for cell in told["cells"]]) == (
         1,
-        ["tuned", "heads", "plain", "untuned", "labels", "films 5", "films 8", "films setfit"],
+        ["tuned", "heads", "top", "together", "plain", "untuned", "labels", "films 5", "films 8", "films setfit"],
     )
     assert "films setfit, seed 0: skipped. method 'setfit' needs the package 'setfit'. Install it" in printed.err
     assert not (tmp_path / "work").exists()
@@ -159,8 +173,19 @@ def test_a_suite_is_measured_cell_by_cell(capsys: Capture, command: list[str], t
     text = suite_markdown(record)
     assert "**sst2, tiny**" in text
     assert "`heads:greedy` | `plain:1`" in text
+    assert "`together:mean` | `tuned:1`" in text
     assert "`films 8:layer_concat` | `labels:1`" in text
     assert [cell.name for cell in measured_cells(record)] == [cell.name for cell in suite.cells]
+
+
+def test_an_ensemble_of_tuned_runs_costs_what_they_cost(command: list[str], tmp_path: Path) -> None:
+    assert main([*command, "--seeds", "1", "--only", "tuned,top,together"]) == 0
+    cells = {cell["name"]: cell["result"]["models"] for cell in read(tmp_path)["cells"].values()}
+    members, mean = (cells["tuned"]["1"], cells["top"]["1"]), cells["together"]["mean"]
+    assert mean["members"] == len(members)
+    for key in ("parameters", "bytes", "seconds"):
+        assert mean[key] == pytest.approx(sum(member[key] for member in members)), key
+    assert cells["together"]["greedy"]["held_out"] >= max(member["held_out"] for member in members)
 
 
 def test_it_goes_on_where_it_was_and_keeps_runs_that_are_asked_for(

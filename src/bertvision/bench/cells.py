@@ -4,12 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bertvision.bench.ensemble_cell import measure_ensemble
 from bertvision.bench.heads_cell import measure_heads
 from bertvision.bench.place import Place
 from bertvision.bench.plain_cell import measure_plain
 from bertvision.bench.sentence_settings import SentenceSettings
 from bertvision.bench.sentences_cell import measure_sentences
-from bertvision.bench.settings import HeadsSettings, PlainSettings, TuneSettings
+from bertvision.bench.settings import EnsembleSettings, HeadsSettings, PlainSettings, TuneSettings
 from bertvision.bench.tune_cell import measure_tune
 
 Measure = Callable[[Any, int, Place], dict[str, Any]]
@@ -32,6 +33,7 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "tune": Kind(TuneSettings, measure_tune),
     "heads": Kind(HeadsSettings, measure_heads),
+    "ensemble": Kind(EnsembleSettings, measure_ensemble),
     "plain": Kind(PlainSettings, measure_plain),
     "sentences": Kind(SentenceSettings, measure_sentences),
 }

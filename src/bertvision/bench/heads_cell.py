@@ -5,24 +5,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from bertvision.bench.measured import JudgedModels, Model, judge_models, outcomes, pack_golds, size_of, told
+from bertvision.bench.measured import JudgedModels, Model, judge_models, pack_golds, size_of, told_ensemble
 from bertvision.bench.place import Place
-from bertvision.bench.settings import UNTUNED, HeadsSettings
+from bertvision.bench.settings import FEWEST_MEMBERS, UNTUNED, HeadsSettings, fitting_ways
 from bertvision.bench.tune_cell import tuned_run
 from bertvision.encoder.snapshot import Snapshot
 from bertvision.evaluation.bootstrap import LEAST_RESAMPLES
-from bertvision.evaluation.ensemble import How
 from bertvision.heads import count_parameters, load_head
 from bertvision.heads.files import WEIGHTS
 from bertvision.runs.analyse_curves import tuned_parameters, tuned_seconds
-from bertvision.runs.ensemble import ENSEMBLE, EnsembleResult, gather_candidates
+from bertvision.runs.ensemble import EnsembleResult, gather_candidates
 from bertvision.runs.fit import FitResult, fit_heads
 from bertvision.runs.fit_run import SPENT
 from bertvision.runs.folder import CONFIG, RunFolder
 from bertvision.runs.subject import OWN_OUTPUT, load_subject
 
 HEADS_RUN = "heads"
-FEWEST_MEMBERS = 2
 
 
 def measure_heads(settings: HeadsSettings, seed: int, place: Place) -> dict[str, Any]:
@@ -144,9 +142,7 @@ class _Level:
 
 def _join(settings: HeadsSettings, levels: Sequence[_Level], place: Place) -> dict[str, Model]:
     """Every ensemble of the models of some levels."""
-    kind = levels[0].judged.subject.parts.task.kind
-    known: tuple[How, ...] = ("mean",) if kind == "scores" else ("max", "mean", "greedy")
-    ways = [way for way in known if way in settings.ensembles]
+    ways = fitting_ways(settings.ensembles, levels[0].judged.subject.parts.task.kind)
     if not ways or sum(len(level.judged.models) for level in levels) < FEWEST_MEMBERS:
         return {}
     after = f"@{levels[0].name}" if len(levels) == 1 else ""
@@ -162,8 +158,7 @@ def _join(settings: HeadsSettings, levels: Sequence[_Level], place: Place) -> di
 
 def _ensemble(levels: Sequence[_Level], joined: EnsembleResult) -> Model:
     """What is told of an ensemble."""
-    record, subject = joined.record, levels[0].judged.subject
-    used = [member.row.name for member in record.members if member.weight > 0.0]
+    used = [member.row.name for member in joined.record.used]
     shares = []
     for level in levels:
         before = f"{level.fitted.run}:" if len(levels) > 1 else ""
@@ -174,13 +169,8 @@ def _ensemble(levels: Sequence[_Level], joined: EnsembleResult) -> Model:
         "seconds": round(levels[-1].tuned + sum(level.spent for level in levels), 3),
         "parameters": parameters,
         "bytes": size,
-        **told(subject.parts.task, record.ensemble),
-        "head": None,
-        "head_parameters": record.ensemble.parameters,
-        "depth": record.ensemble.depth,
-        "members": len(used),
+        **told_ensemble(levels[0].judged.subject, joined),
         "inference_seconds": round(seconds, 7),
-        "outcomes": outcomes(subject, joined.folder / ENSEMBLE),
     }
 
 

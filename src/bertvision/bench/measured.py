@@ -10,6 +10,7 @@ from bertvision.bench.outcomes import pack_outcomes
 from bertvision.bench.place import Place
 from bertvision.evaluation.bootstrap import LEAST_RESAMPLES
 from bertvision.evaluation.squad_metric import score_questions
+from bertvision.runs.ensemble import ENSEMBLE, EnsembleResult
 from bertvision.runs.evaluate import judge_subject, tell
 from bertvision.runs.evaluation_files import ANSWERS, PREDICTIONS
 from bertvision.runs.evaluation_record import EvaluatedRow
@@ -86,6 +87,19 @@ def told(task: Task, row: EvaluatedRow) -> Model:
     }
     thresholds = {at: _rounded(found.threshold) for at, found in row.scores.items() if found.threshold is not None}
     return {"held_out": _rounded(row.held_out), "scores": scores, "thresholds": thresholds}
+
+
+def told_ensemble(subject: Subject, joined: EnsembleResult) -> Model:
+    """What is told of an ensemble, whatever it cost."""
+    row = joined.record.ensemble
+    return {
+        **told(subject.parts.task, row),
+        "head": None,
+        "head_parameters": row.parameters,
+        "depth": row.depth,
+        "members": len(joined.record.used),
+        "outcomes": outcomes(subject, joined.folder / ENSEMBLE),
+    }
 
 
 def outcomes(subject: Subject, folder: Path) -> str | None:

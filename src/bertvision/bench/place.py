@@ -70,6 +70,8 @@ def agrees(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """
 
     def same(one: object, two: object) -> bool:
+        if isinstance(one, list) and isinstance(two, list):
+            return len(one) == len(two) and all(map(same, one, two))
         return agrees(one, two) if isinstance(one, dict) and isinstance(two, dict) else one == two
 
     return all(key in now and same(value, now[key]) for key, value in before.items())
@@ -79,11 +81,14 @@ def _differing(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass o
     """The settings that differ from their defaults, which all have."""
     usual = type(settings)()
     found = {one.name: getattr(settings, one.name) for one in fields(settings)}
-    return {
-        name: _differing(value) if is_dataclass(value) else value
-        for name, value in found.items()
-        if value != getattr(usual, name)
-    }
+    return {name: _short(value) for name, value in found.items() if value != getattr(usual, name)}
+
+
+def _short(value: Any) -> Any:  # noqa: ANN401 - a setting of any type
+    """Settings in a setting without their defaults."""
+    if isinstance(value, tuple):
+        return [_short(one) for one in value]
+    return _differing(value) if is_dataclass(value) else value
 
 
 def _alike(value: Any) -> Any:  # noqa: ANN401 - anything that JSON can hold

@@ -11,6 +11,7 @@ from bertvision.bench.cells import KINDS
 from bertvision.bench.place import Place
 from bertvision.bench.results import SuiteResults, open_results
 from bertvision.bench.suite import Cell, Suite
+from bertvision.bench.tune_cell import TUNE
 from bertvision.errors import DivergedError, MissingExtraError
 from bertvision.lock import lock_folder
 from bertvision.runs.watch import telling
@@ -159,6 +160,6 @@ def _clear(place: Place, job: Job, later: Sequence[Job]) -> None:
 def _runs(place: Place, job: Job) -> list[Path]:
     """The folders that a cell reads or makes."""
     settings = job.cell.settings
-    on, vectors = getattr(settings, "on", None), getattr(settings, "vectors", None)
-    runs = [place.run(job.cell.kind, settings, job.seed)] if vectors is None else [place.work / vectors]
-    return runs if on is None else [*runs, place.run("tune", on, job.seed)]
+    vectors = getattr(settings, "vectors", None)
+    own = place.run(job.cell.kind, settings, job.seed) if vectors is None else place.work / vectors
+    return [own, *(place.run(TUNE, tuned, job.seed) for tuned in getattr(settings, "reads", ()))]

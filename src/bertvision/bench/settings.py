@@ -1,11 +1,13 @@
 """What cells of each kind may be told, with defaults: the words of experiments/*.toml."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from bertvision.bench.place import BUILTIN_DATA, Place
 from bertvision.encoder.learn import parse_learn
 from bertvision.errors import BertVisionError, UnknownNameError
+from bertvision.evaluation.ensemble import How
 from bertvision.heads import HEADS
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.runs.fit_request import STREAM, FitRequest
@@ -13,12 +15,13 @@ from bertvision.runs.head_specs import ALL, parse_heads
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.subject import OWN_OUTPUT
 from bertvision.tasks.load import find_task
+from bertvision.tasks.task import TaskKind
 from bertvision.tasks.windows import WindowOptions
 from bertvision.training.options import TuneOptions
 from bertvision.training.schedule import Schedule
 from bertvision.training.trainee import HeadSpec
 
-WAYS = ("max", "mean", "greedy")
+WAYS: tuple[How, ...] = ("max", "mean", "greedy")
 UNTUNED = "0"
 """Epochs of an encoder that nobody tuned, in the names of models."""
 
@@ -173,6 +176,11 @@ class HeadsSettings(TaskSettings):
             object.__setattr__(self, one.name, getattr(self.on, one.name))
 
     @property
+    def reads(self) -> tuple[TuneSettings, ...]:
+        """The tuned runs that are read."""
+        return () if self.on is None else (self.on,)
+
+    @property
     def fractions(self) -> list[float]:
         """Epochs of the snapshots that are read; none where the encoder is read as it is."""
         if self.on is None:
@@ -225,9 +233,7 @@ class HeadsSettings(TaskSettings):
         """
         find_task(self.task)
         self.specs(0)
-        for way in self.ensembles:
-            if way not in WAYS:
-                raise UnknownNameError("ensemble", way, WAYS)
+        _check_ways(self.ensembles)
         if self.on is None and self.at:
             raise BertVisionError('at names snapshots, and no tuned run is named. Add: on = "CELL"')
         there = self.fractions if self.on is None else self.on.fractions
@@ -235,6 +241,63 @@ class HeadsSettings(TaskSettings):
         if missing:
             listed = ", ".join(f"{fraction:g}" for fraction in there)
             raise BertVisionError(f"at has {missing[0]:g}; the tuned run has snapshots at {listed}.")
+
+
+FEWEST_MEMBERS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnsembleSettings(TaskSettings):
+    """What several tuned runs say together.
+
+    Attributes:
+        of: the tuned runs; the last snapshot of each is a member. Their examples are those of the ensemble.
+        ensembles: ways of joining them.
+    """
+
+    of: tuple[TuneSettings, ...] = ()
+    ensembles: tuple[str, ...] = WAYS
+
+    def __post_init__(self) -> None:
+        """Take over the examples of the tuned runs."""
+        for one in fields(TaskSettings) if self.of else ():
+            object.__setattr__(self, one.name, getattr(self.of[0], one.name))
+
+    @property
+    def reads(self) -> tuple[TuneSettings, ...]:
+        """The tuned runs that are read."""
+        return self.of
+
+    @property
+    def models(self) -> list[str]:
+        """Names of what is measured."""
+        return list(self.ensembles)
+
+    def check(self) -> None:
+        """Refuse what cannot work, before anything is measured.
+
+        Raises:
+            BertVisionError: naming the word.
+        """
+        _check_ways(self.ensembles)
+        if len(self.of) < FEWEST_MEMBERS:
+            raise BertVisionError(f"of names {len(self.of)} cells; at least {FEWEST_MEMBERS} are expected.")
+        for one in fields(TaskSettings):
+            values = list(dict.fromkeys(getattr(tuned, one.name) for tuned in self.of))
+            if len(values) > 1:
+                raise BertVisionError(f"of names cells of {one.name} {values[0]!r} and {values[1]!r}; one is expected.")
+
+
+def fitting_ways(asked: Sequence[str], kind: TaskKind) -> list[How]:
+    """Those of the ways that fit a kind of task: scores have no probabilities, and a mean alone."""
+    return [way for way in WAYS if way in asked and (kind != "scores" or way == "mean")]
+
+
+def _check_ways(ways: Sequence[str]) -> None:
+    """Refuse ways of joining that there are not."""
+    for way in ways:
+        if way not in WAYS:
+            raise UnknownNameError("ensemble", way, WAYS)
 
 
 RIVALS = ("full", "bitfit", "none")

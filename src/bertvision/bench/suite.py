@@ -17,8 +17,9 @@ EXPERIMENTS = Path("experiments")
 SUITE_KEYS = ("about", "defaults", "cell", "compare")
 COMPARE_KEYS = ("first", "second")
 OWN_KEYS = ("name", "kind")
-ON = "on"
-"""The setting that names another cell."""
+ON, OF = "on", "of"
+"""The settings that name another cell, and several."""
+CELL_KEYS = (ON, OF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +129,7 @@ def parse_suite(name: str, content: Mapping[str, Any]) -> Suite:
     defaults, tables, pairs = content.get("defaults", {}), content.get("cell", []), content.get("compare", [])
     if not isinstance(defaults, dict) or not isinstance(pairs, list):
         raise BertVisionError("one table [defaults] and tables [[compare]] are expected.")
-    known = {one.name for kind in KINDS.values() for one in fields(kind.settings)} - {ON}
+    known = {one.name for kind in KINDS.values() for one in fields(kind.settings)} - set(CELL_KEYS)
     _check_words("key in [defaults]", defaults, known)
     if not isinstance(tables, list) or not tables:
         raise BertVisionError("it has no cell; tables [[cell]] with a name and a kind are expected.")
@@ -162,28 +163,40 @@ def _cell(table: Mapping[str, Any], defaults: Mapping[str, Any], before: Mapping
     own = {one.name for one in fields(settings)}
     given = {key: value for key, value in table.items() if key not in OWN_KEYS}
     _check_words(f"key in cell '{name}'", given, own)
-    on = None if given.get(ON) is None else str(given[ON])
     try:
         values = {key: value for key, value in defaults.items() if key in own} | given
-        built = _build(settings, values | ({} if on is None else {ON: _settings_of(on, before)}))
-        _check_kept(built, given, on)
+        built = _build(settings, values | _settings_above(given, before))
+        _check_kept(built, given)
         built.check()
     except BertVisionError as error:
         raise BertVisionError(f"cell '{name}': {error}") from None
     return Cell(name=name, kind=kind, settings=built)
 
 
-def _check_kept(built: Any, given: Mapping[str, Any], on: str | None) -> None:  # noqa: ANN401 - of any kind
+def _check_kept(built: Any, given: Mapping[str, Any]) -> None:  # noqa: ANN401 - of any kind
     """Refuse what a cell says of examples and encoder, and takes from another cell."""
+    above = next((given[key] for key in CELL_KEYS if key in given), None)
     for key, value in given.items():
-        if key != ON and _plain(built)[key] != value:
-            raise BertVisionError(f"{key} is that of '{on}', {getattr(built, key)!r}; leave it out.")
+        if key not in CELL_KEYS and _plain(built)[key] != value:
+            raise BertVisionError(f"{key} is that of {above!r}, {getattr(built, key)!r}; leave it out.")
 
 
-def _settings_of(name: str, before: Mapping[str, Cell]) -> dict[str, Any]:
-    if name not in before:
-        raise UnknownNameError("cell above", name, before)
-    return _plain(before[name].settings)
+def _settings_above(given: Mapping[str, Any], before: Mapping[str, Cell]) -> dict[str, Any]:
+    """The settings of the cells above that a cell names, in the place of their names."""
+
+    def find(name: object) -> dict[str, Any]:
+        if not isinstance(name, str) or name not in before:
+            raise UnknownNameError("cell above", str(name), before)
+        return _plain(before[name].settings)
+
+    found: dict[str, Any] = {}
+    if given.get(ON) is not None:
+        found[ON] = find(given[ON])
+    if OF in given:
+        if not isinstance(given[OF], list):
+            raise BertVisionError(f"{OF} is {given[OF]!r}; a list of names of cells is expected.")
+        found[OF] = [find(name) for name in given[OF]]
+    return found
 
 
 def _plain(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass of any kind

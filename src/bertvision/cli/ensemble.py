@@ -46,7 +46,7 @@ def run(options: Options) -> int:
         print_json(result.record.as_json())
         return 0
     record = result.record
-    used = [member for member in record.members if member.weight > 0.0]
+    used = record.used
     members = "1 member" if len(used) == 1 else f"{len(used)} members"
     title = f"{record.how} of {members}: {record.task} {record.split}, {record.examples:,} examples"
     rows = [record.ensemble, *(member.row for member in record.members)]

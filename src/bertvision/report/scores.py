@@ -157,7 +157,7 @@ def _ensembles(group: Group) -> Table:
 
 
 def _members(record: EnsembleRecord) -> str:
-    chosen = [one for one in record.members if one.weight > 0]
+    chosen = record.used
     listed = [f"{one.row.name} {show_number(one.weight, 'share')}" for one in chosen[:MOST_MEMBERS]]
     return ", ".join(listed) + (f" and {len(chosen) - MOST_MEMBERS} more" if len(chosen) > MOST_MEMBERS else "")
 

@@ -67,3 +67,8 @@ class EnsembleRecord(Record):
     command: str
     seconds: float
     provenance: dict[str, Any]
+
+    @property
+    def used(self) -> list[EnsembleMember]:
+        """Members that count."""
+        return [member for member in self.members if member.weight > 0.0]

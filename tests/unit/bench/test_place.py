@@ -49,3 +49,7 @@ def test_settings_of_a_record_agree_but_for_words_that_are_new() -> None:
     assert not agrees(before, {"size": 1, "inner": {"size": 3}})
     assert not agrees(before, {"size": 1, "inner": None})
     assert not agrees(before, {"size": 1})
+    several = {"of": [{"size": 1}, {"size": 2}]}
+    assert agrees(several, {"of": [{"size": 1, "word": "new"}, {"size": 2, "word": "new"}]})
+    assert not agrees(several, {"of": [{"size": 1}, {"size": 3}]})
+    assert not agrees(several, {"of": [{"size": 1}]})

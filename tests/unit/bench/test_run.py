@@ -13,7 +13,7 @@ from bertvision.bench.place import Place
 from bertvision.bench.results import open_results, read_suite_record, without_times
 from bertvision.bench.run import SuiteRun, run_suite
 from bertvision.bench.sentence_settings import SentenceSettings
-from bertvision.bench.settings import HeadsSettings, TuneSettings
+from bertvision.bench.settings import EnsembleSettings, HeadsSettings, TuneSettings
 from bertvision.bench.suite import Cell, Pair, Suite
 from bertvision.errors import BertVisionError, DivergedError, MissingExtraError
 from bertvision.lock import lock_folder
@@ -242,20 +242,22 @@ def test_runs_are_removed_when_no_later_cell_reads_them(tmp_path: Path, monkeypa
 
         return Kind(Number, measure)
 
-    monkeypatch.setattr(run_module, "KINDS", {"tune": make("tune"), "heads": make("heads")})
+    kinds = {kind: make(kind) for kind in ("tune", "heads", "ensemble")}
+    monkeypatch.setattr(run_module, "KINDS", kinds)
     tuned = TuneSettings(epochs=1)
     cells = (
         Cell(name="tuned", kind="tune", settings=tuned),
         Cell(name="other", kind="tune", settings=TuneSettings(epochs=2)),
         Cell(name="heads", kind="heads", settings=HeadsSettings(on=tuned)),
+        Cell(name="both", kind="ensemble", settings=EnsembleSettings(of=(tuned, TuneSettings(epochs=2)))),
     )
     what = Suite(name="small", about="", cells=cells, pairs=())
     measure(tmp_path, what, seeds=range(1))
-    assert there == [["tune"], ["tune", "tune"], ["heads", "tune"]]
+    assert there == [["tune"], ["tune", "tune"], ["heads", "tune", "tune"], ["ensemble", "tune", "tune"]]
     assert not (tmp_path / "work").exists()
     (tmp_path / "results" / "small.json").unlink()
     measure(tmp_path, what, seeds=range(1), keep=True)
-    assert len(list((tmp_path / "work").iterdir())) == 3
+    assert len(list((tmp_path / "work").iterdir())) == 4
 
 
 def test_vectors_stay_until_the_last_cell_that_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

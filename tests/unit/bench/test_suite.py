@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bertvision.bench.sentence_settings import SentenceSettings
-from bertvision.bench.settings import HeadsSettings, TuneSettings
+from bertvision.bench.settings import EnsembleSettings, HeadsSettings, TuneSettings
 from bertvision.bench.suite import Cell, Suite, find_suite, load_suite, parse_suite
 from bertvision.errors import BertVisionError
 from conftest import ROOT
@@ -14,6 +14,9 @@ from conftest import ROOT
 TUNE = {"name": "lora", "kind": "tune", "learn": "lora:16", "snapshots": [0.5]}
 SENTENCES = {"name": "{task}", "kind": "sentences"}
 HEADS = {"name": "heads", "kind": "heads", "on": "lora", "at": [0.5, 1], "heads": ["layer_mix", "ladder size=8"]}
+
+TOGETHER = {"name": "both", "kind": "ensemble", "of": ["lora", "top"], "ensembles": ["mean"]}
+TOP = {"name": "top", "kind": "tune", "learn": "top:1"}
 
 
 def parse(*cells: dict[str, Any], **more: Any) -> Suite:  # noqa: ANN401 - any content
@@ -35,6 +38,19 @@ def test_heads_take_over_the_examples_of_the_run_that_they_read() -> None:
     assert isinstance(heads, HeadsSettings)
     assert heads.on == suite.cells[0].settings
     assert (heads.fraction, heads.length, heads.encoder) == (0.1, 99, "e")
+
+
+def test_an_ensemble_takes_over_the_examples_of_its_runs() -> None:
+    suite = parse(TUNE, TOP, TOGETHER, defaults={"fraction": 0.1, "encoder": "e"})
+    both = suite.cells[2].settings
+    assert isinstance(both, EnsembleSettings)
+    assert both.of == tuple(cell.settings for cell in suite.cells[:2])
+    assert (both.fraction, both.encoder, both.models) == (0.1, "e", ["mean"])
+
+
+def test_an_ensemble_is_known_by_what_its_runs_differ_in() -> None:
+    keys = {parse(TUNE | {"lr": lr}, TOP, TOGETHER).cells[2].key(0) for lr in (1e-3, 2e-3)}
+    assert len(keys) == 2
 
 
 def test_models_are_named_before_they_are_measured() -> None:
@@ -96,6 +112,16 @@ def test_a_cell_is_known_by_its_settings_and_seed_and_not_by_its_name() -> None:
         ([TUNE, HEADS | {"at": [0.7]}], {}, r"cell 'heads': at has 0.7; the tuned run has snapshots at 0.5, 1"),
         ([TUNE, HEADS | {"fraction": 0.5}], {}, r"cell 'heads': fraction is that of 'lora', 1.0; leave it out"),
         ([TUNE, HEADS | {"ensembles": ["men"]}], {}, r"unknown ensemble 'men'. Did you mean 'mean'\?"),
+        ([TUNE, TOGETHER], {}, r"cell 'both': unknown cell above 'top'"),
+        ([TUNE, TOGETHER | {"of": "lora"}], {}, r"cell 'both': of is 'lora'; a list of names of cells is expected"),
+        ([TUNE, TOGETHER | {"of": ["lora"]}], {}, r"cell 'both': of names 1 cells; at least 2 are expected"),
+        ([TUNE, TOP, TOGETHER | {"ensembles": ["men"]}], {}, r"unknown ensemble 'men'. Did you mean 'mean'\?"),
+        ([TUNE, TOP, TOGETHER | {"length": 9}], {}, r"cell 'both': length is that of \['lora', 'top'\], 384; leave it"),
+        (
+            [TUNE, TOP | {"fraction": 0.5}, TOGETHER],
+            {},
+            r"cell 'both': of names cells of fraction 1.0 and 0.5; one is expected",
+        ),
         ([{"name": "h", "kind": "heads", "at": [1]}], {}, r"at names snapshots, and no tuned run is named"),
         (
             [{"name": "p", "kind": "plain", "learn": "top:3"}],
@@ -182,7 +208,7 @@ def test_a_file_that_is_no_suite_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 def test_only_names_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     suite = load_suite(find_suite("smoke"))
-    assert [cell.name for cell in suite.only([])] == ["tuned", "plain", "heads", "sentences"]
+    assert [cell.name for cell in suite.only([])] == ["tuned", "tuned top", "together", "plain", "heads", "sentences"]
     assert [cell.name for cell in suite.only(["heads", "tuned"])] == ["tuned", "heads"]
     with pytest.raises(BertVisionError, match=r"unknown cell 'head'. Did you mean 'heads'\?"):
         suite.only(["head"])
