@@ -199,6 +199,9 @@ def test_it_goes_on_where_it_was_and_keeps_runs_that_are_asked_for(
     record = read(tmp_path)
     assert {key: record["cells"][key] for key in first} == first
     assert [(cell["name"], cell["seed"]) for cell in record["cells"].values()] == [("tuned", 0), ("heads", 0)]
+    [board] = (tmp_path / "work").glob("heads-*/at-1/leaderboard.json")
+    # whoever judges reads dev, not the fit
+    assert not any("f1" in row["metrics"] for row in json.loads(board.read_text(encoding="utf-8")))
     # the tuned run was removed before, and made again for the heads
     assert sorted(path.name.partition("-")[0] for path in (tmp_path / "work").iterdir()) == ["heads", "tune"]
 

@@ -1,7 +1,7 @@
 """The kind `heads`: many heads learn in one pass over each frozen snapshot, and are joined into ensembles."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -18,6 +18,7 @@ from bertvision.runs.ensemble import EnsembleResult, gather_candidates
 from bertvision.runs.fit import FitResult, fit_heads
 from bertvision.runs.fit_run import SPENT
 from bertvision.runs.folder import CONFIG, RunFolder
+from bertvision.runs.frozen import freeze_task
 from bertvision.runs.subject import OWN_OUTPUT, load_subject
 
 HEADS_RUN = "heads"
@@ -61,7 +62,8 @@ def _fit(settings: HeadsSettings, seed: int, place: Place, snapshot: Snapshot | 
         encoder = f"{snapshot.folder.parent.parent}@{name}"
     run = place.run(HEADS_RUN, settings, seed) / f"at-{name}"
     request = settings.request(place, seed, encoder)
-    fitted = fit_heads(request, run, resume=(run / CONFIG).is_file(), show=place.show)
+    frozen = replace(freeze_task(request), dev=None)  # dev is read once, by whoever judges
+    fitted = fit_heads(request, run, resume=(run / CONFIG).is_file(), show=place.show, frozen=frozen)
     return _Level(name, snapshot, fitted, judge_models(load_subject(run), place))
 
 
