@@ -10,7 +10,6 @@ import numpy as np
 
 from bertvision.bench.outcomes import unpack_outcomes
 from bertvision.bench.place import agrees
-from bertvision.errors import UnknownNameError
 from bertvision.evaluation.bootstrap import Difference, Metric, paired_difference
 from bertvision.evaluation.score import Scoring, score_targets
 from bertvision.tasks.examples import FloatArray
@@ -18,6 +17,8 @@ from bertvision.tasks.load import find_task
 
 RESAMPLES = 5000
 POINTS = "points"
+CHOSEN = ("heads", "ensemble")
+"""Kinds of cells of which held-out examples choose the model; of others it is the last snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +80,16 @@ def mean_and_spread(values: Sequence[float]) -> tuple[float | None, float | None
 
 
 def find_model(cells: Iterable[Measured], words: str) -> tuple[Measured, str] | None:
-    """The model that `CELL:MODEL` means, or the best of `CELL` by held-out examples; None if it is not measured.
-
-    Raises:
-        UnknownNameError: the cell has no such model.
-    """
+    """The model that `CELL:MODEL` means, or the best of `CELL` by held-out examples; None if it is not measured."""
     name, _, model = words.partition(":")
     cell = next((one for one in cells if one.name == name), None)
-    if cell is None or not cell.models:
+    if cell is None or not cell.models or (model and model not in cell.models):
         return None
-    if model and model not in cell.models:
-        raise UnknownNameError(f"model of cell '{name}'", model, cell.models)
     return cell, model or cell.best()
 
 
-def paired_test(first: tuple[Measured, str], second: tuple[Measured, str]) -> tuple[Difference, int] | None:
-    """The difference of two models in points, over the examples of dev, and how many seeds both have.
+def paired_test(first: tuple[Measured, str], second: tuple[Measured, str]) -> tuple[Difference, list[float]] | None:
+    """The difference of two models in points, over the examples of dev, and that with each seed that both have.
 
     A draw of examples counts with the mean over those seeds. None where no seed has both, or outcomes are not kept.
     """
@@ -105,7 +100,8 @@ def paired_test(first: tuple[Measured, str], second: tuple[Measured, str]) -> tu
         return None
     metrics = [_mean_of([metric for metric, _ in side]) for side in (ours, theirs)]
     found = paired_difference(metrics[0], metrics[1], ours[0][1], resamples=RESAMPLES)
-    return found[POINTS], len(seeds)
+    whole = [[float(metric(np.ones((1, rows)))[POINTS][0]) for metric, rows in side] for side in (ours, theirs)]
+    return found[POINTS], [one - other for one, other in zip(*whole, strict=True)]
 
 
 def _scored(cell: Measured, model: str, seed: int) -> tuple[Metric, int] | None:

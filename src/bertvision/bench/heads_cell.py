@@ -1,13 +1,13 @@
 """The kind `heads`: many heads learn in one pass over each frozen snapshot, and are joined into ensembles."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 from bertvision.bench.measured import JudgedModels, Model, judge_models, pack_golds, size_of, told_ensemble
 from bertvision.bench.place import Place
-from bertvision.bench.settings import FEWEST_MEMBERS, UNTUNED, HeadsSettings, fitting_ways
+from bertvision.bench.settings import UNTUNED, HeadsSettings, fitting_ways
 from bertvision.bench.tune_cell import tuned_run
 from bertvision.encoder.snapshot import Snapshot
 from bertvision.evaluation.bootstrap import LEAST_RESAMPLES
@@ -18,7 +18,7 @@ from bertvision.runs.ensemble import EnsembleResult, gather_candidates
 from bertvision.runs.fit import FitResult, fit_heads
 from bertvision.runs.fit_run import SPENT
 from bertvision.runs.folder import CONFIG, RunFolder
-from bertvision.runs.frozen import freeze_task
+from bertvision.runs.members import FEWEST_MEMBERS
 from bertvision.runs.subject import OWN_OUTPUT, load_subject
 
 HEADS_RUN = "heads"
@@ -62,8 +62,7 @@ def _fit(settings: HeadsSettings, seed: int, place: Place, snapshot: Snapshot | 
         encoder = f"{snapshot.folder.parent.parent}@{name}"
     run = place.run(HEADS_RUN, settings, seed) / f"at-{name}"
     request = settings.request(place, seed, encoder)
-    frozen = replace(freeze_task(request), dev=None)  # dev is read once, by whoever judges
-    fitted = fit_heads(request, run, resume=(run / CONFIG).is_file(), show=place.show, frozen=frozen)
+    fitted = fit_heads(request, run, resume=(run / CONFIG).is_file(), show=place.show, dev=False)
     return _Level(name, snapshot, fitted, judge_models(load_subject(run), place))
 
 

@@ -48,7 +48,7 @@ class JudgedModels:
 
 
 def judge_models(subject: Subject, place: Place) -> JudgedModels:
-    """Score every model of a run, and time its answers: one pass over the split, and some over few examples.
+    """Score every model of a run, unless that was done before, and time its answers over few examples.
 
     Raises:
         BertVisionError: an encoder or head cannot be had.
@@ -57,12 +57,14 @@ def judge_models(subject: Subject, place: Place) -> JudgedModels:
     tell(place.show, f"reading {subject.run.name} …")
     shared = SharedPass(subject, place.device)
     shared.check(subject)
-    read = shared.read({(0, name): subject for name in subject.heads}, partial(tell, place.show))
-    outputs = {name: read[0, name] for name in subject.heads}
-    tell(place.show, f"scoring {len(outputs)} models …")
-    record = judge_subject(subject, shared.weights, outputs, resamples=LEAST_RESAMPLES, seed=0, begin=begin)
-    tell(place.show, f"timing {len(outputs)} models …")
-    readers = {name: head for name in outputs if (head := shared.load(subject, name)) is not None}
+    record = subject.kept()
+    if record is None:
+        read = shared.read({(0, name): subject for name in subject.heads}, partial(tell, place.show))
+        outputs = {name: read[0, name] for name in subject.heads}
+        tell(place.show, f"scoring {len(outputs)} models …")
+        record = judge_subject(subject, shared.weights, outputs, resamples=LEAST_RESAMPLES, seed=0, begin=begin)
+    tell(place.show, f"timing {len(subject.heads)} models …")
+    readers = {name: head for name in subject.heads if (head := shared.load(subject, name)) is not None}
     seconds = measure_inference(shared, subject, readers)
     models = {}
     for row in sorted(record.rows, key=lambda one: one.name):

@@ -13,7 +13,7 @@ from bertvision.runs.judge import FITTED, ZERO
 LINE = 20
 """Room for a line of the legend."""
 
-HEADS = "heads"
+HEADS, ENSEMBLE = "heads", "ensemble"
 
 
 def curve_plots(record: Mapping[str, Any]) -> dict[str, str]:
@@ -30,7 +30,9 @@ def curve_plots(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _shown(cell: Measured) -> list[str]:
-    """Every snapshot, or of heads the best of each snapshot by held-out examples."""
+    """Every snapshot, or of heads the best of each snapshot by held-out examples, of ensembles the best of all."""
+    if cell.kind == ENSEMBLE:
+        return [cell.best()]
     if cell.kind != HEADS:
         return cell.models
     levels: dict[float, list[str]] = {}

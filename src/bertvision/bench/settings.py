@@ -12,6 +12,7 @@ from bertvision.heads import HEADS
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.runs.fit_request import STREAM, FitRequest
 from bertvision.runs.head_specs import ALL, parse_heads
+from bertvision.runs.members import FEWEST_MEMBERS
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.subject import OWN_OUTPUT
 from bertvision.tasks.load import find_task
@@ -192,8 +193,9 @@ class HeadsSettings(TaskSettings):
         """Names of what is measured; ensembles of all snapshots have their way alone."""
         levels = [f"{fraction:g}" for fraction in self.fractions] or [UNTUNED]
         own = [OWN_OUTPUT] if self.on is not None else []
-        names = [f"{name}@{level}" for level in levels for name in [*self.specs(0), *own, *self.ensembles]]
-        return [*names, *(self.ensembles if len(levels) > 1 else ())]
+        ways = fitting_ways(self.ensembles, find_task(self.task).kind)
+        names = [f"{name}@{level}" for level in levels for name in [*self.specs(0), *own, *ways]]
+        return [*names, *(ways if len(levels) > 1 else ())]
 
     def specs(self, seed: int) -> dict[str, HeadSpec]:
         """Every head by its words.
@@ -243,9 +245,6 @@ class HeadsSettings(TaskSettings):
             raise BertVisionError(f"at has {missing[0]:g}; the tuned run has snapshots at {listed}.")
 
 
-FEWEST_MEMBERS = 2
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnsembleSettings(TaskSettings):
     """What several tuned runs say together.
@@ -269,9 +268,16 @@ class EnsembleSettings(TaskSettings):
         return self.of
 
     @property
+    def labels(self) -> list[str]:
+        """Names of the members: what learns in each, with a number behind the second of a name and later ones."""
+        learns = [one.learn for one in self.of]
+        counts = [learns[: number + 1].count(learn) for number, learn in enumerate(learns)]
+        return [learn if count == 1 else f"{learn} {count}" for learn, count in zip(learns, counts, strict=True)]
+
+    @property
     def models(self) -> list[str]:
         """Names of what is measured."""
-        return list(self.ensembles)
+        return [*self.labels, *fitting_ways(self.ensembles, find_task(self.task).kind)]
 
     def check(self) -> None:
         """Refuse what cannot work, before anything is measured.
@@ -279,13 +285,26 @@ class EnsembleSettings(TaskSettings):
         Raises:
             BertVisionError: naming the word.
         """
-        _check_ways(self.ensembles)
-        if len(self.of) < FEWEST_MEMBERS:
-            raise BertVisionError(f"of names {len(self.of)} cells; at least {FEWEST_MEMBERS} are expected.")
+        twice = any(one in self.of[:number] for number, one in enumerate(self.of))
+        if len(self.of) < FEWEST_MEMBERS or twice:
+            again = ", one of them twice" if twice else ""
+            raise BertVisionError(
+                f"of names {len(self.of)} cells{again}; at least {FEWEST_MEMBERS} different ones are expected."
+            )
         for one in fields(TaskSettings):
             values = list(dict.fromkeys(getattr(tuned, one.name) for tuned in self.of))
             if len(values) > 1:
                 raise BertVisionError(f"of names cells of {one.name} {values[0]!r} and {values[1]!r}; one is expected.")
+        _check_ways(self.ensembles)
+        ways = fitting_ways(self.ensembles, find_task(self.task).kind)
+        if not ways:
+            raise BertVisionError(
+                f"ensembles is {list(self.ensembles)}; some of {', '.join(WAYS)} are expected, of scores mean."
+            )
+        if "greedy" in ways and not self.held_out:
+            raise BertVisionError(
+                "ensembles has greedy, and held_out is 0: nothing is left to choose by. Leave it out."
+            )
 
 
 def fitting_ways(asked: Sequence[str], kind: TaskKind) -> list[How]:
@@ -294,10 +313,12 @@ def fitting_ways(asked: Sequence[str], kind: TaskKind) -> list[How]:
 
 
 def _check_ways(ways: Sequence[str]) -> None:
-    """Refuse ways of joining that there are not."""
+    """Refuse ways of joining that there are not, or that are named twice."""
     for way in ways:
         if way not in WAYS:
             raise UnknownNameError("ensemble", way, WAYS)
+    if len(set(ways)) < len(ways):
+        raise BertVisionError(f"ensembles is {list(ways)}; each may stand once.")
 
 
 RIVALS = ("full", "bitfit", "none")

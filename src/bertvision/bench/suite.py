@@ -9,6 +9,7 @@ from typing import Any, get_origin, get_type_hints
 from bertvision.bench.cells import KINDS
 from bertvision.bench.grid import expand
 from bertvision.bench.place import settings_digest
+from bertvision.bench.tune_cell import TUNE
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.runs.typed_json import from_json
 from bertvision.tasks.files import read_toml
@@ -184,18 +185,20 @@ def _check_kept(built: Any, given: Mapping[str, Any]) -> None:  # noqa: ANN401 -
 def _settings_above(given: Mapping[str, Any], before: Mapping[str, Cell]) -> dict[str, Any]:
     """The settings of the cells above that a cell names, in the place of their names."""
 
-    def find(name: object) -> dict[str, Any]:
+    def find(key: str, name: object) -> dict[str, Any]:
         if not isinstance(name, str) or name not in before:
             raise UnknownNameError("cell above", str(name), before)
+        if before[name].kind != TUNE:
+            raise BertVisionError(f"{key} names '{name}', of kind {before[name].kind}; kind {TUNE} is expected.")
         return _plain(before[name].settings)
 
     found: dict[str, Any] = {}
     if given.get(ON) is not None:
-        found[ON] = find(given[ON])
+        found[ON] = find(ON, given[ON])
     if OF in given:
         if not isinstance(given[OF], list):
             raise BertVisionError(f"{OF} is {given[OF]!r}; a list of names of cells is expected.")
-        found[OF] = [find(name) for name in given[OF]]
+        found[OF] = [find(OF, name) for name in given[OF]]
     return found
 
 

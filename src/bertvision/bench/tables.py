@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bertvision.bench.compare import Measured, find_model, mean_and_spread, measured_cells, paired_test
+from bertvision.bench.compare import CHOSEN, Measured, find_model, mean_and_spread, measured_cells, paired_test
 from bertvision.evaluation.bootstrap import Difference
 from bertvision.report.markdown import code, plain
 from bertvision.report.numbers import NOTHING, Unit, show_difference, show_interval, show_number
@@ -52,8 +52,8 @@ def suite_markdown(record: Mapping[str, Any]) -> str:
 
 
 def overview_table(cells: Sequence[Measured]) -> str:
-    """A row for each cell: its last snapshot, or of heads the best by held-out examples; and what it costs."""
-    chosen = [(cell, cell.best() if cell.kind == "heads" else cell.models[-1]) for cell in cells]
+    """A row for each cell: its last snapshot, or of heads and ensembles the best by held-out examples; its costs."""
+    chosen = [(cell, cell.best() if cell.kind in CHOSEN else cell.models[-1]) for cell in cells]
     columns = [*_scores(chosen), *_COSTS]
     rows = []
     for cell, model in chosen:
@@ -83,13 +83,14 @@ def pairs_table(pairs: Iterable[Mapping[str, str]], cells: Sequence[Measured]) -
         tested = None if first is None or second is None else paired_test(first, second)
         if first is None or second is None or tested is None:
             continue
-        test, seeds = tested
+        test, by_seed = tested
         sides = [code(f"{cell.name}:{model}") for cell, model in (first, second)]
         interval = show_interval(test.interval.low, test.interval.high, "percent")
+        each = ", ".join(show_difference(one, "percent") for one in by_seed)
         rows.append(
-            [*sides, show_difference(test.value, "percent"), interval, show_number(test.p, "p"), which_way(test), seeds]
+            [*sides, show_difference(test.value, "percent"), interval, show_number(test.p, "p"), which_way(test), each]
         )
-    titles = ["first", "second", "points", "95 % interval", "p", "first is", "seeds"]
+    titles = ["first", "second", "points", "95 % interval", "p", "first is", "with each seed"]
     return markdown_table(titles, rows) if rows else ""
 
 

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from bertvision.bench.measured import judge_models, pack_golds, size_of
+from bertvision.bench.measured import Model, judge_models, pack_golds, size_of
 from bertvision.bench.place import Place
 from bertvision.bench.settings import TuneSettings
 from bertvision.encoder.snapshot import Snapshot
 from bertvision.runs.analyse_curves import tuned_seconds
 from bertvision.runs.folder import CONFIG, RunFolder
 from bertvision.runs.peak_memory import PeakMemory
-from bertvision.runs.subject import OWN_OUTPUT, another_snapshot, load_subject
+from bertvision.runs.subject import OWN_OUTPUT, Subject, another_snapshot, load_subject
 from bertvision.runs.tune import tune
 from bertvision.runs.tuning import TuneResult
 
@@ -28,14 +28,7 @@ def measure_tune(settings: TuneSettings, seed: int, place: Place) -> dict[str, A
     subject = load_subject(tuned.run)
     for snapshot in tuned.snapshots:
         subject = another_snapshot(subject, f"{tuned.run}@{snapshot.folder.name}")
-        judged = judge_models(subject, place).models
-        models[snapshot.folder.name] = {
-            "epochs": snapshot.fraction,
-            "seconds": tuned_seconds(snapshot),
-            "parameters": tuned.trainable,
-            "bytes": size_of(snapshot.folder),
-            **judged[OWN_OUTPUT],
-        }
+        models[snapshot.folder.name] = snapshot_model(tuned, snapshot, subject, place)
     return {
         "models": models,
         "golds": pack_golds(subject.parts.task, subject.part.examples),
@@ -61,6 +54,21 @@ def tuned_run(settings: TuneSettings, seed: int, place: Place, peak: PeakMemory 
         show=place.show if peak is None else peak.show,
         judge=_let_pass,
     )
+
+
+def snapshot_model(tuned: TuneResult, snapshot: Snapshot, subject: Subject, place: Place) -> Model:
+    """What is told of a snapshot's own output.
+
+    Raises:
+        BertVisionError: it cannot be had.
+    """
+    return {
+        "epochs": snapshot.fraction,
+        "seconds": tuned_seconds(snapshot),
+        "parameters": tuned.trainable,
+        "bytes": size_of(snapshot.folder),
+        **judge_models(subject, place).models[OWN_OUTPUT],
+    }
 
 
 def first_step_seconds(snapshot: Snapshot) -> float | None:

@@ -46,13 +46,14 @@ class FitResult:
     notices: tuple[str, ...]
 
 
-def fit_heads(
+def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
     request: FitRequest,
     out: str | Path,
     *,
     resume: bool = False,
     show: Show | None = None,
     frozen: FrozenTask | None = None,
+    dev: bool = True,
 ) -> FitResult:
     """Train many heads in one pass over a frozen encoder; a killed fit goes on with `resume`.
 
@@ -62,6 +63,7 @@ def fit_heads(
         resume: go on with a fit that was interrupted.
         show: is told how far it is.
         frozen: what `freeze_task` gave for this request; None loads it.
+        dev: whether the leaderboard tells how good heads are on dev; False leaves it to whoever judges them later.
 
     Raises:
         BertVisionError: something in the request does not fit, or something cannot be written; what is there is kept.
@@ -74,6 +76,8 @@ def fit_heads(
             remove_own_store(folder.path)
         return _result(folder, (f"{folder.path} is finished; there was nothing left to do.",))
     frozen = frozen or freeze_task(request)
+    if not dev:
+        frozen = replace(frozen, dev=None)
     check_fit(frozen)
     trainees = [build_trainee(spec, frozen, request) for spec in request.heads]
     layers = read_layers(trainees)

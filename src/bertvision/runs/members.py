@@ -8,6 +8,9 @@ from bertvision.runs.kept_outputs import ModelOutputs
 from bertvision.runs.subject import Subject
 from bertvision.tasks.examples import gold_targets
 
+FEWEST_MEMBERS = 2
+"""Of an ensemble."""
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -85,7 +88,7 @@ def choose_members(members: Mapping[str, Member], names: Sequence[str] | None) -
             if not any(name in _names(member) for member in members.values()):
                 raise UnknownNameError("member", name, {known for one in members.values() for known in _names(one)})
         chosen = {label: one for label, one in members.items() if _names(one) & set(names)}
-    if len(chosen) < 2:
+    if len(chosen) < FEWEST_MEMBERS:
         raise BertVisionError(f"an ensemble needs at least two members, there is {', '.join(chosen) or 'none'}.")
     return chosen
 

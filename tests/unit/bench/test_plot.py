@@ -9,16 +9,17 @@ CURVE = {"0.5": model(60, epochs=0.5, seconds=5), "1": model(70, seconds=10)}
 
 def test_every_cell_has_a_line_with_its_marks_and_its_name() -> None:
     heads = {"x@1": model(99, held_out=1, seconds=20), "y@1": model(75, seconds=21)}
-    [(encoder, drawn)] = curve_plots(
-        record(entry("a", "tune", 0, CURVE), entry("b", "plain", 0, CURVE), entry("c", "heads", 0, heads))
-    ).items()
+    joined = {"full": model(60, epochs=0.5, seconds=10), "mean": model(80, held_out=51, seconds=30)}
+    cells = [("a", "tune", CURVE), ("b", "plain", CURVE), ("c", "heads", heads), ("d", "ensemble", joined)]
+    [(encoder, drawn)] = curve_plots(record(*(entry(name, kind, 0, models) for name, kind, models in cells))).items()
     assert encoder == "mpnet"
     root = ET.fromstring(drawn)  # noqa: S314 - we have just drawn it
     texts = [one.text for one in root.iter(f"{SVG}text")]
-    assert {"a", "b", "c"} <= set(texts)
+    assert {"a", "b", "c", "d"} <= set(texts)
     tips = [one.text for mark in root.iter(f"{SVG}g") for one in mark.iter(f"{SVG}title")]
     assert [tip for tip in tips if tip and tip.startswith("c")] == ["c: 75.0 at 21.0"]  # best by held-out examples
-    assert len(tips) == 5
+    assert [tip for tip in tips if tip and tip.startswith("d")] == ["d: 80.0 at 30.0"]  # members have no marks
+    assert len(tips) == 6
     style = root.find(f"{SVG}style")
     assert style is not None
     assert "light-dark" not in str(style.text)

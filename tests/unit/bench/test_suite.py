@@ -45,7 +45,20 @@ def test_an_ensemble_takes_over_the_examples_of_its_runs() -> None:
     both = suite.cells[2].settings
     assert isinstance(both, EnsembleSettings)
     assert both.of == tuple(cell.settings for cell in suite.cells[:2])
-    assert (both.fraction, both.encoder, both.models) == (0.1, "e", ["mean"])
+    assert (both.fraction, both.encoder, both.models) == (0.1, "e", ["lora:16", "top:1", "mean"])
+
+
+def test_members_that_learn_alike_are_told_apart() -> None:
+    several = parse(TUNE, TOP, TUNE | {"name": "other", "lr": 1.0}, TOGETHER | {"of": ["lora", "other", "top"]})
+    assert several.cells[3].settings.labels == ["lora:16", "lora:16 2", "top:1"]
+
+
+def test_scores_are_joined_by_their_mean_alone() -> None:
+    ways = {"ensembles": ["greedy", "mean"]}
+    suite = parse(TUNE, TOP, TOGETHER | ways, HEADS | ways | {"at": [1]}, defaults={"task": "stsb"})
+    both, heads = (cell.settings for cell in suite.cells[2:])
+    assert both.models == ["lora:16", "top:1", "mean"]
+    assert heads.models == ["layer_mix@1", "ladder size=8@1", "own_output@1", "mean@1"]
 
 
 def test_an_ensemble_is_known_by_what_its_runs_differ_in() -> None:
@@ -114,7 +127,29 @@ def test_a_cell_is_known_by_its_settings_and_seed_and_not_by_its_name() -> None:
         ([TUNE, HEADS | {"ensembles": ["men"]}], {}, r"unknown ensemble 'men'. Did you mean 'mean'\?"),
         ([TUNE, TOGETHER], {}, r"cell 'both': unknown cell above 'top'"),
         ([TUNE, TOGETHER | {"of": "lora"}], {}, r"cell 'both': of is 'lora'; a list of names of cells is expected"),
-        ([TUNE, TOGETHER | {"of": ["lora"]}], {}, r"cell 'both': of names 1 cells; at least 2 are expected"),
+        ([TUNE, TOGETHER | {"of": ["lora"]}], {}, r"cell 'both': of names 1 cells; at least 2 different ones are"),
+        ([TUNE, TOGETHER | {"of": ["lora", "lora"]}], {}, r"of names 2 cells, one of them twice; at least 2 different"),
+        (
+            [TUNE, HEADS, TOGETHER | {"of": ["lora", "heads"]}],
+            {},
+            r"of names 'heads', of kind heads; kind tune is expec",
+        ),
+        ([TUNE, TOP, TOGETHER | {"ensembles": []}], {}, r"ensembles is \[\]; some of max, mean, greedy are expected"),
+        (
+            [TUNE, TOP, TOGETHER | {"ensembles": ["max", "max"]}],
+            {},
+            r"ensembles is \['max', 'max'\]; each may stand once",
+        ),
+        (
+            [TUNE, TOP, TOGETHER | {"ensembles": ["max"]}],
+            {"defaults": {"task": "stsb"}},
+            r"ensembles is \['max'\]; some of max, mean, greedy are expected, of scores mean",
+        ),
+        (
+            [TUNE, TOP, TOGETHER | {"ensembles": ["greedy"]}],
+            {"defaults": {"held_out": 0.0}},
+            r"ensembles has greedy, and held_out is 0: nothing is left to choose by",
+        ),
         ([TUNE, TOP, TOGETHER | {"ensembles": ["men"]}], {}, r"unknown ensemble 'men'. Did you mean 'mean'\?"),
         ([TUNE, TOP, TOGETHER | {"length": 9}], {}, r"cell 'both': length is that of \['lora', 'top'\], 384; leave it"),
         (

@@ -32,16 +32,17 @@ def test_means_and_spreads_over_seeds_with_costs() -> None:
     assert text.startswith("What is what?")
 
 
-def test_of_snapshots_the_last_is_shown_first_and_of_heads_the_best_by_held_out_examples() -> None:
+def test_of_snapshots_the_last_is_shown_first_and_of_heads_and_ensembles_the_best_by_held_out_examples() -> None:
     text = suite_markdown(
         record(
             entry("a", "tune", 0, {"0.5": model(60, epochs=0.5), "1": model(70)}),
             entry("b", "heads", 0, {"x@1": model(99, held_out=1), "y@1": model(50), "z@1": model(80, held_out=2)}),
+            entry("c", "ensemble", 0, {"full": model(60), "max": model(50, held_out=51), "mean": model(80)}),
         )
     )
     first, every = text.split("Every model:")
-    assert [row[:2] for row in table_rows(first)[1:]] == [["`a`", "`1`"], ["`b`", "`y@1`"]]
-    assert [row[1] for row in table_rows(every)[1:]] == ["`0.5`", "`1`", "`x@1`", "`y@1`", "`z@1`"]
+    assert [row[:2] for row in table_rows(first)[1:]] == [["`a`", "`1`"], ["`b`", "`y@1`"], ["`c`", "`max`"]]
+    assert [row[1] for row in table_rows(every)[1:6]] == ["`0.5`", "`1`", "`x@1`", "`y@1`", "`z@1`"]
     assert "±" not in first.partition("Mean")[0]
 
 
@@ -57,11 +58,11 @@ def test_comparisons_say_what_a_paired_test_says() -> None:
         )
     )
     rows = table_rows(text.partition("| first |")[1] + text.partition("| first |")[2])
-    assert rows[0] == ["first", "second", "points", "95 % interval", "p", "first is", "seeds"]
-    assert [(row[0], row[1], row[2], row[5]) for row in rows[1:]] == [
-        ("`a:1`", "`b:1`", "+30.0", "higher"),
-        ("`b:1`", "`a:1`", "\N{MINUS SIGN}30.0", "lower"),
-        ("`a:1`", "`c:1`", "0.0", "no difference"),
+    assert rows[0] == ["first", "second", "points", "95 % interval", "p", "first is", "with each seed"]
+    assert [(row[0], row[1], row[2], row[5], row[6]) for row in rows[1:]] == [
+        ("`a:1`", "`b:1`", "+30.0", "higher", "+30.0"),
+        ("`b:1`", "`a:1`", "\N{MINUS SIGN}30.0", "lower", "\N{MINUS SIGN}30.0"),
+        ("`a:1`", "`c:1`", "0.0", "no difference", "0.0"),
     ]
     assert "Not measured yet: `unmeasured`." in text
 
