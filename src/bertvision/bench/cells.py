@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from bertvision.bench.ensemble_cell import measure_ensemble
+from bertvision.bench.ensemble_settings import EnsembleSettings
 from bertvision.bench.heads_cell import measure_heads
 from bertvision.bench.place import Place
 from bertvision.bench.plain_cell import measure_plain
 from bertvision.bench.sentence_settings import SentenceSettings
 from bertvision.bench.sentences_cell import measure_sentences
-from bertvision.bench.settings import EnsembleSettings, HeadsSettings, PlainSettings, TuneSettings
+from bertvision.bench.settings import HeadsSettings, PlainSettings, TuneSettings
 from bertvision.bench.tune_cell import measure_tune
 
 Measure = Callable[[Any, int, Place], dict[str, Any]]

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from bertvision.bench.ensemble_settings import EnsembleSettings
 from bertvision.bench.measured import Model, pack_golds, told_ensemble
 from bertvision.bench.place import Place
-from bertvision.bench.settings import EnsembleSettings, fitting_ways
+from bertvision.bench.settings import fitting_ways
 from bertvision.bench.tune_cell import snapshot_model, tuned_run
 from bertvision.evaluation.bootstrap import LEAST_RESAMPLES
 from bertvision.runs.ensemble import gather_candidates

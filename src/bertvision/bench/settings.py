@@ -12,7 +12,6 @@ from bertvision.heads import HEADS
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.runs.fit_request import STREAM, FitRequest
 from bertvision.runs.head_specs import ALL, parse_heads
-from bertvision.runs.members import FEWEST_MEMBERS
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.subject import OWN_OUTPUT
 from bertvision.tasks.load import find_task
@@ -235,7 +234,7 @@ class HeadsSettings(TaskSettings):
         """
         find_task(self.task)
         self.specs(0)
-        _check_ways(self.ensembles)
+        check_ways(self.ensembles)
         if self.on is None and self.at:
             raise BertVisionError('at names snapshots, and no tuned run is named. Add: on = "CELL"')
         there = self.fractions if self.on is None else self.on.fractions
@@ -245,75 +244,17 @@ class HeadsSettings(TaskSettings):
             raise BertVisionError(f"at has {missing[0]:g}; the tuned run has snapshots at {listed}.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnsembleSettings(TaskSettings):
-    """What several tuned runs say together.
-
-    Attributes:
-        of: the tuned runs; the last snapshot of each is a member. Their examples are those of the ensemble.
-        ensembles: ways of joining them.
-    """
-
-    of: tuple[TuneSettings, ...] = ()
-    ensembles: tuple[str, ...] = WAYS
-
-    def __post_init__(self) -> None:
-        """Take over the examples of the tuned runs."""
-        for one in fields(TaskSettings) if self.of else ():
-            object.__setattr__(self, one.name, getattr(self.of[0], one.name))
-
-    @property
-    def reads(self) -> tuple[TuneSettings, ...]:
-        """The tuned runs that are read."""
-        return self.of
-
-    @property
-    def labels(self) -> list[str]:
-        """Names of the members: what learns in each, with a number behind the second of a name and later ones."""
-        learns = [one.learn for one in self.of]
-        counts = [learns[: number + 1].count(learn) for number, learn in enumerate(learns)]
-        return [learn if count == 1 else f"{learn} {count}" for learn, count in zip(learns, counts, strict=True)]
-
-    @property
-    def models(self) -> list[str]:
-        """Names of what is measured."""
-        return [*self.labels, *fitting_ways(self.ensembles, find_task(self.task).kind)]
-
-    def check(self) -> None:
-        """Refuse what cannot work, before anything is measured.
-
-        Raises:
-            BertVisionError: naming the word.
-        """
-        twice = any(one in self.of[:number] for number, one in enumerate(self.of))
-        if len(self.of) < FEWEST_MEMBERS or twice:
-            again = ", one of them twice" if twice else ""
-            raise BertVisionError(
-                f"of names {len(self.of)} cells{again}; at least {FEWEST_MEMBERS} different ones are expected."
-            )
-        for one in fields(TaskSettings):
-            values = list(dict.fromkeys(getattr(tuned, one.name) for tuned in self.of))
-            if len(values) > 1:
-                raise BertVisionError(f"of names cells of {one.name} {values[0]!r} and {values[1]!r}; one is expected.")
-        _check_ways(self.ensembles)
-        ways = fitting_ways(self.ensembles, find_task(self.task).kind)
-        if not ways:
-            raise BertVisionError(
-                f"ensembles is {list(self.ensembles)}; some of {', '.join(WAYS)} are expected, of scores mean."
-            )
-        if "greedy" in ways and not self.held_out:
-            raise BertVisionError(
-                "ensembles has greedy, and held_out is 0: nothing is left to choose by. Leave it out."
-            )
-
-
 def fitting_ways(asked: Sequence[str], kind: TaskKind) -> list[How]:
     """Those of the ways that fit a kind of task: scores have no probabilities, and a mean alone."""
     return [way for way in WAYS if way in asked and (kind != "scores" or way == "mean")]
 
 
-def _check_ways(ways: Sequence[str]) -> None:
-    """Refuse ways of joining that there are not, or that are named twice."""
+def check_ways(ways: Sequence[str]) -> None:
+    """Refuse ways of joining that there are not, or that are named twice.
+
+    Raises:
+        BertVisionError: naming them.
+    """
     for way in ways:
         if way not in WAYS:
             raise UnknownNameError("ensemble", way, WAYS)

@@ -9,11 +9,12 @@ import pytest
 
 from bertvision.bench import run as run_module
 from bertvision.bench.cells import Kind
+from bertvision.bench.ensemble_settings import EnsembleSettings
 from bertvision.bench.place import Place
 from bertvision.bench.results import open_results, read_suite_record, without_times
 from bertvision.bench.run import SuiteRun, run_suite
 from bertvision.bench.sentence_settings import SentenceSettings
-from bertvision.bench.settings import EnsembleSettings, HeadsSettings, TuneSettings
+from bertvision.bench.settings import HeadsSettings, TuneSettings
 from bertvision.bench.suite import Cell, Pair, Suite
 from bertvision.errors import BertVisionError, DivergedError, MissingExtraError
 from bertvision.lock import lock_folder

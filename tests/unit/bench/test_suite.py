@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from bertvision.bench.ensemble_settings import EnsembleSettings
 from bertvision.bench.sentence_settings import SentenceSettings
-from bertvision.bench.settings import EnsembleSettings, HeadsSettings, TuneSettings
+from bertvision.bench.settings import HeadsSettings, TuneSettings
 from bertvision.bench.suite import Cell, Suite, find_suite, load_suite, parse_suite
 from bertvision.errors import BertVisionError
 from conftest import ROOT

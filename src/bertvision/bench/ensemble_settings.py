@@ -1,0 +1,70 @@
+"""What cells of the kind `ensemble` may be told."""
+
+from dataclasses import dataclass, fields
+
+from bertvision.bench.settings import WAYS, TaskSettings, TuneSettings, check_ways, fitting_ways
+from bertvision.errors import BertVisionError
+from bertvision.runs.members import FEWEST_MEMBERS
+from bertvision.tasks.load import find_task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnsembleSettings(TaskSettings):
+    """What several tuned runs say together.
+
+    Attributes:
+        of: the tuned runs; the last snapshot of each is a member. Their examples are those of the ensemble.
+        ensembles: ways of joining them.
+    """
+
+    of: tuple[TuneSettings, ...] = ()
+    ensembles: tuple[str, ...] = WAYS
+
+    def __post_init__(self) -> None:
+        """Take over the examples of the tuned runs."""
+        for one in fields(TaskSettings) if self.of else ():
+            object.__setattr__(self, one.name, getattr(self.of[0], one.name))
+
+    @property
+    def reads(self) -> tuple[TuneSettings, ...]:
+        """The tuned runs that are read."""
+        return self.of
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of the members: what learns in each, with a number behind the second of a name and later ones."""
+        learns = [one.learn for one in self.of]
+        counts = [learns[: number + 1].count(learn) for number, learn in enumerate(learns)]
+        return [learn if count == 1 else f"{learn} {count}" for learn, count in zip(learns, counts, strict=True)]
+
+    @property
+    def models(self) -> list[str]:
+        """Names of what is measured."""
+        return [*self.labels, *fitting_ways(self.ensembles, find_task(self.task).kind)]
+
+    def check(self) -> None:
+        """Refuse what cannot work, before anything is measured.
+
+        Raises:
+            BertVisionError: naming the word.
+        """
+        twice = any(one in self.of[:number] for number, one in enumerate(self.of))
+        if len(self.of) < FEWEST_MEMBERS or twice:
+            again = ", one of them twice" if twice else ""
+            raise BertVisionError(
+                f"of names {len(self.of)} cells{again}; at least {FEWEST_MEMBERS} different ones are expected."
+            )
+        for one in fields(TaskSettings):
+            values = list(dict.fromkeys(getattr(tuned, one.name) for tuned in self.of))
+            if len(values) > 1:
+                raise BertVisionError(f"of names cells of {one.name} {values[0]!r} and {values[1]!r}; one is expected.")
+        check_ways(self.ensembles)
+        ways = fitting_ways(self.ensembles, find_task(self.task).kind)
+        if not ways:
+            raise BertVisionError(
+                f"ensembles is {list(self.ensembles)}; some of {', '.join(WAYS)} are expected, of scores mean."
+            )
+        if "greedy" in ways and not self.held_out:
+            raise BertVisionError(
+                "ensembles has greedy, and held_out is 0: nothing is left to choose by. Leave it out."
+            )
