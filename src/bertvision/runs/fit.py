@@ -83,7 +83,7 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
     layers = read_layers(trainees)
     choice = find_plan(frozen, layers, folder.path, show) if request.source == AUTO else None
     with lock_folder(folder.path):
-        folder.begin(asdict(request), frozen.fingerprint)
+        folder.begin(asdict(request), frozen.fingerprint, examples=frozen.examples_digest)
         if choice is not None:
             frozen = follow_plan(choice, frozen, folder.path, show)
         run = FitRun(folder, frozen, trainees, layers, show)

@@ -43,21 +43,30 @@ class RunFolder:
         elif self.path.exists() and (not self.path.is_dir() or any(self.path.glob("[!.]*"))):
             raise BertVisionError(f"{self.path} is there already and is no run. Use another --out.")
 
-    def begin(self, request: Mapping[str, object], weights: str, *, teacher: str | None = None) -> None:
+    def begin(
+        self,
+        request: Mapping[str, object],
+        weights: str,
+        *,
+        teacher: str | None = None,
+        examples: str | None = None,
+    ) -> None:
         """Write down what was asked for, of which weights; or see that a run goes on with the same.
 
         Args:
             request: what was asked for.
             weights: fingerprint of the encoder, or of all encoders.
             teacher: fingerprint of a teacher; None has none.
+            examples: digest of what is learnt and held out; None is not compared.
 
         Raises:
-            BertVisionError: it was asked for something else, or the encoder has changed, or it cannot be written.
+            BertVisionError: it was asked for something else, or encoder or data have changed, or it cannot be written.
         """
         before = self._config()
         if before is None:
             content = {"format": FORMAT, "request": request, "weights": weights}
             content |= {} if teacher is None else {"teacher": teacher}
+            content |= {} if examples is None else {"examples": examples}
             write_json(self.path / CONFIG, content | {"provenance": provenance()})
             return
         self._compare(before["request"], request)
@@ -70,6 +79,11 @@ class RunFolder:
                     f"{self.path} began with {what} with fingerprint {was}; the one here has {now}. "
                     "Use the same weights, or another --out."
                 )
+        if examples is not None and before.get("examples", examples) != examples:
+            raise BertVisionError(
+                f"{self.path} began with other training examples: the data have changed since, and what is held out "
+                "now may have been learnt before. Put the old data back, or use another --out."
+            )
 
     def finish(self, result: Mapping[str, object]) -> None:
         """Write down what came out, which also says that the run is finished.

@@ -18,6 +18,7 @@ from bertvision.runs.fit_request import STORE, FitRequest
 from bertvision.runs.folds import Folds, check_folds, load_folds
 from bertvision.runs.frozen_encoder import frozen_passes, load_frozen
 from bertvision.runs.outputs import PassOptions
+from bertvision.runs.parts import examples_digest
 from bertvision.runs.shared_rows import SharedRows
 from bertvision.runs.states import RowStates, StreamStates, encode_rows, join_texts
 from bertvision.runs.store_states import StoredSplit, StoreStates, rows_in_memory
@@ -136,6 +137,11 @@ class FrozenTask:
             class_weights=None if self.class_weights is None else self.class_weights.to(self.encoder.device),
             ahead=isinstance(states, StoreStates),
         )
+
+    @property
+    def examples_digest(self) -> str:
+        """Of what heads learn from, and what judges them."""
+        return examples_digest([self.train.windows, self.held_out.windows])
 
     @property
     def fingerprint(self) -> str:

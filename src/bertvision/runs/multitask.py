@@ -19,7 +19,7 @@ from bertvision.objectives import Pool
 from bertvision.runs.folder import RunFolder, check_series
 from bertvision.runs.label_counts import LabelCounts
 from bertvision.runs.multitask_request import DEFAULT_HEAD, Input, MultitaskRequest
-from bertvision.runs.parts import choose_device, load_tasks, split_train, training_split
+from bertvision.runs.parts import choose_device, examples_digest, load_tasks, split_train, training_split
 from bertvision.runs.tuning import Prepared, TuneResult, begin_run, learn_lessons, prepare_encoder
 from bertvision.runs.validate import Part, Validation
 from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values, telling
@@ -128,8 +128,16 @@ def _build(
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
     subjects = {name: _prepare(request, data, tokenizer, prepared, pool, dev=dev) for name, data in loaded.items()}
     lessons = TaskMix({name: one.lessons for name, one in subjects.items()}, request.turns)
+    held_out = [one.validation.held_out for one in subjects.values()]
+    parts = [*(one.lessons.windows for one in subjects.values()), *(one.windows for one in held_out if one is not None)]
     return _TasksKeeper(
-        Card(run=run, request=request, fingerprint=prepared.fingerprint, pool=pool),
+        Card(
+            run=run,
+            request=request,
+            fingerprint=prepared.fingerprint,
+            pool=pool,
+            examples=examples_digest(parts),
+        ),
         prepared.encoder,
         {name: one.model for name, one in subjects.items()},
         {name: one.validation for name, one in subjects.items()},

@@ -1,6 +1,7 @@
 """What every run does first: choose a device, and hold some training examples out."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from bertvision.tasks.batches import held_out_rows, subset_rows
 from bertvision.tasks.examples import Examples
 from bertvision.tasks.load import TaskData, load_task
 from bertvision.tasks.own import OWN
+from bertvision.tasks.windows import Windows
 
 if TYPE_CHECKING:
     import torch
@@ -42,6 +44,17 @@ def training_split(loaded: TaskData) -> Examples:
     if "train" not in loaded.splits:
         raise BertVisionError(f"{loaded.task.name} has no train split here, so there is nothing to learn from.")
     return loaded.splits["train"]
+
+
+def examples_digest(parts: Iterable[Windows | None]) -> str:
+    """A hash of what is learnt and of what is held out, answers included: a run that goes on knows its data by it."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if part is not None:
+            rows = (part.ids, part.bounds) if part.second is None else (part.ids, part.bounds, part.second.ids)
+            for values in (*rows, part.targets):
+                digest.update(np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def load_tasks(tasks: Sequence[str], request: DataRequest) -> dict[str, TaskData]:

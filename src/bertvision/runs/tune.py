@@ -17,7 +17,7 @@ from bertvision.errors import BertVisionError, MisfitError
 from bertvision.heads import Head, HeadOptions, HeadShape, build_head, save_head
 from bertvision.objectives import Pool
 from bertvision.runs.own_head import find_own_head, load_own_head
-from bertvision.runs.parts import split_train, training_split
+from bertvision.runs.parts import examples_digest, split_train, training_split
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.teach import Teacher
 from bertvision.runs.tuning import Begun, TuneResult, begin_run, learn_lessons, prepare_encoder
@@ -96,6 +96,7 @@ def tune(
         labels=loaded.task.labels,
         pooled=request.pooled,
         teacher=None if taught is None else taught.fingerprint,
+        examples=examples_digest([windows, None if validation.held_out is None else validation.held_out.windows]),
     )
     lessons = prepared.lessons(loaded.task, windows, pool, None if taught is None else taught.targets)
     keeper = _TaskKeeper(card, model, validation)

@@ -63,6 +63,7 @@ class Card:
         labels: label words of the one task.
         pooled: whether heads read the encoder's own pooled vector.
         teacher: fingerprint of the teacher; None has none.
+        examples: digest of what is learnt and held out; None is not known again.
     """
 
     run: Path
@@ -73,6 +74,7 @@ class Card:
     labels: tuple[str, ...] = ()
     pooled: bool = False
     teacher: str | None = None
+    examples: str | None = None
 
     def snapshot(self, fraction: float, step: int) -> Snapshot:
         """The snapshot at a fraction of an epoch."""
@@ -130,7 +132,7 @@ class RunWatcher:
         """Open the run's folder, and forget what will be done again."""
         card = self.keeper.card
         request = card.request
-        self.folder.begin(asdict(request), card.fingerprint, teacher=card.teacher)
+        self.folder.begin(asdict(request), card.fingerprint, teacher=card.teacher, examples=card.examples)
         self.folder.forget_after(step)
         spent = [float(str(line["seconds"])) for line in self.folder.lines() if "seconds" in line]
         self.seconds = spent[-1] if spent else 0.0

@@ -67,6 +67,15 @@ def test_a_run_does_not_go_on_with_other_weights(begun: RunFolder) -> None:
         begun.begin(REQUEST, "xyz")
 
 
+def test_a_run_does_not_go_on_with_other_examples(begun: RunFolder, tmp_path: Path) -> None:
+    begun.begin(REQUEST, "abc", examples="new")  # of an older version, which did not write them down
+    other = RunFolder(tmp_path / "other")
+    other.begin(REQUEST, "abc", examples="old")
+    other.begin(REQUEST, "abc", examples="old")
+    with pytest.raises(BertVisionError, match=r"began with other training examples: the data have changed since"):
+        other.begin(REQUEST, "abc", examples="new")
+
+
 @pytest.mark.parametrize("name", ["notes.txt", "config.json"])
 def test_a_folder_with_other_files_is_left_alone(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("{}", encoding="utf-8")  # such as the config of a model

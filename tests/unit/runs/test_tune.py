@@ -574,8 +574,8 @@ def test_a_full_disk_for_the_log_is_told(
 
     real = RunFolder.begin
 
-    def begin(folder: RunFolder, request: Mapping[str, object], weights: str, *, teacher: str | None) -> None:
-        real(folder, request, weights, teacher=teacher)
+    def begin(folder: RunFolder, request: Mapping[str, object], weights: str, **more: str | None) -> None:
+        real(folder, request, weights, **more)
         monkeypatch.setattr(Path, "open", full)
 
     monkeypatch.setattr(RunFolder, "begin", begin)
