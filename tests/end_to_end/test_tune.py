@@ -182,7 +182,7 @@ def test_a_loss_that_is_not_a_number_ends_with_code_2_and_keeps_snapshots(
         (["--held-out", "1"], "--held-out is 1, at least 0 and less than 1 is expected"),
         (
             ["--fraction", "0.01"],
-            "too few to learn from some and hold 0.05 of them out. Use more of them, or another --held-out.",
+            "of them out. Use more of them, or another --held-out.",
         ),
         (["--class-weights"], "--class-weights is for tasks with one label per text; squad2 asks for spans."),
         (["--save-every", "0"], "--save-every is 0, at least 1 is expected."),
