@@ -180,7 +180,10 @@ def test_a_loss_that_is_not_a_number_ends_with_code_2_and_keeps_snapshots(
         (["--device", "gpu"], "'gpu' is not one of auto, cpu, cuda"),
         (["--recipe", "mine"], "'mine' is not one of bertvision, hulburd, silva, minbert"),
         (["--held-out", "1"], "--held-out is 1, at least 0 and less than 1 is expected"),
-        (["--fraction", "0.01"], "training examples are too few to hold some out. Use --held-out 0."),
+        (
+            ["--fraction", "0.01"],
+            "of them out. Use more of them, or another --held-out.",
+        ),
         (["--class-weights"], "--class-weights is for tasks with one label per text; squad2 asks for spans."),
         (["--save-every", "0"], "--save-every is 0, at least 1 is expected."),
         (["--head", "dot_atention"], "unknown head 'dot_atention'. Did you mean 'dot_attention'?"),

@@ -32,6 +32,12 @@ def split_scores(scores: NDArray[np.float32]) -> SpanScores:
     return SpanScores(np.ascontiguousarray(scores[:, 0]), np.ascontiguousarray(scores[:, 1]))
 
 
+def all_finite(outputs: Outputs) -> bool:
+    """Whether every number is one that can be compared; padding is not among them."""
+    columns = (outputs.start, outputs.end) if isinstance(outputs, SpanScores) else (outputs,)
+    return all(bool(np.isfinite(column).all()) for column in columns)
+
+
 def log_columns(task: Task, windows: TokenRows, outputs: Outputs) -> list[Values]:
     """Log-probabilities of first and of last tokens, or of classes; scores, and how likely each tag is, as they are."""
     if isinstance(outputs, SpanScores):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bertvision.atomic import write_json
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, DivergedError
 from bertvision.heads import blank_head
 from bertvision.heads.options import ATTENTION, TOKENS
 from bertvision.lock import lock_folder
@@ -67,14 +67,13 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
 
     Raises:
         BertVisionError: something in the request does not fit, or something cannot be written; what is there is kept.
+        DivergedError: every head was dropped before one was kept.
     """
     request.check()
     folder = RunFolder(Path(out))
-    folder.check(asdict(request), resume=resume)
-    if folder.result() is not None:
-        if request.source == AUTO:
-            remove_own_store(folder.path)
-        return _result(folder, (f"{folder.path} is finished; there was nothing left to do.",))
+    finished = _finished(folder, request, resume=resume)
+    if finished is not None:
+        return finished
     frozen = frozen or freeze_task(request)
     if not dev:
         frozen = replace(frozen, dev=None)
@@ -83,12 +82,19 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
     layers = read_layers(trainees)
     choice = find_plan(frozen, layers, folder.path, show) if request.source == AUTO else None
     with lock_folder(folder.path):
+        finished = _finished(folder, request, resume=resume)  # another process may have been here meanwhile
+        if finished is not None:
+            return finished
         folder.begin(asdict(request), frozen.fingerprint, examples=frozen.examples_digest)
         if choice is not None:
             frozen = follow_plan(choice, frozen, folder.path, show)
         run = FitRun(folder, frozen, trainees, layers, show)
         learn_heads(run, frozen, trainees, layers)
         leaderboard = run.leaderboard()
+        if not leaderboard:
+            raise DivergedError(
+                f"no head was kept: {' '.join(run.notices)} Use a smaller --lr and another --out. Is the encoder whole?"
+            )
         write_json(folder.path / LEADERBOARD, leaderboard)
         folder.finish({"heads": len(leaderboard)})
         remove_checkpoints(folder.path)
@@ -181,6 +187,16 @@ def _solver(frozen: FrozenTask, states: States) -> Solver | None:
     if not isinstance(states, RowStates):
         return None
     return Solver(frozen.task, train=(states, frozen.train.windows.targets), weights=frozen.class_weights)
+
+
+def _finished(folder: RunFolder, request: FitRequest, *, resume: bool) -> FitResult | None:
+    """See whether a fit can begin or go on; what came out if it has ended."""
+    folder.check(asdict(request), resume=resume)
+    if folder.result() is None:
+        return None
+    if request.source == AUTO:
+        remove_own_store(folder.path)
+    return _result(folder, (f"{folder.path} is finished; there was nothing left to do.",))
 
 
 def _result(folder: RunFolder, notices: Sequence[str]) -> FitResult:

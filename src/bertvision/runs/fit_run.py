@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from bertvision.evaluation.outputs import Outputs
+from bertvision.evaluation.outputs import Outputs, all_finite
 from bertvision.heads import Head, count_parameters, load_head, save_head
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.frozen import FrozenTask
@@ -43,6 +43,8 @@ class FitRun:
         self._show = show
         self._total = 0
         self._losses: Mapping[int, float] = {}
+        self._best: dict[int, float] = {}
+        self._solved = {line["head"] for line in folder.lines() if "strength" in line}
         self._spent, self._since, self._told = 0.0, 0.0, 0.0
         self.held_out: States = frozen.states(frozen.held_out, layers)
         self.notices: list[str] = []
@@ -57,12 +59,13 @@ class FitRun:
         return self._folder.path
 
     def on_solved(self, number: int, solution: Solution) -> None:
-        """Keep a head that was solved."""
+        """Keep a head that was solved; a fit that goes on solves it again, and has said so."""
         self._keep(number)
-        self._folder.log({"step": 0, "head": number, "strength": solution.strength, "loss": solution.loss})
+        if number not in self._solved:
+            self._folder.log({"step": 0, "head": number, "strength": solution.strength, "loss": solution.loss})
 
     def on_begin(self, step: int, total: int) -> None:
-        """Forget what will be done again, drop whoever was dropped before, and let time go on where it was."""
+        """Forget what will be done again, drop whoever was dropped before, and go on from the best scores and times."""
         self._folder.forget_after(step)
         for line in self._folder.lines():
             seconds = line.get("seconds")
@@ -71,6 +74,8 @@ class FitRun:
             self._spent = float(str(line.get(SPENT, self._spent)))
             if "dropped" in line:
                 self._drop(int(str(line["dropped"])), str(line["reason"]))
+            if line.get("kept"):
+                self._note_best(int(str(line["head"])), line["score"])
         self._total = total
         self._tell(step, {})
         self._since = time.perf_counter()
@@ -93,31 +98,33 @@ class FitRun:
     def on_drop(self, number: int, step: int) -> None:
         """Tell that a head learns no more."""
         dropped = self.following[number]
-        reason = str(self._trainees[dropped].failure)
-        self._folder.log({"step": step, "dropped": dropped, "reason": reason})
-        self._drop(dropped, reason)
+        self._drop(dropped, str(self._trainees[dropped].failure), step)
 
     def on_validate(self, fraction: float, step: int) -> None:
         """Judge those that still learn on the held-out examples, and keep each that is better than before."""
         self._tell(step, {}, doing=f"judging heads at {fraction:g} epochs …")
         alive = [number for number in self.following if self._trainees[number].failure is None]
-        for number, score in self.judge(alive).items():
+        for number, score in self.judge(alive, step).items():
             best = self.best(number)
             better = score is not None and (best is None or score > best)
+            shown = score if score is not None and math.isfinite(score) else None
             if better:
                 self._keep(number)
-            shown = score if score is not None and math.isfinite(score) else None
+                self._note_best(number, shown)
             self._folder.log({"step": step, "validated": fraction, "head": number, "score": shown, "kept": better})
         self._since = time.perf_counter()  # judging is no step
 
-    def judge(self, numbers: Sequence[int]) -> dict[int, float | None]:
-        """The main metric of heads as they are now on the held-out examples, by number."""
+    def judge(self, numbers: Sequence[int], step: int) -> dict[int, float | None]:
+        """The main metric of heads as they are now on the held-out examples, by number.
+
+        One whose outputs are not all finite has none, however well it would do by chance: it is dropped.
+        """
         heads = [self._trainees[number].head for number in numbers]
-        read = self._read(heads, self._frozen.held_out, self.held_out)
-        return {
-            number: self._validation.score_outputs(outputs, None)[1]
-            for number, outputs in zip(numbers, read, strict=True)
-        }
+        read = dict(zip(numbers, self._read(heads, self._frozen.held_out, self.held_out), strict=True))
+        sound = [number for number in numbers if all_finite(read[number])]
+        for number in sorted(set(numbers) - set(sound)):
+            self._drop(number, f"its outputs on held-out examples were not finite at step {step}", step)
+        return {number: self._validation.score_outputs(read[number], None)[1] for number in sound}
 
     def leaderboard(self) -> list[dict[str, Any]]:
         """Every head that was kept, with its metrics, best first."""
@@ -170,14 +177,20 @@ class FitRun:
             bf16=frozen.passes.bf16,
         )
 
-    def _drop(self, number: int, reason: str) -> None:
+    def _drop(self, number: int, reason: str, step: int | None = None) -> None:
+        """Let a head learn no more; without a step the log has it already."""
+        if step is not None:
+            self._folder.log({"step": step, "dropped": number, "reason": reason})
         self._trainees[number].drop(reason)
         self.notices.append(f"head {number} ({self._trainees[number].spec.head}) was dropped: {reason}.")
 
     def best(self, number: int) -> float | None:
         """The score of the head that is kept; None if none is, and less than any where it is not defined."""
-        kept = [line["score"] for line in self._folder.lines() if line.get("kept") and line["head"] == number]
-        return None if not kept else -math.inf if kept[-1] is None else float(str(kept[-1]))
+        return self._best.get(number)
+
+    def _note_best(self, number: int, shown: object) -> None:
+        """Remember the score of a head that is kept, as the log has it."""
+        self._best[number] = -math.inf if shown is None else float(str(shown))
 
     def _keep(self, number: int) -> None:
         """Write a head; the one before stays until the new one is whole."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from bertvision.atomic import write_json
 from bertvision.encoder.snapshot import Snapshot, find_snapshot, list_snapshots
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, DivergedError
 from bertvision.runs.fit import FitResult, fit_heads
 from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder, check_series
@@ -78,12 +78,12 @@ def fit_snapshots(  # noqa: PLR0913 - what it depends on, by keyword
     points, notices = [], []
     for snapshot in chosen:
         name = snapshot.folder.name
-        fitted = fit_heads(
-            replace(request, encoder=f"{run}@{name}"),
-            folder / f"at-{name}",
-            resume=resume,
-            show=telling(show, f"snapshot {name}"),
-        )
+        place = folder / f"at-{name}"
+        asked, tell = replace(request, encoder=f"{run}@{name}"), telling(show, f"snapshot {name}")
+        try:
+            fitted = fit_heads(asked, place, resume=resume, show=tell)
+        except DivergedError as error:  # others may do better
+            fitted = FitResult(run=place, leaderboard=[], notices=(f"snapshot {name}: {error}",))
         points.append(_point(snapshot, fitted, own.get(snapshot.fraction)))
         notices += [notice for notice in fitted.notices if notice not in notices]
     table = {

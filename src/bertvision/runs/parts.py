@@ -90,5 +90,8 @@ def split_train(train: Examples, *, fraction: float, held_out: float, seed: int)
     kept = held_out_rows(train, held_out, seed)
     rest = np.setdiff1d(np.arange(len(train)), kept)
     if not len(rest) or not len(kept):
-        raise BertVisionError(f"{len(train)} training examples are too few to hold some out. Use --held-out 0.")
+        raise BertVisionError(
+            f"{len(train)} training examples are too few to learn from some and hold {held_out:g} of them out. "
+            "Use more of them, or another --held-out."
+        )
     return train.select(rest), train.select(kept)

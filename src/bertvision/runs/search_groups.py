@@ -67,7 +67,8 @@ class SearchGroups:
                     held.enter_context(lock_folder(path))
                 except BertVisionError:
                     continue  # somebody works on it
-                return group
+                if set(running(all_trials(self.study))) & set(group.numbers):  # nobody ended it meanwhile
+                    return group
         return None
 
     def _new(self, held: ExitStack) -> Group | None:

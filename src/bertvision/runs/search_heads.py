@@ -84,7 +84,7 @@ class HeadTrials:
         run = FitRun(folder, frozen, trainees, layers, self._show)
         watcher = _Rungs(run, folder, trainees, [open_trial(study, number) for number in numbers], rungs)
         learn_heads(run, frozen, trainees, layers, watcher=watcher)
-        solved = run.judge([number for number in range(len(trainees)) if number not in run.following])
+        solved = run.judge([number for number in range(len(trainees)) if number not in run.following], 0)
         origin = provenance()
         for place, (number, trainee) in enumerate(zip(numbers, trainees, strict=True)):
             value = solved[place] if place in solved else run.best(place)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from bertvision.encoder.batch import TokenBatch, packed_batch, padded_batch
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.states import HiddenStates
+from bertvision.errors import BertVisionError
 from bertvision.heads import Head, LayerwiseHead
 from bertvision.objectives import Pool, pool_rows
 from bertvision.runs.outputs import PassOptions, frozen_batches
@@ -111,6 +112,9 @@ def encode_rows(
         options: of the pass.
         pool: which row counts.
         layers: neighbouring ones; None takes all.
+
+    Raises:
+        BertVisionError: a state is not finite.
     """
     encoder.eval()
     layers = range(encoder.depth + 1) if layers is None else layers
@@ -118,7 +122,10 @@ def encode_rows(
     stream = StreamStates(encoder, windows, options, layers)
     for some in frozen_batches(windows, encoder.device):
         hidden = stream.batch(some).padded
-        rows[torch.from_numpy(some)] = pool_rows(hidden.states.float(), hidden.mask, pool).cpu()
+        found = pool_rows(hidden.states.float(), hidden.mask, pool).cpu()
+        if not bool(found.isfinite().all()):
+            raise BertVisionError(f"a state of {encoder.name} is not finite. Is the encoder whole?")
+        rows[torch.from_numpy(some)] = found
     return rows
 
 

@@ -65,11 +65,13 @@ class Begun:
     Attributes:
         folder: of the run.
         accelerator: this process among those of the run.
+        resume: whether it may go on.
         finished: its result, if there is nothing left to do.
     """
 
     folder: RunFolder
     accelerator: Processes
+    resume: bool
     finished: TuneResult | None
 
 
@@ -122,11 +124,7 @@ def begin_run(request: LearnRequest, out: str | Path, *, resume: bool, partly: b
     folder = RunFolder(Path(out))
     cpu = choose_device(request.device).type == "cpu"
     accelerator = join_processes(cpu=cpu, tracker=request.tracker, run=folder.path, partly=partly)
-    on_main(accelerator, lambda: folder.check(asdict(request), resume=resume))
-    finished = None
-    if on_main(accelerator, folder.result) is not None:
-        finished = _result(folder, accelerator, (f"{folder.path} is finished; there was nothing left to do.",))
-    return Begun(folder, accelerator, finished)
+    return Begun(folder, accelerator, resume, _finished(folder, accelerator, request, resume=resume))
 
 
 def prepare_encoder(request: LearnRequest, accelerator: Processes, *, pooler: bool = False) -> Prepared:
@@ -170,6 +168,10 @@ def learn_lessons(  # noqa: PLR0913 - what a run is made of
     rate = request.options.lr
     with ExitStack() as held:
         on_main(accelerator, lambda: held.enter_context(lock_folder(folder.path)))
+        # another process may have been here meanwhile
+        finished = _finished(folder, accelerator, request, resume=begun.resume)
+        if finished is not None:
+            return finished
         progress = tune_encoder(
             model,
             lessons,
@@ -183,6 +185,14 @@ def learn_lessons(  # noqa: PLR0913 - what a run is made of
         )
         on_main(accelerator, lambda: _finish(folder, model, progress, accelerator))
     return _result(folder, accelerator, notices)
+
+
+def _finished(folder: RunFolder, accelerator: Processes, request: LearnRequest, *, resume: bool) -> TuneResult | None:
+    """See whether a run can begin or go on; what came out if it has ended."""
+    on_main(accelerator, lambda: folder.check(asdict(request), resume=resume))
+    if on_main(accelerator, folder.result) is None:
+        return None
+    return _result(folder, accelerator, (f"{folder.path} is finished; there was nothing left to do.",))
 
 
 def _finish(folder: RunFolder, model: nn.Module, progress: Progress, accelerator: Processes) -> None:

@@ -145,12 +145,12 @@ def load_checkpoint(  # noqa: PLR0913 - as it was saved
         gradient = tensors.get(f"gradient.{name}")
         value.grad = None if gradient is None else gradient.to(value.device)
     for name, stream in streams.items():
-        states = [tensors.get(f"stream.{name}.{place}") for place in range(len(stream.state))]
-        if any(part is None for part in states):
+        states = [value for key, value in sorted(tensors.items()) if key.startswith(f"stream.{name}.")]
+        if len(states) != len(stream.state):  # a GPU has one more
             raise BertVisionError(
                 f"the checkpoint {folder} was made on another kind of device. Go on with that --device."
             )
-        stream.state = [part for part in states if part is not None]
+        stream.state = states
     prefix = f"random.{process}."
     _set_random_states({key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)})
     loss = state["losses"][process]

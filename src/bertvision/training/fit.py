@@ -61,7 +61,7 @@ class FitWatcher(Protocol):
         """Called when one was dropped."""
 
     def on_validate(self, fraction: float, step: int) -> None:
-        """Called at every fraction of an epoch that was asked for; judges the heads, and keeps the best."""
+        """Called at every fraction of an epoch that was asked for; judges heads, keeps the best, and may drop some."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from bertvision.encoder.load import load_encoder
-from bertvision.errors import BertVisionError, UnknownNameError
-from bertvision.heads import HeadShape, count_parameters, load_head
+from bertvision.errors import BertVisionError, DivergedError, UnknownNameError
+from bertvision.evaluation.outputs import Outputs, SpanScores
+from bertvision.heads import Head, HeadShape, count_parameters, load_head
 from bertvision.lock import lock_folder
 from bertvision.runs import fit_run as fit_run_module
 from bertvision.runs.extract import ExtractRequest, extract_states
 from bertvision.runs.fit import FitResult, build_trainee, fit_heads
 from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder
-from bertvision.runs.frozen import freeze_task
+from bertvision.runs.frozen import FrozenTask, freeze_task
+from bertvision.runs.read import read_heads
 from bertvision.runs.validate import Validation
 from bertvision.tasks.examples import Examples
 from bertvision.tasks.task import Task
@@ -113,6 +117,30 @@ def test_a_folder_that_another_process_fits_in_is_refused(ask: Ask, tmp_path: Pa
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_what_another_process_finished_while_this_one_loaded_is_left_alone(
+    *, resume: bool, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = ask("sst2", MIX)
+    before: list[object] = []
+
+    def slow(asked: FitRequest) -> FrozenTask:
+        frozen = freeze_task(asked)
+        monkeypatch.undo()
+        fit_heads(request, tmp_path / "run")  # the other process, from its beginning to its end
+        before.append(everything(tmp_path / "run"))
+        return frozen
+
+    monkeypatch.setattr("bertvision.runs.fit.freeze_task", slow)
+    if resume:
+        notices = fit_heads(request, tmp_path / "run", resume=True).notices
+        assert notices == (f"{tmp_path / 'run'} is finished; there was nothing left to do.",)
+    else:
+        with pytest.raises(BertVisionError, match=r"run holds a run already\. It is finished\. Use another --out\."):
+            fit_heads(request, tmp_path / "run")
+    assert before == [everything(tmp_path / "run")]
+
+
 def test_layers_and_what_heads_do_layer_by_layer_are_compiled_where_that_is_asked_for(
     ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,7 +221,7 @@ def test_one_that_diverges_is_told_of_and_not_listed(ask: Ask, tmp_path: Path) -
 
 
 def test_one_that_was_kept_before_it_diverged_is_listed(ask: Ask, tmp_path: Path) -> None:
-    slow_to_anger = replace(WILD, lr=1e25, schedule="linear", warmup=0.9)
+    slow_to_anger = replace(WILD, lr=1e19, schedule="linear", warmup=0.9)
     request = ask("sst2", slow_to_anger, PLAIN, epochs=4, solve=False, validate=(0.25,))
     result = fit_heads(request, tmp_path / "run")
     assert any("head 0 (layer_mix) was dropped" in notice for notice in result.notices)
@@ -202,13 +230,111 @@ def test_one_that_was_kept_before_it_diverged_is_listed(ask: Ask, tmp_path: Path
     assert load_head(result.run / row["folder"]).project.weight.isfinite().all()
 
 
-def test_if_all_diverge_there_is_an_empty_leaderboard_and_a_reason_for_each(ask: Ask, tmp_path: Path) -> None:
+def test_if_all_diverge_that_is_said_with_a_reason_for_each_and_nothing_is_finished(ask: Ask, tmp_path: Path) -> None:
     request = ask("sst2", WILD, replace(WILD, seed=1), epochs=4)
+    expected = (
+        r"^no head was kept: head 0 \(layer_mix\) was dropped: its loss was \w+ at step 16\. "
+        r"head 1 \(layer_mix\) was dropped: its loss was \w+ at step 16\. Use a smaller --lr and another --out\."
+    )
+    for resume in (False, True):
+        with pytest.raises(DivergedError, match=expected):
+            fit_heads(request, tmp_path / "run", resume=resume)
+        assert not (tmp_path / "run" / "leaderboard.json").exists()
+        assert RunFolder(tmp_path / "run").result() is None
+
+
+@pytest.mark.parametrize("task", ["squad2", "sst2", "own"])
+def test_one_whose_outputs_are_not_finite_is_never_kept(
+    task: str, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter(range(10))
+
+    def spoilt(heads: Sequence[Head], *words: Any, **more: Any) -> list[Outputs]:  # noqa: ANN401 - handed on
+        found, time = read_heads(heads, *words, **more), next(times)
+        if time < 2:  # at the first validation head 0, at the second head 1, which is the first of two then
+            outputs = found[0]
+            column = outputs.end if isinstance(outputs, SpanScores) else outputs[:, 0]
+            column[-1] = (math.nan, math.inf)[time]  # one number of many
+        return found
+
+    monkeypatch.setattr(fit_run_module, "read_heads", spoilt)
+    request = ask(task, PLAIN, MIX, CONCAT, solve=False, validate=(0.5,))
     result = fit_heads(request, tmp_path / "run")
-    assert result.leaderboard == []
-    assert sum("was dropped: its loss was" in notice for notice in result.notices) == 2
-    assert RunFolder(result.run).result() == {"format": 2, "heads": 0}
-    assert fit_heads(request, tmp_path / "run", resume=True).leaderboard == []
+    assert sorted(by_head(result)) == ["layer_concat", "layer_mix"]
+    reason = "its outputs on held-out examples were not finite at step"
+    lines = read_lines(result.run)
+    half, end = sorted({line["step"] for line in lines if "validated" in line})
+    drops = [line for line in lines if "dropped" in line]
+    assert drops == [
+        {"step": half, "dropped": 0, "reason": f"{reason} {half}"},
+        {"step": end, "dropped": 1, "reason": f"{reason} {end}"},
+    ]
+    assert [notice for notice in result.notices if "dropped" in notice] == [
+        f"head 0 (last_layer) was dropped: {reason} {half}.",
+        f"head 1 (layer_mix) was dropped: {reason} {end}.",
+    ]
+    judged = [(line["head"], line["step"]) for line in lines if "validated" in line]
+    assert judged == [(1, half), (2, half), (2, end)]
+    monkeypatch.undo()
+    alone = fit_heads(replace(request, heads=(MIX,)), tmp_path / "alone")
+    held_out = [line["score"] for line in read_lines(alone.run) if line.get("validated") == 0.5]
+    assert by_head(result)["layer_mix"]["held_out"] == held_out[0]  # its weights are those of the first validation
+
+
+def test_a_head_that_learns_too_fast_for_numbers_does_not_win_with_no_answer(tmp_path: Path) -> None:
+    encoder, data = save_tiny_encoder(tmp_path / "encoder"), write_questions(tmp_path / "data")
+    heads = HeadSpec(head="layer_mix"), HeadSpec(head="adapter_pool", lr=1e30)
+    result = fit_heads(tiny_fit("squad2", data, encoder, *heads, batch=16, epochs=1 / 3), tmp_path / "run")
+    assert list(by_head(result)) == ["layer_mix"]
+    assert any("head 1 (adapter_pool) was dropped: its outputs" in notice for notice in result.notices)
+
+
+@pytest.mark.parametrize("solve", [True, False])
+def test_an_encoder_with_a_state_that_is_not_finite_is_named(*, solve: bool, ask: Ask, tmp_path: Path) -> None:
+    encoder = Path(save_tiny_encoder(tmp_path / "encoder"))
+    weights = load_file(encoder / "model.safetensors")
+    weights["encoder.layer.1.output.dense.weight"][0, 0] = math.nan
+    save_file(weights, encoder / "model.safetensors", metadata={"format": "pt"})
+    request = replace(ask("sst2", PLAIN, MIX, solve=solve), encoder=str(encoder))
+    with pytest.raises(BertVisionError, match=rf"^a state of {encoder} is not finite\. Is the encoder whole\?$"):
+        fit_heads(request, tmp_path / "run")
+    with pytest.raises(DivergedError, match=r"no head was kept: .* its loss was nan .* Is the encoder whole\?$"):
+        fit_heads(replace(ask("squad2", PLAIN), encoder=str(encoder)), tmp_path / "spans")
+
+
+def test_the_log_is_not_read_again_for_every_head(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = RunFolder.lines
+    reads: list[int] = []
+
+    def counted(self: RunFolder) -> list[dict[str, object]]:
+        reads.append(1)
+        return lines(self)
+
+    monkeypatch.setattr(RunFolder, "lines", counted)
+    fit_heads(ask("sst2", PLAIN, MIX, CONCAT, solve=False), tmp_path / "once")
+    once = len(reads)
+    fit_heads(ask("sst2", PLAIN, MIX, CONCAT, MIX, solve=False, validate=(0.25, 0.5)), tmp_path / "often")
+    assert len(reads) == 2 * once
+
+
+def test_a_fit_that_goes_on_knows_the_best_scores_and_whom_it_solved(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = ask("sst2", PLAIN, MIX, CONCAT, epochs=2, validate=(1,))
+    judge = fit_run_module.FitRun.judge
+
+    def worse(self: fit_run_module.FitRun, numbers: Sequence[int], step: int) -> dict[int, float | None]:
+        if step > 4 and killed:
+            raise PulledPlugError
+        return dict.fromkeys(judge(self, numbers, step), 1.0 / step)
+
+    monkeypatch.setattr(fit_run_module.FitRun, "judge", worse)
+    for resume, killed in ((False, True), (True, True), (True, False)):
+        with pytest.raises(PulledPlugError) if killed else nullcontext():
+            fit_heads(request, tmp_path / "run", resume=resume)
+    lines = read_lines(tmp_path / "run")
+    assert [line["kept"] for line in lines if "validated" in line] == [True, False]
+    assert [line["head"] for line in lines if "strength" in line] == [0, 2]
 
 
 def test_the_best_of_each_by_held_out_score_is_kept(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

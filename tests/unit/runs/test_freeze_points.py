@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, DivergedError
 from bertvision.runs import freeze_points as module
 from bertvision.runs.fit import FitResult, fit_heads
 from bertvision.runs.fit_request import FitRequest
@@ -106,16 +106,20 @@ def test_the_best_head_is_chosen_by_held_out_examples_and_never_by_dev(
         row("small", 0.8, 0.7, 2),
         row("bad", 0.5, 0.9, 1),
     ]
-    boards = iter([board, board[1:2], []])
+    boards = iter([board, board[1:2]])
 
     def fitted(_request: FitRequest, out: Path, **_options: object) -> FitResult:
-        return FitResult(run=out, leaderboard=next(boards), notices=("said once",))
+        found = next(boards, None)
+        if found is None:
+            raise DivergedError("no head was kept.")
+        return FitResult(run=out, leaderboard=found, notices=("said once",))
 
     monkeypatch.setattr(module, "fit_heads", fitted)
     result = fit_snapshots(asked, tmp_path / "out")
     assert [row["head"] and row["head"]["head"] for row in result.table["points"]] == ["small", "undefined", None]
     assert [row["held_out"] for row in result.table["points"]] == [0.8, None, None]
     assert result.notices.count("said once") == 1
+    assert "snapshot 1: no head was kept." in result.notices
 
 
 def test_some_snapshots_in_any_order(asked: FitRequest, tmp_path: Path) -> None:

@@ -1,20 +1,25 @@
 import json
 import math
 import shutil
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 
 from bertvision.errors import BertVisionError, DivergedError
+from bertvision.lock import lock_folder
 from bertvision.runs import search_tune
 from bertvision.runs.evaluate import evaluate
 from bertvision.runs.finished import open_run
 from bertvision.runs.fit import fit_heads
 from bertvision.runs.search import SearchPlace, search
 from bertvision.runs.search_file import parse_space
+from bertvision.runs.search_groups import SearchGroups
 from bertvision.runs.search_heads import HeadTrials
 from bertvision.runs.search_request import SearchRequest
+from bertvision.runs.search_study import tell
 from bertvision.training.checkpoint import save_checkpoint
 from tiny_run import WINDOWS, same_heads, save_tiny_encoder, write_labels, write_questions
 
@@ -168,6 +173,26 @@ def test_trials_that_a_kill_left_without_a_group_are_made_anew(
     assert [row["trial"] for row in record["trials"]] == [4, 5, 6, 7]
 
 
+def test_a_group_that_its_process_ends_before_it_lets_go_is_not_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = optuna.create_study(direction="maximize")
+    groups = SearchGroups(folder=tmp_path, study=study, request=asking("", ""), trials=1, size=1, alone=True)
+    for _ in range(2):  # new, and then left behind
+        with groups.next() as group:
+            assert group is not None
+            path = group.path
+
+    def end_first(folder: Path, *, wait: bool = False) -> AbstractContextManager[None]:
+        if folder == path:
+            tell(study, 0, 0.5, notes={})
+        return lock_folder(folder, wait=wait)
+
+    monkeypatch.setattr("bertvision.runs.search_groups.lock_folder", end_first)
+    with groups.next() as nothing:
+        assert nothing is None
+
+
 def test_more_trials_go_on_with_a_finished_search(encoder: str, data: str, tmp_path: Path) -> None:
     request = asking(encoder, data)
     first = search(request, SearchPlace(out=tmp_path, trials=4)).record
@@ -215,6 +240,17 @@ def test_a_search_without_a_complete_trial_says_why(encoder: str, data: str, tmp
     assert result.record["best"] is None
     assert "no trial was completed" in result.notices[0]
     assert "0..2 is expected" in result.notices[0]
+
+
+def test_a_trial_whose_outputs_are_not_finite_fails(
+    encoder: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bertvision.runs.fit_run.all_finite", lambda _outputs: False)
+    space = {"lr": [1e-2], "head": {"layer_mix": {}, "last_layer": {}}}
+    record = search(asking(encoder, data, space), SearchPlace(out=tmp_path / "run", trials=8)).record
+    assert {row["parameters"]["head"] for row in record["trials"]} == {"layer_mix", "last_layer"}
+    assert all("outputs on held-out examples were not finite" in row["failure"] for row in record["trials"])
+    assert record["best"] is None
 
 
 def test_heads_for_other_kinds_are_refused_before_a_trial_begins(encoder: str, data: str, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from bertvision.runs.folder import RunFolder
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.tune import tune
 from bertvision.tasks.examples import Questions
+from bertvision.tasks.load import TaskData, load_task
 from bertvision.tasks.own import OwnColumns
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
@@ -123,6 +124,29 @@ def test_a_folder_that_another_process_tunes_in_is_refused(data: dict[str, str],
     ):
         tune(tiny_request("sst2", data["sst2"], encoder), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_what_another_process_finished_while_this_one_loaded_is_left_alone(
+    *, resume: bool, data: dict[str, str], encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = tiny_request("sst2", data["sst2"], encoder)
+    before: list[object] = []
+
+    def slow(name: str, **options: Any) -> TaskData:  # noqa: ANN401 - handed on
+        monkeypatch.undo()
+        tune(request, tmp_path / "run")  # the other process, from its beginning to its end
+        before.append(everything(tmp_path / "run"))
+        return load_task(name, **options)
+
+    monkeypatch.setattr("bertvision.runs.tune.load_task", slow)
+    if resume:
+        notices = tune(request, tmp_path / "run", resume=True).notices
+        assert notices == (f"{tmp_path / 'run'} is finished; there was nothing left to do.",)
+    else:
+        with pytest.raises(BertVisionError, match=r"run holds a run already\. It is finished\. Use another --out\."):
+            tune(request, tmp_path / "run")
+    assert before == [everything(tmp_path / "run")]
 
 
 def test_layers_are_compiled_where_that_is_asked_for(
@@ -473,7 +497,7 @@ def test_a_run_does_not_go_on_with_another_encoder_under_the_same_name(data: dic
         ({"snapshots": (0.3, 2.0)}, r"--snapshots has 2; .* at most the 1 epochs"),
         ({"snapshots": (0.4, 0.41)}, r"fall on the same step"),
         ({"class_weights": True}, r"--class-weights is for tasks with one label per text; squad2 asks for spans"),
-        ({"fraction": 0.03}, r"1 training examples are too few to hold some out\. Use --held-out 0"),
+        ({"fraction": 0.03}, r"1 training examples are too few .* Use more of them, or another --held-out"),
         ({"device": "cuda"}, r"--device cuda was asked for, but there is no GPU here\. Use --device cpu"),
         ({"learn": "top:9"}, r"has 2 layers only"),
         ({"learn": "tops"}, r"--learn is 'tops', one of these is expected"),

@@ -277,6 +277,17 @@ def test_random_streams_go_on_where_they_were(tmp_path: Path) -> None:
     assert expected["a"] != expected["b"]
 
 
+@pytest.mark.parametrize("gpu", ["before", "now"])
+def test_streams_of_another_kind_of_device_are_refused(gpu: str, tmp_path: Path) -> None:
+    model, optimizer = make()
+    before, now = ({name: RandomStream(1) for name in ("1", "10")} for _ in range(2))
+    for stream in (before if gpu == "before" else now).values():
+        stream.state = [*stream.state, torch.zeros(16, dtype=torch.uint8)]  # as on a GPU
+    save_checkpoint(tmp_path, PROGRESS, model, optimizer, [own()], before)
+    with pytest.raises(BertVisionError, match=r"checkpoint-3 was made on another kind of device\. Go on with that --d"):
+        load_checkpoint(tmp_path, model, optimizer, streams=now)
+
+
 def draw(stream: RandomStream) -> list[float]:
     with stream:
         return [float(value) for value in torch.rand(3)]
