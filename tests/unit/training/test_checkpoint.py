@@ -227,11 +227,11 @@ def test_the_checkpoint_before_is_removed_only_when_the_new_one_is_on_the_disk(
         synced.append(Path(f"/proc/self/fd/{handle}").readlink().name)
         real(handle)
 
-    def removed(path: Path, **more: bool) -> None:
+    def removed(path: Path, *, ignore_errors: bool = False) -> None:
         if path.name == "checkpoint-2":
             assert synced[0] == "tensors.safetensors"
             assert synced[-2:] == [".checkpoint-3.part", tmp_path.name]  # the files' names, and then the folder's
-        remove(path, **more)
+        remove(path, ignore_errors=ignore_errors)
 
     monkeypatch.setattr(os, "fsync", sync)
     monkeypatch.setattr(shutil, "rmtree", removed)
