@@ -1,9 +1,11 @@
-"""Kills a writer of a small store at every write in turn: `python tests/killed_writers.py OUT`."""
+"""Kills a writer of a small store at every write in turn, and amid writes: `python tests/killed_writers.py OUT`."""
 
 import json
 import os
+import resource
 import signal
 import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ from folders import everything
 from tiny_store import Source, small_shards, write_store
 
 LENGTHS = (5, 2, 7, 1, 3, 3, 6, 4, 2)
+SIZES = (0, 100, 400, 550)
+"""Bytes after which a file is cut off: `content.json` has some 300, the shards in fp16 have 536, 560 and 200."""
 
 
 def make(folder: Path, keep: Keep) -> None:
@@ -38,16 +42,26 @@ def kill_at(moment: int, folder: Path) -> None:
     sys.addaudithook(look)
 
 
+def kill_beyond(size: int) -> None:
+    """Let the system end this process amid a write, as soon as a file would have more bytes."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+
+
 def killed(keep: Keep, out: Path) -> list[dict[str, object]]:
-    """A child for every moment until one comes through; what was seen of each of the others."""
+    """A child for every size, then one for every moment until one comes through; what was seen of each that did not."""
     make(out / "whole", keep)
     expected = everything(out / "whole")
     moments: list[dict[str, object]] = []
-    while True:
-        folder = out / str(len(moments))
+    for number in count(-len(SIZES)):
+        folder = out / str(number)
         child = os.fork()
         if child == 0:
-            kill_at(len(moments), folder)
+            if number < 0:
+                kill_beyond(SIZES[number])
+            else:
+                kill_at(number, folder)
             make(folder, keep)
             os._exit(0)
         if os.waitpid(child, 0)[1] == 0:

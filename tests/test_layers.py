@@ -8,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "bertvision"
 
 ORDER = [
-    *("errors", "atomic", "lock", "provenance", "pretrained", "pack_files"),
+    *("errors", "atomic", "tensor_files", "lock", "provenance", "pretrained", "pack_files"),
     *("tasks", "encoder", "store", "heads", "objectives", "training", "evaluation", "analysis", "runs", "report"),
     *("packs", "estimators", "server", "bench", "cli"),
 ]
@@ -17,7 +17,7 @@ ORDER = [
 WALLS = {
     "torch": {
         *("encoder", "store", "heads", "objectives", "training", "runs", "packs", "estimators"),
-        *("bench/plain_rival.py", "bench/sentence_methods.py"),
+        *("tensor_files.py", "bench/plain_rival.py", "bench/sentence_methods.py"),
     },
     # the rival is what people write with these libraries, so it is no wall's business to hide them there
     "transformers": {
@@ -42,9 +42,8 @@ WALLS = {
     "argparse": {"cli/options.py"},
     "rich": {"cli/output.py"},
     "safetensors": {
-        *("encoder/snapshot.py", "encoder/own_output.py", "store/writer.py", "store/reader.py", "heads/files.py"),
-        *("training/checkpoint.py", "runs/kept_outputs.py", "runs/evaluation_files.py", "packs/pack.py"),
-        *("packs/pack_folder.py", "estimators/files.py"),
+        *("tensor_files.py", "encoder/snapshot.py", "encoder/own_output.py", "store/writer.py", "store/reader.py"),
+        *("heads/files.py", "training/checkpoint.py", "runs/kept_outputs.py", "estimators/files.py"),
     },
     "huggingface_hub": {"packs/hub.py"},
     "fastapi": {"server"},

@@ -43,7 +43,7 @@ def fail(*_tensors: object, **_more: object) -> NoReturn:
 
 def message(request: ExtractRequest, store: Path, *, full: bool = False) -> str:
     """What an extraction that must fail says in this process; `full`: this process's disk is."""
-    with patch("bertvision.store.writer.save_file", fail if full else save_file):
+    with patch("bertvision.tensor_files.save_file", fail if full else save_file):
         try:
             extract_states(request, store)
         except BertVisionError as error:

@@ -14,6 +14,19 @@ class DataError(BertVisionError):
 
 
 @final
+class WriteError(BertVisionError):
+    """A file or folder that cannot be written.
+
+    Attributes:
+        reason: why, in the system's words.
+    """
+
+    def __init__(self, what: object, reason: str, otherwise: str = "") -> None:
+        super().__init__(f"{what} cannot be written: {reason}. {otherwise}".rstrip())
+        self.reason = reason
+
+
+@final
 class DivergedError(BertVisionError):
     """A run whose loss or weights are not finite any more: others with smaller steps may do better."""
 

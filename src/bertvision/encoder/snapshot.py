@@ -1,16 +1,15 @@
 """A snapshot of a tuned encoder: what changed, its output, and the encoder it belongs to."""
 
 import json
-import os
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from torch import Tensor
 
-from bertvision.atomic import write_json
+from bertvision.atomic import whole_folder, write_json
 from bertvision.errors import BertVisionError
+from bertvision.tensor_files import save_tensors
 
 FORMAT = 2
 SNAPSHOTS = "snapshots"
@@ -70,27 +69,14 @@ def save_snapshot(snapshot: Snapshot, changes: Mapping[str, Tensor], write_head:
         write_head: puts the head's files into a folder.
 
     Raises:
-        BertVisionError: it cannot be written; nothing half-written is left, and earlier snapshots stay.
+        WriteError: it cannot be written; nothing half-written is left, and earlier snapshots stay.
     """
-    from safetensors.torch import save_file  # noqa: PLC0415 - imports torch
-
-    temporary = snapshot.folder.with_name(f".{snapshot.folder.name}.part")
     card = {"format": FORMAT} | {key: value for key, value in asdict(snapshot).items() if key != "folder"}
-    try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        save_file(dict(changes), temporary / _CHANGES)
-        write_head(temporary)
-        write_json(temporary / _CARD, card)
-        shutil.rmtree(snapshot.folder, ignore_errors=True)
-        temporary.rename(snapshot.folder)
-    except Exception as error:  # noqa: BLE001 - safetensors raises a kind of its own when the disk is full
-        shutil.rmtree(temporary, ignore_errors=True)
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        raise BertVisionError(
-            f"the snapshot {snapshot.folder} cannot be written: {reason}. "
-            "Earlier snapshots are kept; make room and --resume."
-        ) from None
+    otherwise = "Earlier snapshots are kept; make room and --resume."
+    with whole_folder(snapshot.folder, "the snapshot", otherwise=otherwise) as part:
+        save_tensors(part / _CHANGES, changes)
+        write_head(part)
+        write_json(part / _CARD, card)
 
 
 def find_snapshot(name: str) -> Snapshot | None:

@@ -1,20 +1,20 @@
 """A fitted estimator in a folder: its settings as JSON, its map as safetensors; never pickle."""
 
 import json
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
+from torch import tensor
 
-from bertvision.atomic import write_json
+from bertvision.atomic import whole_folder, write_json
 from bertvision.encoder.load import fingerprint
 from bertvision.errors import BertVisionError
 from bertvision.estimators.rows import text_rows
 from bertvision.provenance import package_version
+from bertvision.tensor_files import save_tensors
 
 FORMAT = 2
 CARD, WEIGHTS = "estimator.json", "estimator.safetensors"
@@ -40,17 +40,10 @@ def save_linear(estimator: Any, folder: Path) -> None:  # noqa: ANN401 - scikit-
         "fingerprint": _fingerprint(estimator),
     }
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
-    except OSError as error:
-        raise BertVisionError(f"{folder} cannot be written: {error.strerror}.") from None
-    try:
-        save_file({"coef": estimator.coef_, "intercept": estimator.intercept_}, made / WEIGHTS)
-        write_json(made / CARD, card)
-        made.chmod(0o755)
-        made.rename(folder)
-    except (OSError, TypeError, SafetensorError) as error:
-        shutil.rmtree(made, ignore_errors=True)
+        with whole_folder(folder, "the estimator", otherwise="Make room, or use another folder.") as part:
+            save_tensors(part / WEIGHTS, {"coef": tensor(estimator.coef_), "intercept": tensor(estimator.intercept_)})
+            write_json(part / CARD, card)
+    except TypeError as error:  # a setting that JSON cannot hold
         raise BertVisionError(f"{folder} cannot be written ({error}).") from None
 
 

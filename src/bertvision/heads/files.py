@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
 from bertvision.heads.build import build_head
 from bertvision.heads.head import Head, HeadOptions, HeadShape
 from bertvision.provenance import package_version
+from bertvision.tensor_files import save_tensors
 
 FORMAT = 1
 CARD, WEIGHTS = "head.json", "head.safetensors"
@@ -29,10 +30,10 @@ def save_head(head: Head, folder: Path) -> None:
     """Write a head into a folder that is there.
 
     Raises:
-        OSError, SafetensorError: it cannot be written; the folder's owner cleans up.
+        WriteError: it cannot be written.
     """
     weights = {name: value.detach().cpu().contiguous() for name, value in head.state_dict().items()}
-    save_file(weights, folder / WEIGHTS)
+    save_tensors(folder / WEIGHTS, weights)
     card = {
         "format": FORMAT,
         "version": package_version(),

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Self, final
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 from typing_extensions import override
 
@@ -24,6 +23,7 @@ from bertvision.packs.model_card import model_card
 from bertvision.packs.pack_folder import PackFolder, is_exported, locate_pack, with_folder
 from bertvision.runs.frozen_encoder import load_frozen
 from bertvision.runs.parts import Device
+from bertvision.tensor_files import save_tensors
 
 README = "README.md"
 
@@ -120,7 +120,7 @@ def write_pack(
 
     def write(place: Path) -> None:
         for number, stage in enumerate(changes):
-            save_file({name: _narrow(value, keep) for name, value in stage.items()}, place / changes_file(number))
+            save_tensors(place / changes_file(number), {name: _narrow(value, keep) for name, value in stage.items()})
         for name, head in heads.items():
             place_of_head = place / HEADS_FOLDER / name
             place_of_head.mkdir(parents=True)

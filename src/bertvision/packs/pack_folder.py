@@ -1,6 +1,5 @@
 """PackFolder: the folder of a pack, whatever runs it; read without torch."""
 
-import os
 import shutil
 from abc import ABC
 from collections.abc import Callable
@@ -8,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from safetensors import SafetensorError
-
+from bertvision.atomic import whole_folder
 from bertvision.errors import BertVisionError
 from bertvision.pack_files import PACK_FILE, builtin_pack, find_pack
 from bertvision.packs.card import PackCard
@@ -96,17 +94,5 @@ def with_folder(folder: Path, write: Callable[[Path], object]) -> None:
     """
     if folder.exists() and not (folder / PACK_FILE).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise BertVisionError(f"{folder} is there already and is no pack. Use another --out.")
-    temporary = folder.with_name(f".{folder.name}.part")
-    try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        write(temporary)
-        for path in temporary.rglob("*.safetensors"):
-            path.chmod(0o644)  # safetensors writes files for their owner alone, and packs are handed on
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.rename(folder)
-    except (OSError, SafetensorError) as error:
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        raise BertVisionError(f"the pack {folder} cannot be written: {reason}. Make room, and try again.") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with whole_folder(folder, "the pack", otherwise="Make room, and try again.") as part:
+        write(part)

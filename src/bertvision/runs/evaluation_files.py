@@ -1,15 +1,12 @@
 """The folder of an evaluation: a record, and for every model its answers in the official form and its outputs."""
 
 import json
-import os
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
 
-from bertvision.errors import BertVisionError
+from bertvision.atomic import whole_folder
 from bertvision.evaluation.decode import SpanPredictions
 from bertvision.evaluation.outputs import predicted_targets
 from bertvision.evaluation.prediction_files import SURE
@@ -39,28 +36,18 @@ def write_folder(
         save: writes the record into a folder.
 
     Raises:
-        BertVisionError: it cannot be written; nothing half-written is left.
+        WriteError: it cannot be written; nothing half-written is left.
     """
-    temporary = folder.with_name(f".{folder.name}.part")
-    try:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with whole_folder(folder, "the evaluation", otherwise="Make room, and try again.") as part:
         for name, verdict in verdicts.items():
-            place = temporary / name
+            place = part / name
             place.mkdir(parents=True)
             for file, content in _contents(judge, verdict).items():
                 text = json.dumps(content, ensure_ascii=False, allow_nan=False)
                 (place / file).write_text(text + "\n", encoding="utf-8")
             if name in outputs:
                 save_outputs(outputs[name], place)
-        save(temporary)
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.rename(folder)
-    except (OSError, SafetensorError) as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        raise BertVisionError(
-            f"the evaluation {folder} cannot be written: {reason}. Make room, and try again."
-        ) from None
+        save(part)
 
 
 def _contents(judge: Judge, verdict: Verdict) -> dict[str, object]:

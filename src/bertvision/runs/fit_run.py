@@ -1,12 +1,12 @@
 """FitRun: judges the heads of a fit on held-out examples, keeps the best of each, and makes the leaderboard."""
 
 import math
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
+from bertvision.atomic import whole_folder
 from bertvision.evaluation.outputs import Outputs, all_finite
 from bertvision.heads import Head, count_parameters, load_head, save_head
 from bertvision.runs.folder import RunFolder
@@ -194,13 +194,8 @@ class FitRun:
 
     def _keep(self, number: int) -> None:
         """Write a head; the one before stays until the new one is whole."""
-        place = self.place(number)
-        temporary = place.with_name(f".{place.name}.part")
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        save_head(self._trainees[number].head, temporary)
-        shutil.rmtree(place, ignore_errors=True)
-        temporary.rename(place)
+        with whole_folder(self.place(number), "the head", otherwise="Make room and --resume.") as part:
+            save_head(self._trainees[number].head, part)
 
     def place(self, number: int) -> Path:
         """Folder of a head."""

@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
+from torch import Tensor, tensor
 
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.outputs import Outputs, SpanScores
+from bertvision.tensor_files import save_tensors
 
 OUTPUTS = "outputs.safetensors"
 
@@ -31,12 +33,12 @@ def save_outputs(outputs: ModelOutputs, folder: Path) -> None:
     """Write outputs into a folder that is there, in float32: 8 bytes per token of a question's window.
 
     Raises:
-        OSError, SafetensorError: it cannot be written; the folder's owner cleans up.
+        WriteError: they cannot be written.
     """
     tensors = _tensors("split", outputs.split)
     if outputs.held_out is not None:
         tensors |= _tensors("held_out", outputs.held_out)
-    save_file(tensors, folder / OUTPUTS)
+    save_tensors(folder / OUTPUTS, tensors)
 
 
 def load_outputs(folder: Path) -> ModelOutputs:
@@ -55,10 +57,10 @@ def load_outputs(folder: Path) -> ModelOutputs:
         ) from None
 
 
-def _tensors(part: str, outputs: Outputs) -> dict[str, NDArray[np.float32]]:
+def _tensors(part: str, outputs: Outputs) -> dict[str, Tensor]:
     if isinstance(outputs, SpanScores):
-        return {f"{part}.start": outputs.start, f"{part}.end": outputs.end}
-    return {f"{part}.rows": np.ascontiguousarray(outputs)}
+        return {f"{part}.start": tensor(outputs.start), f"{part}.end": tensor(outputs.end)}
+    return {f"{part}.rows": tensor(outputs)}
 
 
 def _outputs(part: str, tensors: dict[str, NDArray[np.float32]]) -> Outputs:

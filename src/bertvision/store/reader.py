@@ -1,6 +1,7 @@
 """StoreReader: states of any windows of a store, memory-mapped, straight into a padded batch."""
 
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import pairwise
 from pathlib import Path
 from typing import final
 
@@ -118,15 +119,20 @@ class StoreReader:
         chosen, statistics = self._places(layers), self._statistics(layers, torch.device("cpu"))
         states = torch.empty(len(rows), len(layers), self.manifest.content.width)
         numbers, places = self._find(rows)
-        for number in np.unique(numbers):  # a shard at a time: windows are too small for a step each
-            mine = numbers == number
+        order = np.argsort(numbers, kind="stable")
+        found, begins = np.unique(numbers[order], return_index=True)
+        bounds = pairwise([*begins.tolist(), len(rows)])
+        for number, (begin, end) in zip(found.tolist(), bounds, strict=True):  # windows are too small for a step each
+            mine = order[begin:end]
             within = torch.from_numpy(places[mine])
-            kept = {name: value[within, chosen] for name, value in self._shard(int(number))[1].items()}
+            kept = {name: value[within, chosen] for name, value in self._shard(number)[1].items()}
             states[torch.from_numpy(mine)] = decode(kept, statistics)
         return states
 
     def kept(self, rows: IntArray, layers: range | None = None, *, pinned: bool = False) -> dict[str, Tensor]:
         """The states of some windows end to end, as they are kept: what `codec.decode` takes.
+
+        Where shards are kept in different types (`codec.fitting`), no window may lose by the others: it is float32.
 
         Args:
             rows: which windows.
@@ -138,7 +144,8 @@ class StoreReader:
         for name, first in windows[0].items():
             parts = [window[name] for window in windows]
             shape = (sum(map(len, parts)), *first.shape[1:])
-            found[name] = torch.cat(parts, out=torch.empty(shape, dtype=first.dtype, pin_memory=pinned))
+            dtype = reduce(torch.promote_types, {part.dtype for part in parts})
+            found[name] = torch.cat(parts, out=torch.empty(shape, dtype=dtype, pin_memory=pinned))
         return found
 
     def broken(self) -> list[str]:

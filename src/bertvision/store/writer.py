@@ -1,6 +1,6 @@
 """StoreWriter: shards of states, by one process or several; a killed writer goes on after the last whole one."""
 
-import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import final
@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from bertvision.errors import BertVisionError
@@ -25,6 +25,7 @@ from bertvision.store.manifest import (
     write_manifest,
 )
 from bertvision.tasks.examples import IntArray
+from bertvision.tensor_files import save_tensors
 
 SHARD_WINDOWS = 128
 """Windows in a shard; the last one may have fewer."""
@@ -42,6 +43,11 @@ _SAMPLE_TOKENS = 4096
 
 _SAMPLE_WINDOWS = (16, 64)
 """Fewest and most windows that those tokens are taken from."""
+
+_LEFT = (".*.safetensors.part", ".*.json.*", ".tmp??????")
+"""Names of what a killed writer leaves half-written; the last one is that of safetensors, in earlier versions."""
+
+_FULL = "Whole shards are kept; make room, and run the same command again."
 
 _CHUNK = 256
 """Tokens that are encoded at once: they stay in the processor's cache, and a GPU needs little memory for them."""
@@ -107,8 +113,9 @@ class StoreWriter:
 
     @property
     def bytes_there(self) -> int:
-        """Bytes of the shards that are there already."""
-        return sum(path.stat().st_size for path in self.folder.glob("0*.safetensors"))
+        """Bytes of the shards that are there already, and of what `begin` will clear away."""
+        left = (file for path in self._left() for file in (path, *path.rglob("*")) if file.is_file())
+        return sum(path.stat().st_size for path in (*self.folder.glob("0*.safetensors"), *left))
 
     def windows(self, *, process: int = 0, processes: int = 1) -> int:
         """How many windows one process's share has."""
@@ -122,8 +129,10 @@ class StoreWriter:
         """
         if self.check() is None:
             write_content(self.folder, self.content)
-        for pattern in (".*.safetensors.part", ".*.json.*"):
-            for left in self.folder.glob(pattern):
+        for left in self._left():
+            if left.is_dir():
+                shutil.rmtree(left)
+            else:
                 left.unlink()
 
     def measure(self, states_of: StatesOf) -> None:
@@ -142,7 +151,8 @@ class StoreWriter:
         windows = np.clip(_SAMPLE_TOKENS * self.content.windows // self.content.tokens, *_SAMPLE_WINDOWS)
         rows = np.unique(np.linspace(0, self.content.windows - 1, windows).astype(np.int64))
         found = measure(states_of(rows).float())
-        self._save({"mean": found.mean.cpu().contiguous(), "deviation": found.deviation.cpu().contiguous()}, path)
+        kept = {"mean": found.mean.cpu().contiguous(), "deviation": found.deviation.cpu().contiguous()}
+        save_tensors(path, kept, otherwise=_FULL)
 
     def write(self, states_of: StatesOf, *, process: int = 0, processes: int = 1) -> Iterator[Shard]:
         """Write what is missing of one process's share, shard by shard; yields every shard that is whole.
@@ -193,6 +203,10 @@ class StoreWriter:
     def _tokens(self, numbers: Iterable[int]) -> list[int]:
         """How many tokens each of these shards has."""
         return [int(self._lengths[self._rows(number)].sum()) for number in numbers]
+
+    def _left(self) -> list[Path]:
+        """What a killed writer left half-written."""
+        return [path for pattern in _LEFT for path in self.folder.glob(pattern)]
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06}.safetensors"
@@ -245,22 +259,8 @@ class StoreWriter:
         lengths = self._lengths[self._rows(number)]
         kept["bounds"] = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]))
         path = self._path(number)
-        self._save(kept, path, named)
+        save_tensors(path, kept, None if named is None else {"statistics": named}, otherwise=_FULL)
         return _listed(path, windows=len(lengths), tokens=len(states), wide=keep != self.content.keep)
-
-    def _save(self, tensors: dict[str, Tensor], path: Path, statistics: str | None = None) -> None:
-        temporary = path.with_name(f".{path.name}.part")
-        try:
-            save_file(tensors, temporary, metadata=None if statistics is None else {"statistics": statistics})
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())  # else a power cut could leave its name and no content
-            temporary.replace(path)
-        except Exception as error:  # noqa: BLE001 - safetensors raises a kind of its own when the disk is full
-            temporary.unlink(missing_ok=True)
-            reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-            raise BertVisionError(
-                f"{path} cannot be written: {reason}. Whole shards are kept; make room, and run the same command again."
-            ) from None
 
 
 def _listed(path: Path, *, windows: int = 0, tokens: int = 0, wide: bool = False) -> Shard:

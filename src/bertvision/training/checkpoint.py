@@ -1,7 +1,6 @@
 """Checkpoints: everything a killed run needs to end as if nothing had happened, in safetensors and JSON."""
 
 import json
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,12 +10,13 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from bertvision.atomic import write_json
+from bertvision.atomic import whole_folder, write_json
 from bertvision.errors import BertVisionError
 from bertvision.heads.random_stream import RandomStream
+from bertvision.tensor_files import save_tensors
 
 FORMAT = 1
 _PREFIX, _STATE, _TENSORS = "checkpoint-", "state.json", "tensors.safetensors"
@@ -62,7 +62,7 @@ def save_checkpoint(  # noqa: PLR0913, PLR0917 - what a checkpoint holds
     owns: Sequence[OwnState],
     streams: Mapping[str, RandomStream] = MappingProxyType({}),
 ) -> None:
-    """Write a checkpoint; it appears only when it is whole, and only then the one before is removed.
+    """Write a checkpoint; it appears only when it is whole, and only when it is on the disk the one before is removed.
 
     Args:
         run: the run's folder.
@@ -73,10 +73,9 @@ def save_checkpoint(  # noqa: PLR0913, PLR0917 - what a checkpoint holds
         streams: random numbers of parts of the model, by name.
 
     Raises:
-        BertVisionError: it cannot be written; the one before stays.
+        WriteError: it cannot be written; the one before stays.
     """
     folder = run / f"{_PREFIX}{progress.step}"
-    temporary = run / f".{folder.name}.part"
     tensors = {f"model.{name}": value.detach() for name, value in _changing(model).items()}
     for name, value in learning_parameters(model).items():
         for key, moment in optimizer.state.get(value, {}).items():
@@ -88,16 +87,9 @@ def save_checkpoint(  # noqa: PLR0913, PLR0917 - what a checkpoint holds
     for name, stream in streams.items():
         tensors |= {f"stream.{name}.{place}": state for place, state in enumerate(stream.state)}
     state = {"format": FORMAT, **asdict(progress), "losses": [own.loss for own in owns]}
-    try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        save_file({name: value.cpu().contiguous() for name, value in tensors.items()}, temporary / _TENSORS)
-        write_json(temporary / _STATE, state)
-        temporary.rename(folder)
-    except Exception as error:  # noqa: BLE001 - safetensors raises a kind of its own when the disk is full
-        shutil.rmtree(temporary, ignore_errors=True)
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        raise BertVisionError(f"the checkpoint {folder} cannot be written: {reason}. Make room and --resume.") from None
+    with whole_folder(folder, "the checkpoint", otherwise="Make room and --resume.") as part:
+        save_tensors(part / _TENSORS, {name: value.cpu().contiguous() for name, value in tensors.items()})
+        write_json(part / _STATE, state)
     remove_checkpoints(run, keep=folder)
 
 

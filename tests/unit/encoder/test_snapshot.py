@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -135,12 +134,12 @@ def test_a_head_that_cannot_be_written_leaves_nothing_half_written(run: Path) ->
 def test_a_kill_while_tensors_are_written_leaves_earlier_snapshots_and_is_cleared_away(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(_tensors: Mapping[str, Tensor], path: Path) -> None:
+    def killed(_tensors: Mapping[str, Tensor], path: Path, **_: object) -> None:
         path.write_bytes(b"half")
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(safetensors.torch, "save_file", killed)
+        patched.setattr("bertvision.tensor_files.save_file", killed)
         with pytest.raises(KeyboardInterrupt):
             save_snapshot(card(run, 3.0), CHANGES, write_head)
     assert [snapshot.fraction for snapshot in list_snapshots(run)] == [0.3, 1.0, 2.0, 10.0]

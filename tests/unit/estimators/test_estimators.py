@@ -218,11 +218,11 @@ def test_an_estimator_that_cannot_be_written_leaves_nothing(
 ) -> None:
     model = AllLayerClassifier(encoder, strength=1.0, device="cpu").fit(TEXTS, LABELS)
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("bertvision.estimators.files.save_file", full)
-    with pytest.raises(BertVisionError, match=r"cannot be written .*No space left"):
+    monkeypatch.setattr("bertvision.tensor_files.save_file", full)
+    with pytest.raises(BertVisionError, match=r"model cannot be written: No space left on device\. Make room"):
         model.save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").touch()

@@ -551,7 +551,7 @@ def fill_the_disk(patch: pytest.MonkeyPatch, file: str, after: int) -> None:
     """Let every file of a name fail after so many."""
     written: list[str] = []
 
-    def save(tensors: dict[str, Tensor], path: Path) -> None:
+    def save(tensors: dict[str, Tensor], path: Path, **_: object) -> None:
         if path.name == file:
             written.append(path.name)
         if len(written) > after:
@@ -559,9 +559,7 @@ def fill_the_disk(patch: pytest.MonkeyPatch, file: str, after: int) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
         save_file(tensors, path)
 
-    patch.setattr("safetensors.torch.save_file", save)
-    patch.setattr("bertvision.heads.files.save_file", save)
-    patch.setattr("bertvision.training.checkpoint.save_file", save)
+    patch.setattr("bertvision.tensor_files.save_file", save)
 
 
 @pytest.mark.parametrize(

@@ -85,17 +85,26 @@ def test_layers_that_are_not_there_are_refused(layers: range, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("keep", ["fp16", "bf16", "int8"])
 def test_packed_windows_are_those_of_the_padded_batch_end_to_end(
-    keep: Keep, dtype: torch.dtype, tmp_path: Path
+    *, keep: Keep, large: bool, dtype: torch.dtype, tmp_path: Path
 ) -> None:
-    write_store(tmp_path, Source(*LENGTHS), keep=keep)
+    made = Source(*LENGTHS)
+    if large:  # for fp16: the second of three shards is kept as bf16
+        made.windows[5][0, 1, 2] = 1e5
+    write_store(tmp_path, made, keep=keep)
     reader = StoreReader(tmp_path)
-    rows = np.array([6, 1, 1, 8, 4])
-    padded = reader.batch(rows)
-    packed = reader.packed(rows, device=CPU, dtype=dtype)
-    assert packed.is_contiguous()
-    assert torch.equal(packed.transpose(0, 1), padded.states.transpose(1, 2)[padded.mask].to(dtype))
+    assert [shard.keep for shard in reader.manifest.shards] == [
+        None,
+        "bf16" if large and keep == "fp16" else None,
+        None,
+    ]
+    for rows in (np.array([6, 1, 1, 8, 5]), np.array([1, 5, 8])):  # whichever comes first
+        padded = reader.batch(rows)
+        packed = reader.packed(rows, device=CPU, dtype=dtype)
+        assert packed.is_contiguous()
+        assert torch.equal(packed.transpose(0, 1), padded.states.transpose(1, 2)[padded.mask].to(dtype))
 
 
 @pytest.mark.parametrize("keep", ["fp16", "bf16", "int8"])
@@ -105,6 +114,7 @@ def test_single_rows_are_those_of_the_padded_batch(keep: Keep, tmp_path: Path) -
     rows = np.array([10, 3, 4, 3, 0, 8])
     for layers in (None, range(1, 3), range(1)):
         assert torch.equal(reader.single(rows, layers), reader.batch(rows, layers).states[:, :, 0])
+    assert reader.single(rows[:0]).shape == (0, LAYERS, WIDTH)
 
 
 def test_what_is_kept_comes_as_it_is_on_disk(source: Source, tmp_path: Path) -> None:

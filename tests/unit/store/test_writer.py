@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -186,7 +187,7 @@ def test_a_full_disk_leaves_whole_shards_alone_and_says_what_to_do(
     assert next(writing).file == "000000.safetensors"
     before = everything(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr("bertvision.store.writer.save_file", full)
+        patch.setattr("bertvision.tensor_files.save_file", full)
         with pytest.raises(
             BertVisionError,
             match=rf"000001\.safetensors cannot be written: {os.strerror(errno.ENOSPC)}\. Whole shards are kept; make "
@@ -199,13 +200,13 @@ def test_a_full_disk_leaves_whole_shards_alone_and_says_what_to_do(
     assert rest.asked == [[4, 5, 6, 7], [8]]
 
 
-def test_an_error_of_another_kind_while_saving_is_told_as_it_is(
+def test_an_error_of_safetensors_own_kind_while_saving_is_told_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_tensors: object, **_more: object) -> None:
-        raise RuntimeError("I/O error 7")
+        raise SafetensorError("I/O error 7")
 
-    monkeypatch.setattr("bertvision.store.writer.save_file", fail)
+    monkeypatch.setattr("bertvision.tensor_files.save_file", fail)
     with pytest.raises(BertVisionError, match=r"000000\.safetensors cannot be written: I/O error 7\. Whole shards"):
         write_store(tmp_path, Source(*LENGTHS))
 
@@ -322,8 +323,15 @@ def test_what_a_killed_writer_left_half_written_is_cleared_away(tmp_path: Path) 
     tmp_path.joinpath(".content.json.a1b2").write_bytes(b"{")  # killed in its very first write
     write_store(tmp_path, Source(*LENGTHS))
     before = everything(tmp_path)
-    for name in (".000001.safetensors.part", ".manifest.json.a1b2"):
+    for name in (".000001.safetensors.part", ".manifest.json.a1b2", ".tmpsy47eG"):  # as earlier versions left them, too
         (tmp_path / name).write_bytes(b"half")
+    (tmp_path / ".000002.safetensors.part").mkdir()
+    (tmp_path / ".000002.safetensors.part" / ".tmpsy47eG").write_bytes(b"half")
+    writer = StoreWriter(tmp_path, Source(*LENGTHS).content(), Source(*LENGTHS).lengths)
+    shards = sum(len(content) for name, content in before.items() if name.startswith("0"))
+    assert writer.bytes_there == shards + 4 * len(b"half")  # room that there will be
     write_store(tmp_path, Source(*LENGTHS))
     assert everything(tmp_path) == before
+    assert writer.bytes_there == shards
+    assert not list(tmp_path.glob(".*"))
     assert len(before) == 5

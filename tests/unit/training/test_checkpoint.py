@@ -1,10 +1,12 @@
 import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -171,27 +173,27 @@ def test_a_damaged_checkpoint_is_refused(file: str, tmp_path: Path) -> None:
         load_checkpoint(tmp_path, model, optimizer)
 
 
-@pytest.mark.parametrize("target", ["save_file", "write_json"])
+@pytest.mark.parametrize("target", ["tensor_files.save_file", "training.checkpoint.write_json"])
 def test_a_full_disk_keeps_the_checkpoint_before_and_leaves_nothing_half_written(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, optimizer = make()
     save_checkpoint(tmp_path, Progress(step=2), model, optimizer, [own()])
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(f"bertvision.training.checkpoint.{target}", full)
+    monkeypatch.setattr(f"bertvision.{target}", full)
     with pytest.raises(BertVisionError, match=r"checkpoint-3 cannot be written: No space left on device\. Make room"):
         save_checkpoint(tmp_path, PROGRESS, model, optimizer, [own()])
     assert names(tmp_path) == ["checkpoint-2"]
 
 
-def test_an_error_of_another_kind_while_writing_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def odd(*_: object) -> None:
-        raise ValueError("Error while serializing: I/O error")
+def test_an_error_of_safetensors_while_writing_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def odd(*_: object, **__: object) -> None:
+        raise SafetensorError("Error while serializing: I/O error")
 
-    monkeypatch.setattr("bertvision.training.checkpoint.save_file", odd)
+    monkeypatch.setattr("bertvision.tensor_files.save_file", odd)
     with pytest.raises(BertVisionError, match="cannot be written: Error while serializing: I/O error"):
         save_checkpoint(tmp_path, PROGRESS, *make(), [own()])
 
@@ -200,17 +202,41 @@ def test_a_kill_while_writing_keeps_the_checkpoint_before(tmp_path: Path, monkey
     model, optimizer = make()
     save_checkpoint(tmp_path, Progress(step=2), model, optimizer, [own()])
 
-    def killed(tensors: dict[str, Tensor], path: Path) -> None:
+    def killed(tensors: dict[str, Tensor], path: Path, **_: object) -> None:
         save_file(tensors, path)
         path.write_bytes(path.read_bytes()[:100])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bertvision.training.checkpoint.save_file", killed)
+    monkeypatch.setattr("bertvision.tensor_files.save_file", killed)
     with pytest.raises(KeyboardInterrupt):
         save_checkpoint(tmp_path, PROGRESS, model, optimizer, [own()])
     found = load_checkpoint(tmp_path, model, optimizer)
     assert found is not None
     assert found[0].step == 2
+
+
+def test_the_checkpoint_before_is_removed_only_when_the_new_one_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, optimizer = make()
+    save_checkpoint(tmp_path, Progress(step=2), model, optimizer, [own()])
+    synced: list[str] = []
+    real, remove = os.fsync, shutil.rmtree
+
+    def sync(handle: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+        real(handle)
+
+    def removed(path: Path, *, ignore_errors: bool = False) -> None:
+        if path.name == "checkpoint-2":
+            assert synced[0] == "tensors.safetensors"
+            assert synced[-2:] == [".checkpoint-3.part", tmp_path.name]  # the files' names, and then the folder's
+        remove(path, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(shutil, "rmtree", removed)
+    save_checkpoint(tmp_path, PROGRESS, model, optimizer, [own()])
+    assert names(tmp_path) == ["checkpoint-3"]
 
 
 def test_every_checkpoint_can_be_removed(tmp_path: Path) -> None:
