@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bertvision.atomic import write_json, write_text
 from bertvision.errors import BertVisionError, DataError
-from bertvision.pack_files import PACK_FILE
+from bertvision.pack_files import PACK_FILE, weights_digests
 from bertvision.packs.agreement import compare_examples, read_examples
 from bertvision.packs.card import PackCard
 from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE, ExportCard, ExportedPack, Numbers
@@ -122,7 +122,7 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
             made_with={name: package_version(name) for name in LIBRARIES},
         )
         write_json(place / EXPORT_FILE, export.as_json())
-        write_json(place / PACK_FILE, pack.card.as_json())
+        write_json(place / PACK_FILE, replace(pack.card, digests=weights_digests(place)).as_json())
         write_text(place / README, model_card(pack.card))
 
     with_folder(target, write)
