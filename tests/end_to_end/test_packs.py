@@ -201,9 +201,13 @@ def test_questions_without_a_dev_split_are_not_judged_and_it_is_said_what_to_do(
     [
         ("answer where? --context x.txt", "x.txt does not exist"),
         ("answer where?", "--context is missing"),
-        ("answer where? --context {place}/labels/dev.tsv --pack {place}/packs/labels", "Use TextClassifier"),
+        ("answer where? --context {place}/labels/dev.tsv --pack {place}/packs/labels", "bertvision predict sst2 FILE"),
         ("answer where? --context {place}/labels/dev.tsv --pack {place}/none", "holds no pack"),
-        ("predict sst2 x.json --pack {place}/packs/own", "is for squad2, not for sst2"),
+        (
+            "predict sst2 x.json --pack {place}/packs/own",
+            "is for squad2, not for sst2. Say: bertvision predict squad2 x.json …, or name another pack with --pack.",
+        ),
+        ("predict own x.csv --pack {place}/packs/labels", "Say: bertvision predict sst2 x.csv …"),
         ("predict squat2 x.json", "Did you mean 'squad2'?"),
         ("pack {place}/fit --heads layermix --out {place}/no", "unknown head 'layermix'. Did you mean"),
         ("pack {place}/labels --out {place}/no", "holds no run"),
@@ -213,7 +217,16 @@ def test_questions_without_a_dev_split_are_not_judged_and_it_is_said_what_to_do(
 def test_mistakes_are_answered_with_what_to_do(capsys: Capture, place: Path, command: str, message: str) -> None:
     capsys.readouterr()
     assert main(command.format(place=place).split()) == 2
-    assert message in capsys.readouterr().err
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_table_with_a_column_of_another_name_is_predicted_as_the_help_says(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "reviews.csv").write_text('review,stars\ngood a b,5\n"bad, c",1\n', encoding="utf-8")
+    files = [f"{tmp_path}/reviews.csv", "--out", f"{tmp_path}/labels.tsv"]
+    assert main(["predict", "sst2", *files, "--text", "review", "--pack", f"{place}/packs/labels"]) == 0
+    lines = (tmp_path / "labels.tsv").read_text(encoding="utf-8").splitlines()
+    words = [one["label"] for one in TextClassifier.from_pretrained(f"{place}/packs/labels")(["good a b", "bad, c"])]
+    assert lines[1:] == [f"{row}\t{word}" for row, word in enumerate(words)]
 
 
 def test_without_a_shipped_pack_answer_says_what_to_do(

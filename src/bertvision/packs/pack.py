@@ -90,7 +90,10 @@ class Pack(PackFolder):
         Raises:
             BertVisionError: one cannot be read.
         """
-        return [load_head(self.folder / HEADS_FOLDER / name) for name in self.card.heads]
+        try:
+            return [load_head(self.folder / HEADS_FOLDER / name) for name in self.card.heads]
+        except BertVisionError as error:
+            raise BertVisionError(f"{error} Copy the pack again, or make it again: bertvision pack RUN") from None
 
     @property
     def _changes(self) -> list[Path]:
