@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from bertvision.errors import BertVisionError
-from bertvision.provenance import package_version
+from bertvision.provenance import file_digest, package_version
 
 FORMAT = 1
 PACK_FILE, HEADS_FOLDER = "pack.json", "heads"
+DIGESTS = "digests"
+"""Under this name the card keeps `weights_digests`; those of earlier versions have none."""
 BUILTIN_PACKS = Path(__file__).parent / "packs" / "builtin"
 BUILTIN_PACK = "qa-minilm"
 """Name of the pack that comes with the installation, and answers questions."""
@@ -44,7 +46,8 @@ def read_pack_file(folder: Path) -> dict[str, Any]:
     """What the card of the pack in a folder holds, but for what tells its format.
 
     Raises:
-        BertVisionError: there is none, it cannot be read, or it is of another format.
+        BertVisionError: there is none, it cannot be read, it is of another format, or a file of weights is not the one
+            that the card was written for.
     """
     path = folder / PACK_FILE
     if not path.is_file():
@@ -57,9 +60,26 @@ def read_pack_file(folder: Path) -> dict[str, Any]:
                 f"{path} has format {found}, {FORMAT} is expected; it was made by version {version}, "
                 f"this is {package_version()}."
             )
+        _check_weights(folder, content.get(DIGESTS, {}))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise unreadable(folder, error) from None
     return content
+
+
+def weights_digests(folder: Path) -> dict[str, str]:
+    """The sha256 of every file of weights in a folder, by its path there."""
+    files = sorted(path for path in folder.rglob("*") if path.suffix in (".safetensors", ".onnx"))
+    return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
+
+
+def _check_weights(folder: Path, digests: dict[str, str]) -> None:
+    """Refuse weights that are not those of the card; which files have to be there, others know."""
+    for name, digest in digests.items():
+        path = folder / name
+        if path.is_file() and file_digest(path) != digest:
+            raise BertVisionError(
+                f"{path} is damaged: it is not the file that the pack was made with. Copy it again, or make it again."
+            )
 
 
 def unreadable(folder: Path, error: Exception) -> BertVisionError:

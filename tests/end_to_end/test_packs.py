@@ -149,14 +149,65 @@ def test_a_pack_is_an_encoder_to_fit_on_and_to_tune_further(capsys: Capture, pla
     assert card["scores"]["f1"] == Pack.load(pack).card.scores["f1"]  # it was good already, and hardly moved
 
 
+def test_one_table_of_one_s_own_is_judged_by_what_was_held_out_of_it(
+    capsys: Capture, place: Path, tmp_path: Path
+) -> None:
+    table = tmp_path / "mine.tsv"
+    table.write_bytes((place / "labels" / "train.tsv").read_bytes())
+    fit = ["fit", "own", "--data", str(table), "--text", "sentence", "--heads", "layer_mix,last_layer"]
+    more = ["--encoder", f"{place}/encoder", "--held-out", "0.2", *SHORT]
+    assert main([*fit, *more, "--out", f"{tmp_path}/run"]) == 0
+    leaderboard = {row["head"]: row["held_out"] for row in read(tmp_path / "run" / "leaderboard.json")}
+    capsys.readouterr()
+    assert main(["evaluate", f"{tmp_path}/run", "--device", "cpu", "--json"]) == 0
+    output = capsys.readouterr()
+    record = json.loads(output.out)
+    assert (record["split"], record["examples"]) == ("held_out", 8)
+    assert "--split held_out" in record["command"]
+    assert {row["head"]: row["scores"]["plain"]["values"]["accuracy"]["value"] for row in record["rows"]} == leaderboard
+    assert "the 8 examples of it that the run held out judge" in " ".join(output.err.split())
+    pack = ["pack", f"{tmp_path}/run", "--out", f"{tmp_path}/pack", "--device", "cpu"]
+    assert main(pack) == 0
+    assert f"held_out: accuracy {max(leaderboard.values()):.4g}" in capsys.readouterr().out
+    assert "- scores: of the held-out examples, by which" in (tmp_path / "pack" / "README.md").read_text("utf-8")
+    assert main([*pack, "--heads", "layer_mix,last_layer"]) == 0  # their mean is judged by the same examples
+    other = tmp_path / "other.tsv"
+    other.write_bytes((place / "labels" / "dev.tsv").read_bytes())
+    for split, code in (("dev", 2), ("train", 0)):
+        capsys.readouterr()
+        assert main(["evaluate", f"{tmp_path}/run", "--data", str(other), "--split", split, "--device", "cpu"]) == code
+    assert "train, 12 examples" in " ".join(capsys.readouterr().out.split())
+
+
+def test_questions_without_a_dev_split_are_not_judged_and_it_is_said_what_to_do(
+    capsys: Capture, place: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.json").write_bytes((place / "data" / "train.json").read_bytes())
+    fit = ["--encoder", f"{place}/encoder", "--heads", "last_layer", "--held-out", "0.2", *SHORT]
+    assert main(["fit", "squad2", "--data", f"{tmp_path}/data", *fit, "--out", f"{tmp_path}/run"]) == 0
+    for command in (["evaluate", f"{tmp_path}/run"], ["pack", f"{tmp_path}/run", "--out", f"{tmp_path}/pack"]):
+        capsys.readouterr()
+        assert main([*command, "--device", "cpu"]) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert "the run's data have a train split alone; held-out questions fit the threshold" in said
+        assert "--data DIR, or a file of other examples: --data FILE --split train" in said
+        judged = ["--data", f"{place}/data", "--device", "cpu"]
+        assert main([*command, *judged]) == 0
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [
         ("answer where? --context x.txt", "x.txt does not exist"),
         ("answer where?", "--context is missing"),
-        ("answer where? --context {place}/labels/dev.tsv --pack {place}/packs/labels", "Use TextClassifier"),
+        ("answer where? --context {place}/labels/dev.tsv --pack {place}/packs/labels", "bertvision predict sst2 FILE"),
         ("answer where? --context {place}/labels/dev.tsv --pack {place}/none", "holds no pack"),
-        ("predict sst2 x.json --pack {place}/packs/own", "is for squad2, not for sst2"),
+        (
+            "predict sst2 x.json --pack {place}/packs/own",
+            "is for squad2, not for sst2. Say: bertvision predict squad2 x.json …, or name another pack with --pack.",
+        ),
+        ("predict own x.csv --pack {place}/packs/labels", "Say: bertvision predict sst2 x.csv …"),
         ("predict squat2 x.json", "Did you mean 'squad2'?"),
         ("pack {place}/fit --heads layermix --out {place}/no", "unknown head 'layermix'. Did you mean"),
         ("pack {place}/labels --out {place}/no", "holds no run"),
@@ -166,7 +217,16 @@ def test_a_pack_is_an_encoder_to_fit_on_and_to_tune_further(capsys: Capture, pla
 def test_mistakes_are_answered_with_what_to_do(capsys: Capture, place: Path, command: str, message: str) -> None:
     capsys.readouterr()
     assert main(command.format(place=place).split()) == 2
-    assert message in capsys.readouterr().err
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_table_with_a_column_of_another_name_is_predicted_as_the_help_says(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "reviews.csv").write_text('review,stars\ngood a b,5\n"bad, c",1\n', encoding="utf-8")
+    files = [f"{tmp_path}/reviews.csv", "--out", f"{tmp_path}/labels.tsv"]
+    assert main(["predict", "sst2", *files, "--text", "review", "--pack", f"{place}/packs/labels"]) == 0
+    lines = (tmp_path / "labels.tsv").read_text(encoding="utf-8").splitlines()
+    words = [one["label"] for one in TextClassifier.from_pretrained(f"{place}/packs/labels")(["good a b", "bad, c"])]
+    assert lines[1:] == [f"{row}\t{word}" for row, word in enumerate(words)]
 
 
 def test_without_a_shipped_pack_answer_says_what_to_do(

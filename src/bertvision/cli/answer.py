@@ -51,12 +51,18 @@ def run(options: Options) -> int:
     if not options.context:
         raise BertVisionError("--context is missing: a text file, a folder, or - for standard input.")
     from bertvision.packs.answer import answer_question  # noqa: PLC0415 - help should open at once
+    from bertvision.packs.open_pack import open_pack  # noqa: PLC0415
     from bertvision.packs.question_answerer import QuestionAnswerer  # noqa: PLC0415
 
     documents = _documents(options.context)
-    answerer = QuestionAnswerer.from_pretrained(
-        options.pack, encoder=options.encoder, device=options.device, runtime=options.runtime
-    )
+    pack = open_pack(options.pack, runtime=options.runtime)
+    task = pack.card.task
+    if task.kind != "spans":
+        raise BertVisionError(
+            f"the pack {pack.folder} is for {task.name}, which has {task.kind} and no answers in a text. Use: "
+            f"bertvision predict {task.name} FILE --pack {pack.folder}"
+        )
+    answerer = QuestionAnswerer(pack, encoder=options.encoder, device=options.device)
     found = answer_question(answerer, options.question, documents, top=options.top, read=options.passages)
     if found.read < found.passages:
         print_note(f"{found.read:,} of {found.passages:,} passages were read; --passages N reads more.")

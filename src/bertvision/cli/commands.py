@@ -143,7 +143,7 @@ COMMANDS = {
         "bertvision.cli.predict",
         (
             "bertvision predict squad2 dev-v2.0.json.gz --pack packs/qa --out predictions.json",
-            "bertvision predict own reviews.csv --text review --pack packs/mood --out labels.tsv",
+            "bertvision predict sst2 reviews.csv --text review --pack packs/mood --out labels.tsv",
         ),
     ),
     "report": Command(

@@ -31,7 +31,8 @@ class Options:
     """Where the split is whose scores the card states (default: the data of the run)."""
 
     split: str = "dev"
-    """Which split that is; the no-answer threshold is fitted on training questions that the run held out."""
+    """Which split that is; the no-answer threshold is fitted on training questions that the run held out. Where the
+    data are one file to learn from, labels and scores are judged by what the run held out of it."""
 
     push: str | None = None
     """Put the pack on the Hugging Face hub, too, as user/name."""
@@ -70,7 +71,7 @@ def run(options: Options) -> int:
     lines = [
         f"{pack.folder}: {card.task.name} over {card.encoder}, {pack.bytes / 1e6:.2f} MB",
         f"  changed in the encoder: {', '.join(card.learn) or 'nothing'}; heads: {', '.join(card.heads)}",
-        f"  {options.split}: {values}",
+        f"  {result.split}: {values}",
     ]
     if card.threshold is not None:
         lines.append(f"  no-answer threshold: {card.threshold:.4g}")

@@ -60,7 +60,8 @@ def run(options: Options) -> int:
     pack = open_pack(options.pack, runtime=options.runtime)
     if pack.card.task.name != options.task:
         raise BertVisionError(
-            f"the pack {pack.folder} is for {pack.card.task.name}, not for {options.task}. Use --pack."
+            f"the pack {pack.folder} is for {pack.card.task.name}, not for {options.task}. Say: bertvision predict "
+            f"{pack.card.task.name} {options.file} …, or name another pack with --pack."
         )
     with ProgressBar(f"predict {options.file}") as bar:
         done = predict_file(

@@ -1,7 +1,7 @@
 """PackCard: what a pack says of itself, as JSON."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,6 +37,7 @@ class PackCard:
         data: where the examples come from, and how many there are.
         licence: of the pack, as the Hugging Face hub writes them.
         provenance: where it was made.
+        digests: the sha256 of every file of weights, by its path in the pack; none in packs of earlier versions.
     """
 
     task: Task
@@ -53,6 +54,7 @@ class PackCard:
     data: dict[str, Any]
     licence: str
     provenance: dict[str, Any]
+    digests: dict[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """What its file holds."""

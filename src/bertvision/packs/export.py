@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertvision.atomic import write_json, write_text
-from bertvision.errors import BertVisionError, DataError
-from bertvision.pack_files import PACK_FILE
+from bertvision.errors import BertVisionError
+from bertvision.pack_files import PACK_FILE, weights_digests
 from bertvision.packs.agreement import compare_examples, read_examples
 from bertvision.packs.card import PackCard
 from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE, ExportCard, ExportedPack, Numbers
@@ -29,7 +29,7 @@ from bertvision.packs.predict import ask_rows
 from bertvision.packs.quantise import quantise_graph
 from bertvision.packs.reader import Reader
 from bertvision.packs.runtimes import ROUNDING, GraphRuntime, usable_runtimes
-from bertvision.packs.stream import Row, stream_rows
+from bertvision.packs.stream import Row, no_example, stream_rows
 from bertvision.provenance import package_version
 from bertvision.tasks.sources import find_builtin
 from bertvision.tasks.task import SquadLayout
@@ -122,7 +122,7 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
             made_with={name: package_version(name) for name in LIBRARIES},
         )
         write_json(place / EXPORT_FILE, export.as_json())
-        write_json(place / PACK_FILE, pack.card.as_json())
+        write_json(place / PACK_FILE, replace(pack.card, digests=weights_digests(place)).as_json())
         write_text(place / README, model_card(pack.card))
 
     with_folder(target, write)
@@ -138,7 +138,7 @@ def compared_rows(card: PackCard, data: str | Path | None, count: int) -> list[R
     path, card = _builtin_file(card, "dev") if data is None else (Path(data), card)
     rows = list(islice(stream_rows(path, card), count))
     if not rows:
-        raise DataError(f"{path} has no example.")
+        raise no_example(path)
     return rows
 
 

@@ -17,7 +17,7 @@ from bertvision.runs.evaluate import evaluate
 from bertvision.runs.evaluation_record import EvaluatedRow, EvaluationRecord
 from bertvision.runs.judge import FITTED, PLAIN, ZERO, ScoresAt
 from bertvision.runs.parts import Device
-from bertvision.runs.subject import OWN_OUTPUT, Subject, load_subject
+from bertvision.runs.subject import HELD_OUT, OWN_OUTPUT, Subject, load_subject
 from bertvision.runs.validate import answerable_only
 from bertvision.runs.watch import Show
 
@@ -33,10 +33,12 @@ class PackResult:
 
     Attributes:
         pack: the pack.
+        split: the one whose scores its card states.
         notices: what the user should know.
     """
 
     pack: Pack
+    split: str
     notices: tuple[str, ...]
 
 
@@ -65,7 +67,8 @@ def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
         licence: of the pack, as the hub writes it; None takes `mit` for the built-in sets, that of a pack
             which the encoder came from, and `other` elsewhere.
         data: where the split is; None takes the run's own data.
-        split: the one whose scores the card states.
+        split: the one whose scores the card states; where the run's data are a training split alone, examples
+            that the run held out stand in for `dev`.
         device: where to compute.
         show: is told what takes long now.
 
@@ -80,7 +83,7 @@ def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
     scored = rows[0]
     if len(rows) > 1:
         names = [row.name for row in rows]
-        joined = ensemble([run], how="mean", heads=names, data=data, split=split, device=device, show=show)
+        joined = ensemble([run], how="mean", heads=names, data=data, split=subject.split, device=device, show=show)
         scored = joined.record.ensemble
     at = _at(scored)
     notices = list(subject.notices)
@@ -115,7 +118,7 @@ def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
         heads={row.name: load_head(subject.head_folder(row.name)) for row in rows},
         keep=keep,
     )
-    return PackResult(pack=pack, notices=tuple(notices))
+    return PackResult(pack=pack, split=subject.split, notices=tuple(notices))
 
 
 def _evaluated(
@@ -185,5 +188,7 @@ def _data(subject: Subject) -> dict[str, Any]:
         "held_out": 0 if subject.held_out is None else len(subject.held_out.examples),
         subject.split: len(subject.part.examples),
     }
+    if subject.split == HELD_OUT:
+        found["scores"] = "of the held-out examples, by which heads were chosen, too"
     teacher = getattr(request, "teacher", None)
     return found if teacher is None else found | {"teacher": Path(teacher.run).name}

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self, final
@@ -17,7 +17,7 @@ from bertvision.encoder.load import apply_tuned
 from bertvision.encoder.tuned import read_tuned_pack
 from bertvision.errors import BertVisionError
 from bertvision.heads import Head, load_head, save_head
-from bertvision.pack_files import HEADS_FOLDER, PACK_FILE, changes_file
+from bertvision.pack_files import HEADS_FOLDER, PACK_FILE, changes_file, weights_digests
 from bertvision.packs.card import Keep, PackCard, read_card
 from bertvision.packs.model_card import model_card
 from bertvision.packs.pack_folder import PackFolder, is_exported, locate_pack, with_folder
@@ -90,7 +90,10 @@ class Pack(PackFolder):
         Raises:
             BertVisionError: one cannot be read.
         """
-        return [load_head(self.folder / HEADS_FOLDER / name) for name in self.card.heads]
+        try:
+            return [load_head(self.folder / HEADS_FOLDER / name) for name in self.card.heads]
+        except BertVisionError as error:
+            raise BertVisionError(f"{error} Copy the pack again, or make it again: bertvision pack RUN") from None
 
     @property
     def _changes(self) -> list[Path]:
@@ -127,7 +130,7 @@ def write_pack(
             for tensor in (*head.parameters(), *head.buffers()):
                 tensor.data = _narrow(tensor.data, keep)
             save_head(head, place_of_head)
-        write_json(place / PACK_FILE, card.as_json())
+        write_json(place / PACK_FILE, replace(card, digests=weights_digests(place)).as_json())
         write_text(place / README, model_card(card))
 
     with_folder(folder, write)

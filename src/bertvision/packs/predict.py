@@ -21,7 +21,7 @@ from bertvision.packs.inputs import make_questions, make_texts, question_windows
 from bertvision.packs.open_pack import load_reader
 from bertvision.packs.pack_folder import PackFolder
 from bertvision.packs.reader import Ask, Reader
-from bertvision.packs.stream import Columns, Row, stream_rows
+from bertvision.packs.stream import Columns, Row, no_example, stream_rows
 from bertvision.provenance import file_digest
 from bertvision.runs.parts import Device
 from bertvision.tasks.examples import Questions
@@ -87,12 +87,12 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
     first = next(rows, None)  # what is wrong with the file is said before anything is loaded
     rows.close()
     if first is None:
-        raise DataError(f"{source} has no example.")
+        raise no_example(source)
+    reader = load_reader(pack, encoder=encoder, device=device)  # a pack that cannot be read leaves nothing behind
     folder = target.with_name(f"{target.name}.part")
     with lock_folder(folder):
         part = _Part(folder / "done.jsonl", _header(pack, source, columns))
         resumed = part.done
-        reader = load_reader(pack, encoder=encoder, device=device)
         waiting = islice(stream_rows(source, pack.card, columns), resumed, None)
         while some := list(islice(waiting, batch)):
             part.add(predict_rows(reader, some))

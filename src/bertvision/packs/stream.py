@@ -60,6 +60,11 @@ def stream_rows(path: Path, card: PackCard, columns: Columns | None = None) -> G
                 yield from _table(file, path, card, layout, columns or Columns())
 
 
+def no_example(path: Path) -> DataError:
+    """What to say of a file that holds none."""
+    return DataError(f"{path} has no example: it has no row below its header, or no question. Name one that has some.")
+
+
 @contextmanager
 def _open(path: Path) -> Iterator[TextIO]:
     """A plain or gzipped text file; what is wrong with it is said in one sentence."""
@@ -185,7 +190,10 @@ def _cells(file: TextIO, path: Path, layout: TableLayout) -> Iterator[dict[str |
     """The rows of a CSV or TSV file by column name; by number where it has no header."""
     sample = list(islice(file, SAMPLE_ROWS))
     csv.field_size_limit(sys.maxsize)  # a cell may hold a whole document
-    delimiter, quoting = detect_dialect("".join(sample), path, delimiter=layout.delimiter, quoting=layout.quoting)
+    delimiter, quoting = layout.delimiter, layout.quoting
+    if delimiter == "\t" and format_of(path) == ".csv":
+        delimiter = quoting = None  # the task's own files are TSV, so that this one is of another form
+    delimiter, quoting = detect_dialect("".join(sample), path, delimiter=delimiter, quoting=quoting)
     lines = (line for part in (sample, file) for line in part)
     style: Any = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
     names: list[str | int] | None = None

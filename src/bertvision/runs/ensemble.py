@@ -132,7 +132,7 @@ def gather_candidates(  # noqa: PLR0913 - what it depends on, by keyword
         members=members,
         judge=judge,
         verdicts={label: judge.judge(one.outputs.split, one.outputs.held_out) for label, one in members.items()},
-        asked={"data": data, "split": split, "bootstrap": resamples, "seed": seed},
+        asked={"data": data, "split": first.split, "bootstrap": resamples, "seed": seed},
         heads=heads,
         seconds=time.perf_counter() - begin,
     )

@@ -1,5 +1,6 @@
 """Subject: a finished run with the examples that it is evaluated on, before any encoder runs."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,9 +16,13 @@ from bertvision.runs.validate import Part
 from bertvision.store.manifest import windows_digest
 from bertvision.tasks.examples import Examples, Questions, Texts
 from bertvision.tasks.load import TaskData, load_task
+from bertvision.tasks.task import Task
 
 OWN_OUTPUT = "own_output"
 """Name of the encoder's own output beside the heads."""
+
+HELD_OUT = "held_out"
+"""Name of the split of the training examples that a run held out; it judges where the data have no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +91,8 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
     Args:
         name: `RUN` or `RUN@0.3`.
         data: where the split is; None takes the run's own data. Held-out examples are always the run's own.
-        split: which split.
+        split: which split; `held_out`, which stands in for `dev` where the run's data are a training split alone,
+            is what the run held out.
 
     Raises:
         BertVisionError: there is no such run or split, it is not finished, or it learnt from the split.
@@ -99,13 +105,23 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
     if data is not None:
         judged = load_task(request.task, data=data, columns=request.columns, skip_bad=request.skip_bad)
         _check_labels(loaded, judged, str(data))
-    if split not in judged.splits:
-        there = ", ".join(name for name in judged.splits if name != "train") or "none"
-        raise BertVisionError(f"{request.task} has no split '{split}' here; there is: {there}. Use --split or --data.")
-    if _alike(judged.splits[split], loaded.splits["train"]):
-        raise BertVisionError(f"{run.name} learnt from these examples: they are its training split. Use --split dev.")
-    part = parts.part(judged.splits[split])
     held_out = None if parts.held_out is None else parts.part(parts.held_out)
+    notices = [*dict.fromkeys((*loaded.notices, *judged.notices)), *run.notices]
+    alone = data is None and list(loaded.splits) == ["train"]
+    if alone and split in ("dev", HELD_OUT) and held_out is not None and parts.task.kind != "spans":
+        split, part = HELD_OUT, held_out
+        notices.append(
+            f"the data have a train split alone, so the {len(part.examples):,} examples of it that the run held out "
+            "judge. They choose among heads, too: expect a little less elsewhere. For others: --data DIR"
+        )
+    elif split not in judged.splits:
+        raise _no_split(split, [name for name in judged.splits if data is not None or name != "train"], parts.task)
+    else:
+        if _alike(judged.splits[split], loaded.splits["train"]):
+            raise BertVisionError(
+                f"{run.name} learnt from these examples: they are its training split. Use --split dev."
+            )
+        part = parts.part(judged.splits[split])
     return Subject(
         run=run,
         parts=parts,
@@ -115,7 +131,7 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
         held_out=held_out,
         digests=(_digest(parts, part), None if held_out is None else _digest(parts, held_out)),
         heads=_head_digests(run),
-        notices=(*dict.fromkeys((*loaded.notices, *judged.notices)), *run.notices),
+        notices=tuple(notices),
     )
 
 
@@ -142,6 +158,18 @@ def _head_digests(run: FinishedRun) -> dict[str, str]:
     if missing:
         raise BertVisionError(f"{run.name}: the head in {missing[0]} is not there any more. Fit it again.")
     return {name: file_digest(folder / WEIGHTS)[:16] for name, folder in names.items()}
+
+
+def _no_split(split: str, there: Collection[str], task: Task) -> BertVisionError:
+    """What to say of a split that is not among those that could judge."""
+    if there:
+        names = ", ".join(there)
+        return BertVisionError(f"{task.name} has no split '{split}' here; there is: {names}. Use --split or --data.")
+    why = "; held-out questions fit the threshold, and cannot judge" if task.kind == "spans" else ""
+    return BertVisionError(
+        f"{task.name} has no split '{split}' here: the run's data have a train split alone{why}. Name a folder with "
+        "train and dev files: --data DIR, or a file of other examples: --data FILE --split train"
+    )
 
 
 def _check_labels(learnt: TaskData, judged: TaskData, data: str) -> None:

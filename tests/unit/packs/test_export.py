@@ -156,7 +156,8 @@ def test_labels_tags_and_scores_of_pairs_apart_are_those_of_the_packs(place: Pat
 
 
 def test_its_card_says_how_near_it_is_to_pytorch(pack: Pack, exported: ExportedPack) -> None:
-    assert exported.card == pack.card
+    assert exported.card == replace(pack.card, digests=exported.card.digests)
+    assert list(exported.card.digests) == ["model.onnx"]
     found = exported.export
     assert (found.numbers, found.examples, found.source) == ("float32", 20, "built-in")
     assert {found.agreement[name] for name in found.agreement if name not in ROUNDING} == {1.0}
@@ -266,6 +267,7 @@ def test_a_runtime_that_does_not_fit_is_refused(pack: Pack, exported: ExportedPa
     ("file", "content", "message"),
     [
         ("model.onnx", None, "model.onnx is not there"),
+        ("model.onnx", "other", "model.onnx is damaged"),
         ("tokenizer.json", "{}", "no tokenizer that can be read"),
         ("export.json", "{", "cannot be read"),
         ("export.json", json.dumps({"format": 9, "record": "export"}), "has format 9, 2 is expected"),

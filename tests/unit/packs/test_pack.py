@@ -45,6 +45,14 @@ def lora_changes(encoder: str) -> dict[str, Any]:
     return {n: torch.randn(v.shape) for n, v in loaded.model.named_parameters() if v.requires_grad}
 
 
+def drop_digests(pack: Pack) -> None:
+    """Make its card one of an earlier version."""
+    path = pack.folder / "pack.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert content.pop("digests")
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
 def first_weights(encoder: Encoder) -> list[torch.Tensor]:
     return [value.detach() for value in encoder.model.parameters()]
 
@@ -162,8 +170,29 @@ def test_a_folder_without_a_pack_says_how_to_make_one(tmp_path: Path) -> None:
 def test_damaged_changes_are_refused(tmp_path: Path, encoder: str) -> None:
     made = make_pack(tmp_path / "p", encoder, TASKS["sst2"], learn=["lora:2"], changes=[lora_changes(encoder)])
     (made.folder / "encoder-0.safetensors").write_bytes(b"no")
+    with pytest.raises(BertVisionError, match=r"encoder-0\.safetensors is damaged"):
+        made.load_encoder(device="cpu")
+    drop_digests(made)
     with pytest.raises(BertVisionError, match="cannot be read"):
         made.load_encoder(device="cpu")
+
+
+def test_a_flipped_bit_of_a_head_is_told_and_packs_without_digests_still_load(pack: Pack) -> None:
+    path = pack.folder / "heads" / pack.card.heads[0] / "head.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1  # a number, which any other would do for
+    path.write_bytes(content)
+    with pytest.raises(BertVisionError, match=rf"{path} is damaged: .* Copy it again, or make it again"):
+        Pack.load(pack.folder)
+    drop_digests(pack)
+    assert Pack.load(pack.folder).card.digests == {}
+
+
+def test_digests_that_are_none_are_told(pack: Pack) -> None:
+    path = pack.folder / "pack.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"digests": 3}), encoding="utf-8")
+    with pytest.raises(BertVisionError, match=r"pack\.json cannot be read"):
+        Pack.load(pack.folder)
 
 
 def test_a_name_is_looked_for_on_the_hub_and_only_a_pack_s_files_are_fetched(

@@ -63,6 +63,14 @@ def test_batches_and_gzip_change_nothing(place: Path, tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_pack_that_cannot_be_read_leaves_nothing_and_says_what_to_do(place: Path, tmp_path: Path) -> None:
+    pack = make_pack(tmp_path / "pack", str(place / "encoder"), TASKS["squad2"])
+    (pack.folder / "heads" / pack.card.heads[0] / "head.json").write_text("{", encoding="utf-8")
+    with pytest.raises(BertVisionError, match=r"no head that can be read .* Copy the pack again, or make it again"):
+        predict_file(pack, place / "data" / "train.json", tmp_path / "out.json", device="cpu")
+    assert [path.name for path in tmp_path.iterdir()] == ["pack"]
+
+
 @pytest.mark.parametrize("lost", [0, 5], ids=["between lines", "inside a line"])
 def test_a_run_that_was_cut_off_goes_on(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
@@ -145,7 +153,7 @@ def test_tags_are_lists(place: Path, tmp_path: Path) -> None:
         ("qa", "a.json", b'{"data": [{"title": ""}]}', r"data\[0\]: an article with a list 'paragraphs'"),
         ("qa", "a.json", b'{"data": [{"paragraphs": [{"context": "a"}]}]}', r"paragraphs\[0\]: a paragraph with"),
         ("qa", "a.json", b'{"data": [{"paragraphs": [{"context": "a", "qas": [{"id": 1}]}]}]}', r"qas\[0\]: a quest"),
-        ("qa", "a.json", b'{"data": []}', "has no example"),
+        ("qa", "a.json", b'{"data": []}', r"has no example: .* Name one that has some"),
         ("qa", "a.json.gz", b"no", "is not a whole gzip file"),
         ("mood", "a.tsv", b"text\tlabel\na\t1\n", "unknown column 'sentence'. .* Name it: --text"),
         ("mood", "a.tsv", b"sentence\tlabel\na\t1\tx\n", "has 3 columns, expected 2"),
