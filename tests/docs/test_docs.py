@@ -5,7 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -52,6 +52,19 @@ def test_commands_of_the_readme_and_of_the_packs_and_scale_pages_run(
             continue
         for line in lines:
             assert main(shlex.split(line, comments=True)[1:]) == 0, f"{line}: {capsys.readouterr().err}"
+
+
+def test_commands_of_the_readme_in_one_folder_do_not_get_in_each_others_way() -> None:
+    """Each writes a folder of its own, and reads what one above it has written; also those within sentences."""
+    written: list[str] = []
+    for command in re.findall(r"\bbertvision (\w+ [^`\n]*)", README.partition("## Quality")[0]):
+        words = command.split()
+        made = [word for option, word in pairwise(words) if option in ("--out", "--store")]
+        read = {re.sub("@.*", "", word) for word in words if re.match("(runs|packs|stores)/", word)} - set(made)
+        assert read <= set(written), f"{command}: nothing above writes what it reads"
+        written += made
+    assert len(written) == len(set(written)), f"written twice: {sorted(written)}"
+    assert len(written) > 10
 
 
 def test_the_two_commands_of_the_readme_are_in_the_makefile() -> None:

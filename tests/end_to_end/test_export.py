@@ -53,6 +53,19 @@ def test_export_tells_what_it_made(capsys: Capture, place: Path, monkeypatch: py
     assert card["difference"] < 1e-4
 
 
+def test_without_the_extra_it_is_said_what_to_install(
+    capsys: Capture, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "onnx"]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in ("export", "quantise"):
+        monkeypatch.delattr(f"bertvision.packs.{name}")
+        monkeypatch.delitem(sys.modules, f"bertvision.packs.{name}")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert main(["export", f"{place}/qa", "--out", f"{place}/never"]) == 2
+    assert "an export needs the package 'onnx'. Install it: pip install 'bertvision[onnx]'" in capsys.readouterr().err
+
+
 def test_answer_is_the_same_without_torch_in_the_process(capsys: Capture, place: Path) -> None:
     words = ["answer", "where is it ?", "--context", f"{place}/text.txt", "--json"]
     assert main([*words, "--pack", f"{place}/qa", "--device", "cpu"]) == 0

@@ -77,6 +77,16 @@ def test_a_table_shows_heads_best_first(capsys: Capture, command: list[str]) -> 
     assert accuracies == sorted(accuracies, reverse=True)
 
 
+@pytest.mark.parametrize(("more", "times"), [([], 1), (["--train-all"], 2), (["--pool", "attention"], 2)])
+def test_heads_that_are_solved_know_no_rate_and_are_listed_once(
+    capsys: Capture, command: list[str], more: list[str], times: int
+) -> None:
+    words = ["--heads", "last_layer,layer_mix", "--grid", "lr=0.001,0.01", "--fraction", "0.2", *more]
+    assert main([*command, *words, "--json"]) == 0
+    names = [row["head"] for row in json.loads(capsys.readouterr().out)]
+    assert (names.count("last_layer"), names.count("layer_mix")) == (times, 2)
+
+
 def test_what_was_asked_for_on_the_command_line_is_what_is_asked_for(command: list[str], tmp_path: Path) -> None:
     file = tmp_path / "heads.toml"
     text = "[[head]]\nhead = 'adapter_pool'\nfraction = 0.5\noptions = { size = 4 }\n[[head]]\nhead = 'last_layer'\n"
@@ -140,6 +150,7 @@ def test_a_finished_fit_is_shown_again_and_another_is_refused(
         (["--heads", "last_lyer"], "unknown head 'last_lyer'. Did you mean 'last_layer'?"),
         (["--heads", "none.toml"], "none.toml cannot be read as TOML"),
         (["--grid", "size"], "--grid is 'size', a name and values"),
+        (["--grid", "size=3"], "unknown key of --grid for these heads 'size'."),
         (["--grid", "schedule=odd"], "--schedule is odd, one of constant, linear, cosine, restarts is expected"),
         (["--fraction", "some"], "--fraction is 'some', numbers such as"),
         (["--fraction", "2"], "--fraction is 2, more than 0 and at most 1 is expected"),

@@ -89,6 +89,10 @@ def test_nothing_is_tuned_where_nothing_learns(capsys: Capture, command: list[st
 def test_what_is_missing_is_said(capsys: Capture, tmp_path: Path) -> None:
     assert main(["run", "glue"]) == 2
     assert "--data DIR is missing" in capsys.readouterr().err
+    assert main(["run", "glue", "--data", str(tmp_path / "nowhere"), "--out", str(tmp_path / "run")]) == 2
+    assert capsys.readouterr().err.endswith(
+        "nowhere does not exist. A folder with CoLA, SST-2, MRPC and so on is expected.\n"
+    )
     assert main(["run", "glue", "--data", str(tmp_path), "--out", str(tmp_path / "run")]) == 2
     assert "holds no GLUE task with a train and a dev file. cola: no file is there" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

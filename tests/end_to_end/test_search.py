@@ -122,6 +122,18 @@ def test_two_processes_search_for_several_tasks_and_a_report_shows_what_counted(
         assert f">{title}" in page
 
 
+def test_without_the_extra_it_is_said_what_to_install(
+    capsys: Capture, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("optuna", "bertvision.runs.search"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert main(command) == 2
+    assert (
+        "a search needs the package 'optuna'. Install it: pip install 'bertvision[search]'" in capsys.readouterr().err
+    )
+
+
 def test_wrong_words_are_answered_before_anything_is_made(capsys: Capture, command: list[str], tmp_path: Path) -> None:
     (tmp_path / "space.toml").write_text("[head.layer_mx]\n", encoding="utf-8")
     assert main(command) == 2

@@ -7,6 +7,7 @@ from typing import Literal
 from bertvision.cli.evaluate import print_scores
 from bertvision.cli.output import ProgressBar, print_json, print_lines, print_notes
 from bertvision.cli.split_options import ResampledOptions
+from bertvision.runs.amounts import in_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +48,9 @@ def run(options: Options) -> int:
         return 0
     record = result.record
     used = record.used
-    members = "1 member" if len(used) == 1 else f"{len(used)} members"
-    title = f"{record.how} of {members}: {record.task} {record.split}, {record.examples:,} examples"
+    title = (
+        f"{record.how} of {in_words(len(used), 'member')}: {record.task} {record.split}, {record.examples:,} examples"
+    )
     rows = [record.ensemble, *(member.row for member in record.members)]
     print_scores(title, rows, kind=record.kind, split=record.split, against=record.against)
     if record.how == "greedy":

@@ -36,7 +36,8 @@ class HeadLearning:
     """Longest gradient of a head; 0 does not clip."""
 
     grid: tuple[str, ...] = ()
-    """Train every head with each of these values, such as lr=3e-4,1e-3 or size=64,128; repeat it for more."""
+    """Train every head with each of these values, such as lr=3e-4,1e-3 or size=64,128; repeat it for more. An option
+    that a head does not have leaves it as it is, and heads that are solved know no rate: each is there once."""
 
     seeds: int = 1
     """Train every head so many times, with other first weights and other dropout."""
@@ -254,10 +255,17 @@ def build_request(options: FitOptions, *, source: str) -> "FitRequest":
         seed=options.seed,
     )
     kind = find_task(options.task, data=options.data.data, columns=options.columns).kind
-    specs = parse_heads(options.heads, kind, base)
+    solve = not options.train_all
+    heads = spread(
+        parse_heads(options.heads, kind, base),
+        learning.grid,
+        learning.seeds,
+        parse_numbers("--fraction", options.fraction),
+        solve=solve and kind != "spans" and options.pool != "attention",
+    )
     return FitRequest(
         **options.data_fields(),
-        heads=tuple(spread(specs, learning.grid, learning.seeds, parse_numbers("--fraction", options.fraction))),
+        heads=tuple(heads),
         epochs=options.epochs,
         batch=options.batch,
         seed=options.seed,
@@ -269,7 +277,7 @@ def build_request(options: FitOptions, *, source: str) -> "FitRequest":
         max_disk=parse_size("--max-disk", options.max_disk),
         max_memory=parse_size("--max-memory", options.max_memory),
         cross_fit=options.cross_fit,
-        solve=not options.train_all,
+        solve=solve,
         class_weights=options.class_weights,
         device=options.device,
         dtype=options.dtype,

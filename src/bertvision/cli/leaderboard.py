@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bertvision.cli.output import print_table
+from bertvision.runs.amounts import in_words
 
 SHOWN = (
     "f1",
@@ -33,7 +34,7 @@ def print_leaderboard(run: Path, leaderboard: Sequence[Mapping[str, Any]]) -> No
         for row in leaderboard
     ]
     print_table(
-        f"{run}: {len(rows)} heads, best first",
+        f"{run}: {in_words(len(rows), 'head')}, best first",
         ["head", "lr", "seed", "fraction", "parameters", "seconds", *metrics],
         rows,
     )
@@ -64,10 +65,11 @@ def _freeze_title(table: Mapping[str, Any]) -> str:
     freeze, share = table["freeze_point"], f"{table['tolerance']:.3g} of the score"
     if freeze is None:
         return f"{table['run']}: no head has a held-out score"
+    epochs = in_words(freeze["epochs"], "epoch")
     if freeze["best_later"] is None:
-        return f"{table['run']}: up to the last snapshot, {freeze['epochs']:g} epochs, more tuning gained over {share}"
+        return f"{table['run']}: up to the last snapshot, {epochs}, more tuning gained over {share}"
     return (
-        f"{table['run']}: tuning beyond {freeze['epochs']:g} epochs gained {freeze['gained_beyond']:.3g} on held-out "
+        f"{table['run']}: tuning beyond {epochs} gained {freeze['gained_beyond']:.3g} on held-out "
         f"examples (snapshot {freeze['best_later']}), at most {share}"
     )
 

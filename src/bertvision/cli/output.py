@@ -91,7 +91,7 @@ class ProgressBar:
         self._step, self._total = step, total
         elapsed = now - self._begin[0]
         rate = _rate(step - self._begin[1], elapsed)
-        newest = "  ".join(f"{name} {_cell(value)}" for name, value in values.items())
+        newest = "  ".join(f"{name} {_cell(_whole(value))}" for name, value in values.items())
         stays = "snapshot" in values
         if values:
             self._values = "" if stays else newest
@@ -108,6 +108,11 @@ def _rate(steps: int, seconds: float) -> str:
     if steps <= 0 or seconds <= 0.0:
         return ""
     return f"{steps / seconds:.1f} steps/s" if steps > seconds else f"{_cell(seconds / steps)} s a step"
+
+
+def _whole(value: float) -> float:
+    """A count as a whole number: there are 34 heads, not 34.0."""
+    return int(value) if float(value).is_integer() else value
 
 
 def _cell(value: object) -> str:

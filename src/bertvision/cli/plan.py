@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from bertvision.cli.fit import FitOptions, build_request
 from bertvision.cli.output import print_json, print_lines, print_table
+from bertvision.runs.amounts import in_bytes, in_seconds, in_words
 
 if TYPE_CHECKING:
     from bertvision.runs.planner import FitPlan
@@ -30,13 +31,12 @@ def run(options: Options) -> int:
         candidates = [{**asdict(candidate), "seconds": candidate.seconds} for candidate in plan.candidates]
         print_json({**asdict(plan), "candidates": candidates})
         return 0
-    _print(f"{request.task}, {request.encoder}, {len(request.heads)} heads, {request.epochs:g} epochs", plan)
+    heads, epochs = in_words(len(request.heads), "head"), in_words(request.epochs, "epoch")
+    _print(f"{request.task}, {request.encoder}, {heads}, {epochs}", plan)
     return 0
 
 
 def _print(title: str, plan: "FitPlan") -> None:
-    from bertvision.runs.amounts import in_bytes, in_seconds  # noqa: PLC0415
-
     rows = [
         [
             "→" if candidate.source == plan.chosen else "",

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from bertvision.cli.output import ProgressBar, print_json, print_lines, print_notes, print_table
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER
+from bertvision.runs.amounts import in_words
 from bertvision.tasks.windows import WindowOptions
 
 
@@ -118,7 +119,7 @@ def _print(out: Path, record: Mapping[str, Any]) -> None:
     ]
     own = record["own_average"]
     rows.append(["average", None, "", "", "", record["average"], "" if own is None else f"{own:.1f}"])
-    title = f"{out}: {len(record['tasks'])} GLUE tasks, {record['encoder']}, --learn {record['learn']}"
+    title = f"{out}: {in_words(len(record['tasks']), 'GLUE task')}, {record['encoder']}, --learn {record['learn']}"
     print_table(title, ["task", "dev", "metrics", "head", "on dev, %", "mean", "own output, %"], rows)
     if record["missing"]:
         print_lines([f"Missing: {', '.join(f'{name} ({reason})' for name, reason in record['missing'].items())}"])

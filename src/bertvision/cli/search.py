@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from bertvision.cli.output import ProgressBar, print_json, print_lines, print_notes, print_table
 from bertvision.cli.task_options import TaskOptions
+from bertvision.runs.amounts import in_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +143,7 @@ def _print(out: Path, record: Mapping[str, Any]) -> None:
         + [_options(row["parameters"])]
         for row in sorted(record["trials"], key=order)
     ]
-    title = f"{out}: {len(rows)} trials, best first by {record['objective']}"
+    title = f"{out}: {in_words(len(rows), 'trial')}, best first by {record['objective']}"
     print_table(title, ["trial", "state", "value", "rungs", "seconds", *names, "options"], rows)
     for group, shares in record["importance"].items():
         listed = ", ".join(f"{name.removeprefix(f'{group}.')} {share:.0%}" for name, share in shares.items())

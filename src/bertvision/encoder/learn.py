@@ -11,6 +11,7 @@ from bertvision.encoder.lora import add_lora
 from bertvision.errors import BertVisionError, MisfitError
 
 CHOICES = "full, top:K, top:K:strict, houlsby:D, houlsby:D+full, lora:R, bitfit, layernorm, none"
+SIZES = "K is a whole number from 0 on, D and R are whole numbers from 1 on, such as lora:16."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ def parse_learn(word: str) -> Learn:
         case "lora", None if size:
             return Learn(word=word, lora=size)
         case _:
-            raise BertVisionError(f"--learn is '{word}', one of these is expected: {CHOICES}.")
+            raise BertVisionError(f"--learn is '{word}', one of these is expected: {CHOICES}. {SIZES}")
 
 
 def apply_learn(encoder: Encoder, learn: Learn) -> None:

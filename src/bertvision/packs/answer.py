@@ -89,8 +89,9 @@ def answer_question(
     Raises:
         BertVisionError: the question is empty, there is no text, or a number is too small.
     """
-    if top < 1 or read < 1:
-        raise BertVisionError(f"--top is {top} and --passages is {read}, at least 1 is expected of both.")
+    for option, number in (("--top", top), ("--passages", read)):
+        if number < 1:
+            raise BertVisionError(f"{option} is {number}, at least 1 is expected.")
     texts = [document.text for document in documents]
     passages = cut_passages(texts)
     if not len(passages):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertvision.atomic import write_json, write_text
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, MissingExtraError
 from bertvision.pack_files import PACK_FILE, weights_digests
 from bertvision.packs.agreement import compare_examples, read_examples
 from bertvision.packs.card import PackCard
@@ -26,7 +26,6 @@ from bertvision.packs.models import PackModels
 from bertvision.packs.pack import README, Pack
 from bertvision.packs.pack_folder import EXPORT_FILE, is_exported, with_folder
 from bertvision.packs.predict import ask_rows
-from bertvision.packs.quantise import quantise_graph
 from bertvision.packs.reader import Reader
 from bertvision.packs.runtimes import ROUNDING, GraphRuntime, usable_runtimes
 from bertvision.packs.stream import Row, no_example, stream_rows
@@ -75,7 +74,7 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
     """
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     if missing:
-        raise BertVisionError(f"{', '.join(missing)} is not installed. Install it: pip install 'bertvision[onnx]'")
+        raise MissingExtraError("an export", missing[0], "onnx")
     if examples < 1:
         raise BertVisionError(f"--examples is {examples}, at least 1 is expected.")
     target = Path(out)
@@ -100,6 +99,8 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
                 f"{exact.allowed:.2g} is allowed. Nothing was written; use it with PyTorch."
             )
         if numbers == "int8":
+            from bertvision.packs.quantise import quantise_graph  # noqa: PLC0415 - imports onnx, an extra
+
             quantise_graph(place / GRAPH_FILE, sample_inputs(models, sample_rows(pack.card)))
         readers: dict[GraphRuntime, Reader] = {"onnx": reader()}
         for name in usable_runtimes()[1:]:

@@ -1,4 +1,10 @@
-"""Bytes, seconds and tokens as one would say them."""
+"""Counts, bytes, seconds and tokens as one would say them."""
+
+
+def in_words(count: float, one: str) -> str:
+    """A count and what is counted: `1 head`, `2 heads`, `0.3 epochs`."""
+    number = f"{count:,}" if isinstance(count, int) else f"{count:g}"
+    return f"{number} {one}" if count == 1 else f"{number} {one}s"
 
 
 def in_bytes(count: float) -> str:

@@ -9,6 +9,7 @@ from typing import Any, final
 from bertvision.atomic import whole_folder
 from bertvision.evaluation.outputs import Outputs, all_finite
 from bertvision.heads import Head, count_parameters, load_head, save_head
+from bertvision.runs.amounts import in_words
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.frozen import FrozenTask
 from bertvision.runs.read import read_heads
@@ -102,7 +103,7 @@ class FitRun:
 
     def on_validate(self, fraction: float, step: int) -> None:
         """Judge those that still learn on the held-out examples, and keep each that is better than before."""
-        self._tell(step, {}, doing=f"judging heads at {fraction:g} epochs …")
+        self._tell(step, {}, doing=f"judging heads at {in_words(fraction, 'epoch')} …")
         alive = [number for number in self.following if self._trainees[number].failure is None]
         for number, score in self.judge(alive, step).items():
             best = self.best(number)

@@ -23,7 +23,7 @@ from bertvision.runs.tune import tune
 from bertvision.runs.watch import Show, telling
 from bertvision.tasks.files import read_json
 from bertvision.tasks.glue import GLUE_TASKS
-from bertvision.tasks.sources import find_local
+from bertvision.tasks.sources import find_local, is_there
 from bertvision.tasks.task import Task
 from bertvision.tasks.windows import WindowOptions
 from bertvision.training.options import TuneOptions
@@ -135,7 +135,13 @@ def run_glue(request: GlueRequest, out: str | Path, *, show: Show | None = None)
 
 
 def _find(data: str) -> tuple[list[Task], dict[str, str]]:
-    """The tasks whose train and dev files are there, and why others are missing."""
+    """The tasks whose train and dev files are there, and why others are missing.
+
+    Raises:
+        DataError: there is no such folder.
+    """
+    if not is_there(Path(data)):
+        raise DataError(f"{data} does not exist. A folder with CoLA, SST-2, MRPC and so on is expected.")
     there, missing = [], {}
     for task in GLUE_TASKS:
         try:

@@ -9,12 +9,15 @@ from typing import Any
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.heads import HEADS, HeadShape, blank_head
 from bertvision.heads.options import LAYERS, head_options
+from bertvision.runs.solve import CONVEX
 from bertvision.tasks.files import read_toml
 from bertvision.tasks.task import TaskKind
 from bertvision.training.trainee import HeadSpec
 
 ALL = "all"
 _FIELDS = {field.name for field in fields(HeadSpec)} - {"head", "options"}
+_OF_SOLVED = {"seed", "fraction", LAYERS}
+"""What of a grid is told apart in heads that are solved: rates and dropout change nothing there."""
 
 
 def parse_heads(words: str, kind: TaskKind, base: HeadSpec) -> list[HeadSpec]:
@@ -48,7 +51,9 @@ def fits_kind(name: str, kind: TaskKind) -> bool:
     return kind == "spans" or blank_head(name, HeadShape(layers=2, width=8, outputs=1)).token_wise
 
 
-def spread(specs: Sequence[HeadSpec], grid: Sequence[str], seeds: int, fractions: Sequence[float]) -> list[HeadSpec]:
+def spread(
+    specs: Sequence[HeadSpec], grid: Sequence[str], seeds: int, fractions: Sequence[float], *, solve: bool = False
+) -> list[HeadSpec]:
     """Every spec for every value of a grid, every seed and every share of the data.
 
     Args:
@@ -56,9 +61,10 @@ def spread(specs: Sequence[HeadSpec], grid: Sequence[str], seeds: int, fractions
         grid: words such as `lr=3e-4,1e-3` or `size=64,128`; an option that a head does not have leaves it as it is.
         seeds: how many, from each spec's own seed on.
         fractions: shares of the training examples, of each spec's own share.
+        solve: whether convex heads are solved: of what changes nothing in them, they take the first value alone.
 
     Raises:
-        BertVisionError: a word of the grid is none.
+        BertVisionError: a word of the grid is none, or none of the heads has such an option.
     """
     if seeds < 1:
         raise BertVisionError(f"--seeds is {seeds}, at least 1 is expected.")
@@ -66,14 +72,20 @@ def spread(specs: Sequence[HeadSpec], grid: Sequence[str], seeds: int, fractions
         key, sign, values = word.partition("=")
         if not sign or not values:
             raise BertVisionError(f"--grid is '{word}', a name and values such as lr=3e-4,1e-3 are expected.")
-        known = _FIELDS | {LAYERS} | {name for entry in HEADS.values() for name in head_options(entry.head)}
+        known = _FIELDS | {LAYERS} | {name for spec in specs for name in head_options(HEADS[spec.head].head)}
         if key not in known:
-            raise UnknownNameError("key of --grid", key, known)
-        specs = [changed for spec in specs for changed in _varied(spec, key, values.split(","))]
+            raise UnknownNameError("key of --grid for these heads", key, known)
+        varied = [(spec, _varied(spec, key, values.split(","))) for spec in specs]
+        alike = solve and key not in _OF_SOLVED
+        specs = [one for spec, each in varied for one in (each[:1] if alike and _is_convex(spec) else each)]
     return [
         replace(spec, seed=spec.seed + more, fraction=spec.fraction * fraction)
         for spec, more, fraction in product(specs, range(seeds), fractions)
     ]
+
+
+def _is_convex(spec: HeadSpec) -> bool:
+    return issubclass(HEADS[spec.head].head, CONVEX)
 
 
 def _varied(spec: HeadSpec, key: str, values: Sequence[str]) -> list[HeadSpec]:

@@ -10,13 +10,17 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, assert_never
 
-import optuna
+from bertvision.errors import BertVisionError, MissingExtraError
+
+try:  # before the modules below, which import it, too
+    import optuna
+except ImportError:
+    raise MissingExtraError("a search", "optuna", "search") from None
 import torch
 from optuna.trial import FrozenTrial
 
 from bertvision.atomic import write_json
 from bertvision.encoder.snapshot import find_snapshot
-from bertvision.errors import BertVisionError
 from bertvision.lock import lock_folder
 from bertvision.runs.fit_request import split_snapshot
 from bertvision.runs.folder import CONFIG, RunFolder

@@ -9,18 +9,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import optuna
+from optuna.trial import FrozenTrial, Trial, TrialState
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from typing_extensions import override
 
 from bertvision.errors import BertVisionError, MissingExtraError
 from bertvision.provenance import without_password
 from bertvision.runs.search_space import HEAD, Kind, SearchSpace
-
-try:
-    import optuna
-except ImportError:
-    raise MissingExtraError("a search", "optuna", "search") from None
-from optuna.trial import FrozenTrial, Trial, TrialState
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 SETTINGS, NOTES = "settings", "notes"
 SECONDS, FAILURE, FOLDER, SOLVED, PROVENANCE = "seconds", "failure", "folder", "solved", "provenance"

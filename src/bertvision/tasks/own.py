@@ -78,6 +78,10 @@ def own_task(paths: Mapping[str, Path], columns: OwnColumns) -> Task:
     if delimiter is not None and len(delimiter) != 1:
         raise BertVisionError(f"--delimiter is '{delimiter}', one character is expected, such as ',' or '\\t'.")
     table = read_table(path, delimiter=delimiter, quoting=quoting, header=not columns.no_header)
+    if not table.rows and not table.bad:
+        raise DataError(
+            f"{path} has columns ({', '.join(table.columns)}) and no rows. Rows with examples are expected."
+        )
     layout = TableLayout(
         text=_column(table, columns.text, ("text", "sentence", "sentence1"), "--text"),
         pair=_optional_column(table, columns.text_pair, ("text_pair", "sentence2")),

@@ -55,7 +55,7 @@ def find_local(task: Task, data: Path) -> Found:
     Raises:
         DataError: nothing is there; the message lists the names that were looked for.
     """
-    if not _is_there(data):
+    if not is_there(data):
         raise DataError(f"{data} does not exist. Expected: {describe_files(task)}")
     if data.is_file():
         return Found(task.layout, {split_of(data, task): data}, {})
@@ -79,7 +79,7 @@ def find_own(data: Path) -> dict[str, Path]:
     Raises:
         DataError: nothing is there, or two files could be the same split.
     """
-    if _is_there(data) and data.is_file():
+    if is_there(data) and data.is_file():
         return {split_of(data, None): data}
     if not data.is_dir():
         raise DataError(f"{data} does not exist. A file, or a folder with train and dev files, is expected.")
@@ -111,7 +111,12 @@ def split_of(path: Path, task: Task | None) -> str:
     return "train"
 
 
-def _is_there(data: Path) -> bool:
+def is_there(data: Path) -> bool:
+    """Whether a file or a folder exists.
+
+    Raises:
+        DataError: the system does not tell.
+    """
     try:
         return data.exists()
     except OSError as error:  # a name that is too long, a folder without permission

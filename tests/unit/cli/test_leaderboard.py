@@ -32,7 +32,7 @@ def table(freeze: dict[str, Any] | None) -> dict[str, Any]:
         (None, "runs/x: no head has a held-out score"),
         (
             {"snapshot": "1", "epochs": 1.0, "best_later": None, "gained_beyond": None},
-            "runs/x: up to the last snapshot, 1 epochs, more tuning gained over 0.01 of the score",
+            "runs/x: up to the last snapshot, 1 epoch, more tuning gained over 0.01 of the score",
         ),
         (
             {"snapshot": "0.1", "epochs": 0.1, "best_later": "1", "gained_beyond": 0.002},

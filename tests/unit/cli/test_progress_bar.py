@@ -63,6 +63,11 @@ def test_a_long_snapshot_line_is_not_broken(capsys: Capture) -> None:
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_a_count_is_a_whole_number(capsys: Capture) -> None:
+    run((1, {"heads": 34.0, "least loss": float("nan")}, ""))
+    assert "heads 34  least loss nan" in capsys.readouterr().err
+
+
 def test_the_rate_counts_from_where_a_run_goes_on(capsys: Capture) -> None:
     run((900, {}, ""), (910, {"loss": 0.5}, ""))
     assert "5.0 steps/s" in capsys.readouterr().err

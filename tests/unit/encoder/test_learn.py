@@ -159,6 +159,7 @@ def test_a_word_that_is_no_choice_is_answered_with_all_of_them(word: str) -> Non
     with pytest.raises(BertVisionError) as caught:
         parse_learn(word)
     assert str(caught.value).startswith(f"--learn is '{word}', one of these is expected: full, top:K, top:K:strict, ")
+    assert str(caught.value).endswith(" D and R are whole numbers from 1 on, such as lora:16.")
 
 
 @pytest.mark.parametrize("word", ["full", "top:3", "top:3:strict", "houlsby:8", "houlsby:8+full", "lora:4", "none"])

@@ -86,9 +86,12 @@ def test_defaults_of_the_commands_are_those_of_the_functions() -> None:
     assert predict_cli.Options(task="", file="").batch == BATCH
 
 
-@pytest.mark.parametrize("given", [{"top": 0}, {"read": 0}])
-def test_numbers_that_are_too_small_are_refused(given: dict[str, int]) -> None:
-    with pytest.raises(BertVisionError, match="at least 1 is expected"):
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"top": -1}, "--top is -1"), ({"read": 0}, "--passages is 0"), ({"top": 0, "read": 9}, "--top is 0")],
+)
+def test_numbers_that_are_too_small_are_refused(given: dict[str, int], said: str) -> None:
+    with pytest.raises(BertVisionError, match=rf"^{said}, at least 1 is expected\.$"):
         answer_question(answerer("a", []), "a?", [Document("a", "a")], **given)
 
 

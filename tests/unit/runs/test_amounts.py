@@ -1,6 +1,14 @@
 import pytest
 
-from bertvision.runs.amounts import in_bytes, in_seconds, in_tokens
+from bertvision.runs.amounts import in_bytes, in_seconds, in_tokens, in_words
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(0, "0 epochs"), (1, "1 epoch"), (1.0, "1 epoch"), (0.3, "0.3 epochs"), (1234567, "1,234,567 epochs")],
+)
+def test_what_is_counted_has_its_number(count: float, expected: str) -> None:
+    assert in_words(count, "epoch") == expected
 
 
 @pytest.mark.parametrize(

@@ -152,8 +152,24 @@ def test_a_grid_without_values_is_refused(word: str) -> None:
 
 
 def test_a_grid_over_something_unknown_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match=r"unknown key of --grid 'siz'\. Did you mean 'size'"):
-        spread([BASE], ["siz=1"], 1, [1.0])
+    with pytest.raises(UnknownNameError, match=r"unknown key of --grid for these heads 'siz'\. Did you mean 'size'"):
+        spread([BASE, replace(BASE, head="adapter_pool")], ["siz=1"], 1, [1.0])
+
+
+def test_a_grid_over_what_none_of_the_heads_has_is_refused() -> None:
+    with pytest.raises(
+        UnknownNameError, match=r"unknown key of --grid for these heads 'size'\..* Known: clip, dropout"
+    ):
+        spread([BASE], ["size=1"], 1, [1.0])
+
+
+@pytest.mark.parametrize("word", ["lr=0.5,1", "schedule=linear,cosine", "dropout=0,0.1"])
+def test_heads_that_are_solved_are_there_once_whatever_changes_nothing_in_them(word: str) -> None:
+    trained = replace(BASE, head="layer_mix")
+    specs = spread([BASE, trained], [word, "layers=0..1,0..2"], 2, [0.1, 1.0], solve=True)
+    names = [spec.head for spec in specs]
+    assert names.count("last_layer") == 2 * 2 * 2  # layers, seeds and shares
+    assert names.count("layer_mix") == 2 * 2 * 2 * 2
 
 
 @pytest.mark.parametrize(("word", "kind"), [("lr=fast", "float"), ("seed=1.5", "int")])

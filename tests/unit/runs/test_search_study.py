@@ -205,10 +205,3 @@ def test_a_database_that_another_process_is_just_making_is_opened_again(
     failures += [kind("CREATE TABLE", {}, Exception(message))] * 9
     with pytest.raises(BertVisionError, match="cannot be used"):
         open_study(f"sqlite:///{tmp_path / 'other.db'}", "s", kind="heads", reduction=3, settings={})
-
-
-def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    monkeypatch.delitem(sys.modules, "bertvision.runs.search_study")
-    with pytest.raises(MissingExtraError, match=r"pip install 'bertvision\[search\]'"):
-        import bertvision.runs.search_study  # noqa: F401, PLC0415 - the import is the test

@@ -219,6 +219,11 @@ def test_one_label_is_no_task(tmp_path: Path) -> None:
         task_of(labelled(tmp_path, "a", "a"))
 
 
+def test_a_table_without_rows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.csv has columns \(text, label\) and no rows\. Rows with examples"):
+        task_of(write(tmp_path / "a.csv", "text,label\n"))
+
+
 def test_a_column_without_any_label_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.jsonl: column 'label' is empty\. Labels or scores are expected\."):
         task_of(labelled(tmp_path, "", None))
