@@ -514,7 +514,7 @@ def test_whoever_watches_is_told_how_far_it_is(ask: Ask, tmp_path: Path) -> None
     assert [(step, total) for step, total, _, _ in told] == [(0, 4), (2, 4), (2, 4), (4, 4), (4, 4), (4, 4)]
     assert [doing for *_, doing in told if doing] == [
         "judging heads at 0.5 epochs …",
-        "judging heads at 1 epochs …",
+        "judging heads at 1 epoch …",
         "scoring 2 heads …",
     ]
     assert told[1][2]["heads"] == 2
