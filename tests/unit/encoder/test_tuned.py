@@ -170,8 +170,15 @@ def test_a_pack_that_is_not_whole_is_refused(
         load_encoder(edit_card(pack, tmp_path / "pack", edit))
 
 
-def test_changes_that_cannot_be_read_are_named(pack: Pack, tmp_path: Path) -> None:
+def test_changes_other_than_those_of_the_card_are_refused(pack: Pack, tmp_path: Path) -> None:
     pack.save_pretrained(tmp_path / "pack")
     (tmp_path / "pack" / "encoder-0.safetensors").write_bytes(b"no")
-    with pytest.raises(BertVisionError, match=r"encoder-0\.safetensors cannot be read"):
+    with pytest.raises(BertVisionError, match=r"encoder-0\.safetensors is damaged"):
         load_encoder(str(tmp_path / "pack"))
+
+
+def test_changes_that_cannot_be_read_are_named_where_the_card_has_no_digests(pack: Pack, tmp_path: Path) -> None:
+    name = edit_card(pack, tmp_path / "pack", lambda card: card.pop("digests"))
+    (tmp_path / "pack" / "encoder-0.safetensors").write_bytes(b"no")
+    with pytest.raises(BertVisionError, match=r"encoder-0\.safetensors cannot be read"):
+        load_encoder(name)

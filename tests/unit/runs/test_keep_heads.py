@@ -56,7 +56,7 @@ def test_the_older_head_stays_where_a_better_one_finds_no_room(
         save_file(tensors, path)
 
     scores = iter(range(10))
-    monkeypatch.setattr(FitRun, "judge", lambda _, numbers: {number: float(next(scores)) for number in numbers})
+    monkeypatch.setattr(FitRun, "judge", lambda _, numbers, _step: {number: float(next(scores)) for number in numbers})
     monkeypatch.setattr("bertvision.tensor_files.save_file", save)
     with pytest.raises(BertVisionError, match=r"cannot be written: .*No space left on device.* Make room and --resume"):
         fit_heads(request_of, tmp_path / "run")
