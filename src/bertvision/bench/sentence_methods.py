@@ -11,9 +11,10 @@ import torch
 
 from bertvision.bench.sentence_vectors import VectorCache, Vectors
 from bertvision.runs.solve import solve_task
-from bertvision.runs.states import compared_blocks, join_texts
+from bertvision.runs.states import join_texts
 from bertvision.tasks.examples import FloatArray, IntArray, Texts
 from bertvision.tasks.task import Task
+from bertvision.training.linear_problem import Layout
 
 ALPHAS = np.logspace(-3, 3, 13)
 """Strengths of ridge regression among which scikit-learn chooses."""
@@ -159,9 +160,9 @@ def _solved(question: Question, layers: slice) -> Reply:
     train, encoded = _inputs(question.train, question.vectors.layers, layers)
     dev, answered = _inputs(question.dev, question.vectors.layers, layers)
     begin = time.perf_counter()
-    blocks = 0 if question.train.pairs is None else compared_blocks(train.shape[1])
+    layout = Layout(layers=train.shape[1], compared=question.train.pairs is not None)
     inputs = torch.from_numpy(train[question.rows]).flatten(1)
-    found = solve_task(question.task, inputs, question.learnt.targets, blocks=blocks)
+    found = solve_task(question.task, inputs, question.learnt.targets, layout=layout)
     fitted = time.perf_counter()
     outputs = dev.reshape(len(dev), -1) @ found.weight.numpy().T + found.bias.numpy()
     scores: FloatArray = outputs[:, 0].astype(np.float64)

@@ -20,8 +20,8 @@ from bertvision.estimators.files import load_linear, save_linear
 from bertvision.objectives import Pool
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.runs.parts import Device
-from bertvision.runs.states import compared_blocks
 from bertvision.tasks.task import TaskKind
+from bertvision.training.linear_problem import Layout
 from bertvision.training.solve import FOLDS, solve_at, solve_linear
 
 LEAST_EXAMPLES = 4
@@ -49,7 +49,8 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         Args:
             encoder: `minilm`, a folder, a hub name, a tuned run, or a pack.
             layers: which, in ascending order, 0 being the embedding output; None for all.
-            strength: of the L2 penalty on standardised states; None chooses it by cross-validation.
+            strength: of the L2 penalty on standardised states; None chooses it by cross-validation, and with three
+                classes or more also whether they share what they learn.
             folds: parts of the examples that choose the strength; the map is then solved from all of them.
             pool: `cls` or `mean`; None takes what the encoder was trained with.
             length: most tokens of a text.
@@ -101,11 +102,11 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise BertVisionError(f"there are {len(inputs)} texts and {len(targets)} targets; as many are expected.")
         outputs = len(np.unique(targets)) if self._kind == "labels" else 1
         goal = torch.from_numpy(targets)
-        blocks = 0 if isinstance(texts[0], str) else compared_blocks(len(features.layers_))
+        layout = Layout(layers=len(features.layers_), compared=not isinstance(texts[0], str))
         if self.strength is None:
             self._check_folds(len(inputs), outputs)
             found = solve_linear(
-                inputs, goal, kind=self._kind, outputs=outputs, folds=self.folds, blocks=blocks, weights=weights
+                inputs, goal, kind=self._kind, outputs=outputs, folds=self.folds, layout=layout, weights=weights
             )
             weight, bias, self.strength_ = found.weight, found.bias, found.strength
         else:
@@ -115,7 +116,7 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
                 strength=self.strength,
                 kind=self._kind,
                 outputs=outputs,
-                blocks=blocks,
+                layout=layout,
                 weights=weights,
             )
             self.strength_ = self.strength

@@ -10,9 +10,10 @@ from torch import Tensor
 from bertvision.evaluation.weighted import weighted_label_metrics
 from bertvision.heads.last_layer import LastLayer
 from bertvision.heads.layer_concat import LayerConcat
-from bertvision.runs.states import RowStates, compared_blocks
+from bertvision.runs.states import RowStates
 from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import Task
+from bertvision.training.linear_problem import Layout
 from bertvision.training.solve import Solution, solve_linear
 from bertvision.training.trainee import Trainee
 
@@ -38,14 +39,14 @@ def solve_trainee(
     with trainee.watch:
         chosen = torch.arange(len(train[1])) if trainee.rows is None else torch.from_numpy(trainee.rows).nonzero()[:, 0]
         inputs = _inputs(trainee, train[0])[chosen]
-        blocks = compared_blocks(len(trainee.head.reads)) if train[0].compared else 0
-        solution = solve_task(task, inputs, train[1][chosen.numpy()], blocks=blocks, weights=weights)
+        layout = Layout(layers=len(trainee.head.reads), compared=train[0].compared)
+        solution = solve_task(task, inputs, train[1][chosen.numpy()], layout=layout, weights=weights)
         _put(solution, trainee)
     return solution
 
 
 def solve_task(
-    task: Task, inputs: Tensor, targets: IntArray | FloatArray, *, blocks: int = 0, weights: Tensor | None = None
+    task: Task, inputs: Tensor, targets: IntArray | FloatArray, *, layout: Layout, weights: Tensor | None = None
 ) -> Solution:
     """The best linear map for a task; between two labels is decided as its metrics want it.
 
@@ -53,7 +54,7 @@ def solve_task(
         task: with labels, tags or scores.
         inputs: (examples, inputs), float32.
         targets: of every example.
-        blocks: of inputs whose sums tell something; see `solve_linear`.
+        layout: of the inputs.
         weights: (classes,) how much an example of each class counts; they then decide alone.
     """
     return solve_linear(
@@ -61,7 +62,7 @@ def solve_task(
         torch.from_numpy(targets),
         kind=task.kind,
         outputs=task.outputs,
-        blocks=blocks,
+        layout=layout,
         weights=weights,
         score=partial(_mean_metric, task) if weights is None and _shifts(task) else None,
     )

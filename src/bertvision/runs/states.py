@@ -143,8 +143,3 @@ def compare_rows(first: Tensor, second: Tensor) -> Tensor:
     """
     one, two = (nn.functional.normalize(rows, dim=-1) for rows in (first, second))
     return torch.cat([(one - two).abs(), one * two], dim=-1)
-
-
-def compared_blocks(layers: int) -> int:
-    """Parts of the rows of two texts as one whose sums say how alike the texts are: two of every layer."""
-    return 2 * layers

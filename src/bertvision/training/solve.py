@@ -1,4 +1,4 @@
-"""Convex heads are solved, not trained: logistic or ridge regression, its strength chosen by cross-validation.
+"""Convex heads are solved, not trained: logistic or ridge regression, its penalty chosen by cross-validation.
 
 One map per fold, which learns from the other folds, and one that learns from all examples are solved together, so that
 the inputs are read once for all of them.
@@ -7,14 +7,15 @@ the inputs are read once for all of them.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import assert_never, final
+from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import TaskKind
+from bertvision.training.linear_problem import Layout, LinearProblem, losses
 
 STRENGTHS = tuple(10.0**power for power in [4.0, 3.0, 2.0, *np.arange(1.5, -4.01, -0.25).tolist()])
 """Strengths of the L2 penalty that are tried, strongest first: each start is the solution before.
@@ -23,19 +24,13 @@ The first few leave hardly more than how frequent the classes are, for inputs th
 """
 
 FOLDS = 5
-"""Parts of the examples that choose the strength."""
-
-STEPS = 100
-"""Most L-BFGS steps for one strength."""
+"""Parts of the examples that choose the penalty."""
 
 PATIENCE = 1.02
 """How much worse than the best a loss may be before weaker penalties are left untried."""
 
-DIRECTIONS = 256
-"""Directions of most variance along which steps are scaled, so that few are needed."""
-
-SUM_SCALE = 30.0
-"""How much larger than other inputs the sums of blocks are made: their penalty is weaker by the square of that."""
+FIRMER = 10.0
+"""How many times the best strength is where classes show what they have in common: there weights hold little noise."""
 
 LEAST_SHIFTED = 200
 """Fewer examples than this would shift a decision by chance."""
@@ -68,11 +63,14 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     kind: TaskKind,
     outputs: int,
     folds: int = FOLDS,
-    blocks: int = 0,
+    layout: Layout = Layout(),  # noqa: B008 - it is frozen
     weights: Tensor | None = None,
     score: Score | None = None,
 ) -> Solution:
-    """Solve for every strength, and keep the one with the least loss of examples that were not learnt from.
+    """Solve for every penalty, and keep the one with the least loss of examples that were not learnt from.
+
+    Penalties differ in their strength. Those of compared texts also differ in whether the sum of each block, which
+    tells how alike two texts are, is nearly free; those of three labels or more in whether they share what they learn.
 
     Args:
         inputs: (examples, inputs), float32.
@@ -80,9 +78,7 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
         kind: of the task.
         outputs: how many: one per label, or one score.
         folds: parts of the examples; each is judged by a map that learnt from the others.
-        blocks: inputs stand in so many blocks of the same width, and the sum of each tells something by itself: a
-            weight that all inputs of a block share has nearly no penalty, unless the examples that were not learnt from
-            speak for the plain one. 0 knows of no blocks.
+        layout: of the inputs.
         weights: (classes,) how much an example of each class counts, for labels.
         score: what counts in the end, for two labels: between them is decided where it is to be best for examples
             that were not learnt from; None decides for the likelier one.
@@ -90,22 +86,26 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     folds = min(folds, len(targets))
     fold = torch.from_numpy(fold_rows(targets.cpu().numpy(), folds, kind)).to(inputs.device)
     judged = fold[:, None] == torch.arange(folds + 1, device=inputs.device)  # (examples, maps); the last judges none
-    found: list[tuple[Solution, Tensor]] = []
-    for used in dict.fromkeys((0, blocks)):  # with few examples the sums may mislead: the folds tell
-        least = math.inf
-        problem = _Problem(inputs, targets, ~judged, kind=kind, outputs=outputs, blocks=used, weights=weights)
-        for strength in STRENGTHS:
-            problem.solve(strength)
-            unseen = problem.outputs()[judged]  # (examples, outputs)
-            loss = float(_losses(kind, unseen, targets).mean())
-            found.append((Solution(*problem.map(), strength, loss), unseen))
-            least = min(least, loss)
-            if loss > PATIENCE * least:
-                break  # weaker penalties only fit the noise
-    best, unseen = min(found, key=lambda pair: pair[0].loss)
+
+    loss_of = partial(losses, kind, targets=targets)
+    steps: list[_Step] = []
+    for sums in (
+        (False, True) if layout.compared else (False,)
+    ):  # with few examples the sums may mislead: the folds tell
+        problem = LinearProblem(
+            inputs, targets, ~judged, kind=kind, outputs=outputs, layout=layout, sums=sums, weights=weights
+        )
+        steps += _follow(problem, judged, loss_of)
+    best = _best(steps)
+    if kind == "labels" and outputs > 2:
+        same = [step for step in steps if step.problem is best.problem]
+        firmer = min(same, key=lambda step: abs(math.log(step.solution.strength / (FIRMER * best.solution.strength))))
+        best.problem.relate(firmer.likeness)
+        best = _best([best, *_follow(best.problem, judged, loss_of)])  # labels may have nothing in common
     if score is None:
-        return best
-    return replace(best, bias=best.bias - best.bias.new_tensor([0.0, _shift(unseen, score)]))
+        return best.solution
+    shift = best.solution.bias.new_tensor([0.0, _shift(best.unseen, score)])
+    return replace(best.solution, bias=best.solution.bias - shift)
 
 
 def solve_at(  # noqa: PLR0913 - what a solution depends on, by keyword
@@ -115,12 +115,17 @@ def solve_at(  # noqa: PLR0913 - what a solution depends on, by keyword
     strength: float,
     kind: TaskKind,
     outputs: int,
-    blocks: int = 0,
+    layout: Layout = Layout(),  # noqa: B008 - it is frozen
     weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Weight and bias for one strength of the penalty; arguments as those of `solve_linear`."""
+    """Weight and bias for one strength of the penalty; arguments as those of `solve_linear`.
+
+    Nobody judges whether labels should share what they learn, so they do not; sums of compared texts are nearly free.
+    """
     everything = torch.ones(len(inputs), 1, dtype=torch.bool, device=inputs.device)
-    problem = _Problem(inputs, targets, everything, kind=kind, outputs=outputs, blocks=blocks, weights=weights)
+    problem = LinearProblem(
+        inputs, targets, everything, kind=kind, outputs=outputs, layout=layout, sums=layout.compared, weights=weights
+    )
     problem.solve(strength)
     return problem.map()
 
@@ -135,21 +140,37 @@ def fold_rows(targets: IntArray | FloatArray, folds: int, kind: TaskKind) -> Int
     return numbers
 
 
-def _losses(kind: TaskKind, outputs: Tensor, targets: Tensor) -> Tensor:
-    """The loss of every example, (examples,)."""
-    match kind:
-        case "labels":
-            return nn.functional.cross_entropy(outputs, targets, reduction="none")
-        case "tags":
-            # the sum over labels, so that a strength means the same to each, however many there are
-            every = nn.functional.binary_cross_entropy_with_logits(outputs, targets.float(), reduction="none")
-            return every.sum(dim=1)
-        case "scores":
-            return 0.5 * (outputs[:, 0] - targets.float()).square()
-        case "spans":
-            raise AssertionError("heads that read every token are trained")
-        case _:
-            assert_never(kind)
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A solution on the way from the strongest penalty to weaker ones.
+
+    Attributes:
+        problem: that was solved.
+        solution: for one strength.
+        unseen: what maps say of the examples that they did not learn from, (examples, outputs).
+        likeness: of outputs, (maps, outputs, outputs).
+    """
+
+    problem: LinearProblem
+    solution: Solution
+    unseen: Tensor
+    likeness: Tensor
+
+
+def _follow(problem: LinearProblem, judged: Tensor, loss_of: Callable[[Tensor], Tensor]) -> list[_Step]:
+    steps: list[_Step] = []
+    for strength in STRENGTHS:
+        problem.solve(strength)
+        unseen = problem.outputs()[judged]
+        loss = float(loss_of(unseen).mean())
+        steps.append(_Step(problem, Solution(*problem.map(), strength, loss), unseen, problem.likeness()))
+        if loss > PATIENCE * _best(steps).solution.loss:
+            break  # weaker penalties only fit the noise
+    return steps
+
+
+def _best(steps: list[_Step]) -> _Step:
+    return min(steps, key=lambda step: step.solution.loss)
 
 
 def _shift(outputs: Tensor, score: Score) -> float:
@@ -169,102 +190,3 @@ def _shift(outputs: Tensor, score: Score) -> float:
     cuts = np.quantile(ahead, np.linspace(0.03, 0.97, 95))
     best = max(cuts.tolist(), key=expected)
     return best if expected(best) > expected(0.0) else 0.0
-
-
-@final
-class _Problem:
-    """Several maps of the same inputs, each learning from some of the examples; goes on from the last solution."""
-
-    def __init__(  # noqa: PLR0913 - as `solve_linear`
-        self,
-        inputs: Tensor,
-        targets: Tensor,
-        learnt: Tensor,
-        *,
-        kind: TaskKind,
-        outputs: int,
-        blocks: int,
-        weights: Tensor | None,
-    ) -> None:
-        self._blocks = blocks
-        if blocks:
-            inputs = torch.cat([inputs, inputs.reshape(len(inputs), blocks, -1).sum(dim=2)], dim=1)
-        self._mean = inputs.mean(dim=0)
-        deviation = inputs.std(dim=0, correction=0)
-        constant = deviation <= 1e-6 + 1e-5 * self._mean.abs()  # but for rounding, which would be blown up
-        deviation[inputs.shape[1] - blocks :] /= SUM_SCALE
-        self._deviation = torch.where(constant, 1.0, deviation)
-        self._inputs = (inputs - self._mean).div_(self._deviation)  # in place: one copy less of all inputs
-        self._kind = kind
-        maps = learnt.shape[1]
-        self._targets = targets.repeat_interleave(maps, dim=0)  # (examples · maps, …)
-        shares = learnt.float() if weights is None else learnt * weights[targets][:, None]
-        self._shares = shares / shares.sum(dim=0).clamp(min=1e-12)  # (examples, maps)
-        self._steepness = _steepness(targets, kind, outputs)
-        self._variances, self._axes = _most_variance(self._inputs)
-        self._weight = inputs.new_zeros(maps, outputs, inputs.shape[1])
-        self._bias = inputs.new_zeros(maps, outputs)
-        if kind == "scores":
-            self._bias += targets.float().mean()
-
-    def solve(self, strength: float) -> None:
-        """Find all maps for a strength by L-BFGS, in coordinates in which the loss curves about alike everywhere."""
-        scales = (self._steepness * self._variances + strength).rsqrt()  # along the axes; the last one for the rest
-        weight = self._rescaled(self._weight, 1.0 / scales).requires_grad_()
-        bias = (self._bias * self._steepness**0.5).requires_grad_()
-        optimizer = torch.optim.LBFGS(
-            [weight, bias], max_iter=STEPS, history_size=10, tolerance_grad=1e-5, line_search_fn="strong_wolfe"
-        )
-
-        def loss() -> Tensor:
-            optimizer.zero_grad()
-            self._weight, self._bias = self._rescaled(weight, scales), bias / self._steepness**0.5
-            losses = _losses(self._kind, self.outputs().flatten(0, 1), self._targets).view_as(self._shares)
-            value = (losses * self._shares).sum() + 0.5 * strength * self._weight.square().sum()
-            value.backward()  # type: ignore[no-untyped-call]  # torch has no type for it
-            return value
-
-        optimizer.step(loss)  # type: ignore[no-untyped-call]
-        self._weight = self._rescaled(weight.detach(), scales)
-        self._bias = bias.detach() / self._steepness**0.5
-
-    def outputs(self) -> Tensor:
-        """What every map says of every example, (examples, maps, outputs)."""
-        return (self._inputs @ self._weight.flatten(0, 1).T).view(-1, *self._bias.shape) + self._bias
-
-    def map(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias of the last map, for inputs as they are; a sum's weight is one of every number in it."""
-        weight = self._weight[-1] / self._deviation
-        bias = self._bias[-1] - weight @ self._mean
-        if self._blocks:
-            own, sums = weight[:, : -self._blocks], weight[:, -self._blocks :]
-            weight = (own.reshape(*sums.shape, -1) + sums[:, :, None]).flatten(1)
-        return weight, bias
-
-    def _rescaled(self, weight: Tensor, scales: Tensor) -> Tensor:
-        along = (weight @ self._axes) * (scales[:-1] - scales[-1])
-        return scales[-1] * weight + along @ self._axes.T
-
-
-def _steepness(targets: Tensor, kind: TaskKind, outputs: int) -> float:
-    """About how much a loss curves with an output: p (1 - p), where p is how often an output is right."""
-    match kind:
-        case "labels":
-            share = torch.bincount(targets, minlength=outputs) / len(targets)
-        case "tags":
-            share = targets.float().mean(dim=0)
-        case _:
-            return 1.0
-    return max(float((share * (1.0 - share)).mean()), 0.01)
-
-
-def _most_variance(inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """Variances along the axes of most variance and, at the end, of the rest, (axes + 1,); the axes, (inputs, axes)."""
-    examples, numbers = inputs.shape
-    axes = min(DIRECTIONS, examples, numbers)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        _, sizes, found = torch.svd_lowrank(inputs, q=axes, niter=1)
-    variances = sizes.square() / examples
-    rest = (inputs.square().sum() / examples - variances.sum()).clamp(min=0.0) / max(numbers - axes, 1)
-    return torch.cat([variances, rest[None]]), found

@@ -23,6 +23,7 @@ from bertvision import AllLayerClassifier, AllLayerFeatures, AllLayerRegressor
 from bertvision.encoder.encoder import Encoder
 from bertvision.errors import BertVisionError
 from bertvision.estimators import rows
+from bertvision.training.linear_problem import Layout
 from bertvision.training.solve import solve_at, solve_linear
 from close import FLOAT32, SOLVED
 from tiny_run import save_tiny_encoder
@@ -101,8 +102,8 @@ def test_the_oldest_rows_are_forgotten_when_there_are_too_many(encoder: str, mon
     torch.testing.assert_close(kept.rows(TEXTS), before, rtol=FLOAT32, atol=FLOAT32)
 
 
-def test_a_classifier_is_logistic_regression_on_standardised_states(encoder: str) -> None:
-    model = AllLayerClassifier(encoder, strength=0.5, device="cpu").fit(TEXTS, LABELS)
+def test_a_classifier_of_one_layer_is_logistic_regression_on_standardised_states(encoder: str) -> None:
+    model = AllLayerClassifier(encoder, layers=(1,), strength=0.5, device="cpu").fit(TEXTS, LABELS)
     inputs = model.features.fit_transform(TEXTS)
     scaled = (inputs - inputs.mean(axis=0)) / np.where(inputs.std(axis=0) > 1e-5, inputs.std(axis=0), 1)
     # ours is a mean over examples with half the strength on two rows of weights: one row of twice that difference
@@ -114,9 +115,9 @@ def test_a_classifier_is_logistic_regression_on_standardised_states(encoder: str
     assert model.score(TEXTS, LABELS) == 1.0
 
 
-def test_a_regressor_is_ridge_regression_on_standardised_states(encoder: str) -> None:
+def test_a_regressor_of_one_layer_is_ridge_regression_on_standardised_states(encoder: str) -> None:
     scores = np.linspace(0, 5, len(TEXTS))
-    model = AllLayerRegressor(encoder, strength=0.1, device="cpu").fit(TEXTS, scores)
+    model = AllLayerRegressor(encoder, layers=(1,), strength=0.1, device="cpu").fit(TEXTS, scores)
     inputs = model.features.fit_transform(TEXTS).astype(np.float64)
     scaled = (inputs - inputs.mean(axis=0)) / np.where(inputs.std(axis=0) > 1e-5, inputs.std(axis=0), 1)
     theirs = Ridge(alpha=0.1 * len(TEXTS)).fit(scaled, scores)
@@ -130,16 +131,17 @@ def test_how_alike_the_texts_of_pairs_are_counts_by_itself(strength: float | Non
     model = AllLayerRegressor(encoder, strength=strength, layers=(0, 2), device="cpu").fit(pairs, scores)
     inputs, goal = torch.from_numpy(model.features.fit_transform(pairs)), torch.from_numpy(scores)
 
-    def solved(blocks: int) -> np.ndarray:
+    def solved(*, compared: bool) -> np.ndarray:
+        layout = Layout(layers=2, compared=compared)
         if strength is None:  # by folds, which choose the strength and whether sums count
-            found = solve_linear(inputs, goal, kind="scores", outputs=1, blocks=blocks)
+            found = solve_linear(inputs, goal, kind="scores", outputs=1, layout=layout)
             weight, bias = found.weight, found.bias
         else:
-            weight, bias = solve_at(inputs, goal, strength=strength, kind="scores", outputs=1, blocks=blocks)
+            weight, bias = solve_at(inputs, goal, strength=strength, kind="scores", outputs=1, layout=layout)
         return (inputs @ weight.T + bias)[:, 0].numpy()
 
-    np.testing.assert_allclose(model.predict(pairs), solved(4), atol=SOLVED)
-    assert strength is None or np.abs(solved(4) - solved(0)).max() > 10 * SOLVED
+    np.testing.assert_allclose(model.predict(pairs), solved(compared=True), atol=SOLVED)
+    assert strength is None or np.abs(solved(compared=True) - solved(compared=False)).max() > 10 * SOLVED
 
 
 def test_a_strength_is_chosen_by_folds_and_all_examples_are_learnt_from(encoder: str) -> None:

@@ -12,6 +12,7 @@ from bertvision.runs import solve as solve_module
 from bertvision.runs.solve import Solver, solve_task, solve_trainee
 from bertvision.runs.states import RowStates
 from bertvision.tasks.load import TASKS
+from bertvision.training.linear_problem import Layout
 from bertvision.training.solve import Solution, solve_linear
 from bertvision.training.trainee import HeadSpec, Trainee
 from close import SOLVED
@@ -62,8 +63,8 @@ def test_how_alike_two_texts_are_counts_by_itself(name: str, lowest: int) -> Non
     )  # the sum tells, no number of it more than others
     trainee = Trainee(HeadSpec(head=name), HeadShape(layers=3, width=16, outputs=1), device=CPU)
     found = solve_trainee(trainee, TASKS["stsb"], train=(states, targets))
-    inputs, blocks = states.rows[:, lowest:].flatten(1), 2 * (3 - lowest)  # both halves of every layer's row
-    expected = solve_linear(inputs, torch.from_numpy(targets), kind="scores", outputs=1, blocks=blocks)
+    inputs, layout = states.rows[:, lowest:].flatten(1), Layout(layers=3 - lowest, compared=True)
+    expected = solve_linear(inputs, torch.from_numpy(targets), kind="scores", outputs=1, layout=layout)
     assert torch.equal(found.weight, expected.weight)
     assert found.loss == expected.loss
     single = RowStates(states.rows, CPU)
@@ -132,7 +133,7 @@ def test_two_labels_are_decided_between_as_the_tasks_metrics_want_it() -> None:
     random = torch.Generator().manual_seed(0)
     targets = (np.arange(400) % 8 > 0).astype(np.int64)
     inputs = torch.randn(400, 3, generator=random) + 0.8 * torch.from_numpy(targets == 0)[:, None]
-    accuracy, matthews = (solve_task(TASKS[name], inputs, targets) for name in ("sst2", "cola"))
+    accuracy, matthews = (solve_task(TASKS[name], inputs, targets, layout=Layout()) for name in ("sst2", "cola"))
     assert torch.equal(accuracy.weight, matthews.weight)
     assert matthews.bias[1] < accuracy.bias[1]
     said = (inputs @ matthews.weight.T + matthews.bias).argmax(dim=1).numpy()
@@ -141,6 +142,6 @@ def test_two_labels_are_decided_between_as_the_tasks_metrics_want_it() -> None:
     assert np.corrcoef(said, targets)[0, 1] > np.corrcoef(plain, targets)[0, 1] + 0.05  # what MCC is
     weights = torch.ones(2)
     assert torch.equal(
-        solve_task(TASKS["cola"], inputs, targets, weights=weights).bias,
-        solve_task(TASKS["sst2"], inputs, targets, weights=weights).bias,
+        solve_task(TASKS["cola"], inputs, targets, layout=Layout(), weights=weights).bias,
+        solve_task(TASKS["sst2"], inputs, targets, layout=Layout(), weights=weights).bias,
     )

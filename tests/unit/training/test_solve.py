@@ -10,7 +10,8 @@ from torch import Tensor
 
 from bertvision.tasks.task import TaskKind
 from bertvision.training import solve as solve_module
-from bertvision.training.solve import LEAST_SHIFTED, SUM_SCALE, fold_rows, solve_at, solve_linear
+from bertvision.training.linear_problem import SUM_SCALE, Layout
+from bertvision.training.solve import LEAST_SHIFTED, fold_rows, solve_at, solve_linear
 from close import SOLVED
 
 
@@ -42,10 +43,11 @@ def tags(inputs: Tensor, count: int) -> Tensor:
 
 TARGETS: dict[TaskKind, Callable[[Tensor], Tensor]] = {
     "scores": scores,
-    "labels": lambda inputs: classes(inputs, 3),
+    "labels": lambda inputs: classes(inputs, 2),
     "tags": lambda inputs: tags(inputs, 3),
 }
-OUTPUTS: dict[TaskKind, int] = {"scores": 1, "labels": 3, "tags": 3}
+OUTPUTS: dict[TaskKind, int] = {"scores": 1, "labels": 2, "tags": 3}
+TWO_TEXTS = Layout(compared=True)
 
 
 def standardised(inputs: Tensor) -> np.ndarray:
@@ -75,7 +77,7 @@ def test_scores_are_solved_as_scikit_learn_does(*, strength: float, examples: in
 def test_sums_of_blocks_are_further_inputs_with_little_penalty(strength: float) -> None:
     x, new = rows(40, 6), rows(7, 6, seed=1)
     y = scores(x)
-    weight, bias = solve_at(x, y, strength=strength, kind="scores", outputs=1, blocks=2)
+    weight, bias = solve_at(x, y, strength=strength, kind="scores", outputs=1, layout=TWO_TEXTS)
 
     def with_sums(inputs: Tensor) -> np.ndarray:
         values = inputs.double().numpy()
@@ -93,7 +95,7 @@ def test_sums_of_blocks_count_where_they_are_better_for_examples_that_were_not_l
     x = torch.randn(60, 16, generator=torch.Generator().manual_seed(1))
     noise = torch.randn(60, generator=torch.Generator().manual_seed(2))
     y = (x[:, 8:].sum(dim=1) if telling else 3 * x[:, 0]) + noise
-    plain, chosen = (solve_linear(x, y, kind="scores", outputs=1, blocks=blocks) for blocks in (0, 2))
+    plain, chosen = (solve_linear(x, y, kind="scores", outputs=1, layout=layout) for layout in (Layout(), TWO_TEXTS))
     assert torch.equal(chosen.weight, plain.weight) is not telling
     assert chosen.loss < plain.loss if telling else chosen.loss == plain.loss
 
@@ -102,7 +104,8 @@ def test_however_strong_the_penalty_sums_of_blocks_are_learnt_from() -> None:
     x = torch.randn(200, 8, generator=torch.Generator().manual_seed(0))
     y = (x[:, 4:].sum(dim=1) > 0).long()
     plain, summed = (
-        solve_at(x, y, strength=30.0, kind="labels", outputs=2, blocks=blocks)[0].diff(dim=0)[0] for blocks in (0, 2)
+        solve_at(x, y, strength=30.0, kind="labels", outputs=2, layout=layout)[0].diff(dim=0)[0]
+        for layout in (Layout(), TWO_TEXTS)
     )
     assert summed[4:].min() > 5 * plain[4:].max()  # every number of the block that tells has a share in its weight
     assert summed[4:].std() < 0.2 * summed[4:].mean()
@@ -167,7 +170,8 @@ def test_the_loss_is_that_of_folds_by_maps_that_did_not_learn_from_them(
             said = model.predict(scaled.numpy()[judged])
             total += float((0.5 * (said - y.numpy()[judged]) ** 2).sum())
         elif kind == "labels":
-            model = LogisticRegression(C=1 / (0.1 * learnt.sum()), tol=1e-8, max_iter=2000).fit(design, goal)
+            # two classes as two rows of opposite weights have half of one row's penalty
+            model = LogisticRegression(C=2 / (0.1 * learnt.sum()), tol=1e-8, max_iter=2000).fit(design, goal)
             said = model.predict_log_proba(scaled.numpy()[judged])
             total -= float(said[np.arange(judged.sum()), y.numpy()[judged]].sum())
         else:
