@@ -567,6 +567,20 @@ def test_a_store_of_another_encoder_is_refused_with_the_command_that_makes_the_r
     )
     with pytest.raises(BertVisionError, match=expected):
         fit_heads(stored(request, tmp_path / "store", other), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("task", ["squad2", "sst2"])
+def test_a_store_without_a_layer_that_a_head_reads_is_refused_before_anything_is_written(
+    task: str, ask: Ask, tmp_path: Path
+) -> None:
+    request = ask(task, MIX)
+    extract_states(ExtractRequest(**request.data_fields(), layers="1..2", device="cpu"), tmp_path / "store")
+    with pytest.raises(
+        BertVisionError, match=r"it has layers 1\.\.2, 0\.\.2 are asked for\. Make one that does: bertvisi"
+    ):
+        fit_heads(replace(request, source=f"store:{tmp_path / 'store'}"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_whole_of_a_split_is_cut_into_windows_once(
