@@ -52,7 +52,8 @@ class Solution:
         weight: (outputs, inputs), for inputs as they are.
         bias: (outputs,).
         strength: of the L2 penalty that was chosen.
-        loss: mean over the examples, each by a map that did not learn from its fold.
+        loss: mean over the examples, each by a map that did not learn from its fold; where classes have weights, each
+            example counts by that of its class.
     """
 
     weight: Tensor
@@ -90,6 +91,7 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     folds = min(folds, len(targets))
     fold = torch.from_numpy(fold_rows(targets.cpu().numpy(), folds, kind)).to(inputs.device)
     judged = fold[:, None] == torch.arange(folds + 1, device=inputs.device)  # (examples, maps); the last judges none
+    counts = 1.0 if weights is None else weights[targets] / weights[targets].mean()
     found: list[tuple[Solution, Tensor]] = []
     for used in dict.fromkeys((0, blocks)):  # with few examples the sums may mislead: the folds tell
         least = math.inf
@@ -97,7 +99,7 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
         for strength in STRENGTHS:
             problem.solve(strength)
             unseen = problem.outputs()[judged]  # (examples, outputs)
-            loss = float(_losses(kind, unseen, targets).mean())
+            loss = float((_losses(kind, unseen, targets) * counts).mean())
             found.append((Solution(*problem.map(), strength, loss), unseen))
             least = min(least, loss)
             if loss > PATIENCE * least:
