@@ -80,6 +80,7 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
     check_fit(frozen)
     trainees = [build_trainee(spec, frozen, request) for spec in request.heads]
     layers = read_layers(trainees)
+    frozen.check_stores(layers)
     choice = find_plan(frozen, layers, folder.path, show) if request.source == AUTO else None
     with lock_folder(folder.path):
         finished = _finished(folder, request, resume=resume)  # another process may have been here meanwhile
@@ -92,6 +93,8 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
         learn_heads(run, frozen, trainees, layers)
         leaderboard = run.leaderboard()
         if not leaderboard:
+            if choice is not None:
+                remove_own_store(folder.path)  # nobody will come back to it
             raise DivergedError(
                 f"no head was kept: {' '.join(run.notices)} Use a smaller --lr and another --out. Is the encoder whole?"
             )

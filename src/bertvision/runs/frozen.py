@@ -88,7 +88,7 @@ class FrozenTask:
             BertVisionError: the store holds something else.
         """
         if self.request.store is not None:
-            return self._stored(self.request.store, part, layers)
+            return self._stored(part, layers)
         if not self.in_memory and self.folds is not None and part is self.train:
             return self.folds.stream(part.windows, self.passes, layers)
         if not self.in_memory:
@@ -156,22 +156,41 @@ class FrozenTask:
             return self.shared.rows(windows)
         return encode_rows(self.encoder, windows, self.passes, self.pool)
 
-    def _stored(self, store: Path, part: Part, layers: range) -> States:
-        split = "dev" if part is self.dev else "train"
-        stored = self.stores[split]
-        pool = None if self.task.kind == "spans" else self.pool
+    def check_stores(self, layers: range) -> None:
+        """See that the stores that states come from, if any, hold these layers of these windows; reads no states.
+
+        Raises:
+            BertVisionError: one holds something else.
+        """
+        for split in self.stores:
+            self._check_store(split, layers)
+
+    def _check_store(self, split: str, layers: range) -> None:
+        stored, store = self.stores[split], self.request.store
+        if store is None:
+            raise ValueError("states come from no store")
         wanted = ExtractRequest(
             **self.request.data_fields(),
             keep=stored.reader.manifest.content.keep,
             layers=f"{layers[0]}..{layers[-1]}",
-            pool=pool,
+            pool=self._stored_pool,
             dtype=self.request.dtype,
         )
-        content = store_content(wanted, self.encoder, stored.windows, split=split, pool=pool)
+        content = store_content(wanted, self.encoder, stored.windows, split=split, pool=self._stored_pool)
         stored.reader.check(content, extract_command(wanted, store))
+
+    @property
+    def _stored_pool(self) -> Pool | None:
+        """Which row a store keeps of every window; None for all."""
+        return None if self.task.kind == "spans" else self.pool
+
+    def _stored(self, part: Part, layers: range) -> States:
+        split = "dev" if part is self.dev else "train"
+        self._check_store(split, layers)
+        stored = self.stores[split]
         rows = stored.rows(part.examples)
         device = self.encoder.device
-        if pool is not None:
+        if self._stored_pool is not None:
             return rows_in_memory(stored.reader, rows, layers, device)
         return StoreStates(stored.reader, rows, part.windows, layers=layers, options=self.passes, device=device)
 

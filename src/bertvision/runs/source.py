@@ -173,10 +173,7 @@ def _finished_store(frozen: FrozenTask, layers: range) -> Source | None:
     if not folder.is_dir():
         return None
     try:
-        reading = frozen.reading(folder)
-        for part in (frozen.train, frozen.dev):
-            if part is not None:
-                reading.states(part, layers)
+        frozen.reading(folder).check_stores(layers)
     except BertVisionError:
         return None
     content = StoreReader(folder / "train").manifest.content

@@ -132,7 +132,7 @@ def read_manifest(folder: Path) -> Manifest:
     """What a store holds.
 
     Raises:
-        BertVisionError: there is no store, it is not finished, or of another format.
+        BertVisionError: there is no store, it is not finished, of another format, or its files contradict each other.
     """
     path = folder / MANIFEST
     if not path.is_file():
@@ -142,16 +142,30 @@ def read_manifest(folder: Path) -> Manifest:
             if unfinished
             else f"{folder} is no store: it has no {MANIFEST}. Make one with `bertvision extract`."
         )
-    return _parse(path, _manifest)
+    manifest = _parse(path, _manifest)
+    begun = read_content(folder)
+    if begun is not None and begun != manifest.content:
+        told, meant = asdict(manifest.content), asdict(begun)
+        listed = "; ".join(f"{name} is {told[name]}, not {meant[name]}" for name in told if told[name] != meant[name])
+        raise BertVisionError(
+            f"{path} and {CONTENT} beside it contradict each other: {listed}. Put back what was changed, or make "
+            "another store: bertvision extract."
+        )
+    return manifest
 
 
 def _manifest(found: dict[str, Any]) -> Manifest:
     statistics = found["statistics"]
-    return Manifest(
+    manifest = Manifest(
         content=Content(**found["content"]),
         shards=tuple(Shard(**shard) for shard in found["shards"]),
         statistics=None if statistics is None else Shard(**statistics),
     )
+    names = [shard.file for shard in manifest.shards]
+    windows, tokens = (sum(getattr(shard, kind) for shard in manifest.shards) for kind in ("windows", "tokens"))
+    if names != sorted(set(names)) or (windows, tokens) != (manifest.content.windows, manifest.content.tokens):
+        raise ValueError("its shards are not those of all its windows in their order")
+    return manifest
 
 
 def _parse(path: Path, build: Callable[[dict[str, Any]], T]) -> T:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bertvision.errors import BertVisionError
-from bertvision.tasks.examples import Examples, IntArray, Questions
+from bertvision.tasks.examples import Examples, IntArray, Questions, Texts
 
 POOL_BATCHES = 64
 """Shuffled rows are sorted by length within pools of this many batches: little padding, still random."""
@@ -66,7 +66,7 @@ def subset_rows(rows: int, fraction: float, seed: int) -> IntArray:
 
 
 def held_out_rows(examples: Examples, share: float, seed: int) -> IntArray:
-    """Rows to keep aside: whole articles, or contexts where there are few articles, so that no text is on both sides.
+    """Rows to keep aside, so that no text is on both sides: see `example_groups`.
 
     Args:
         examples: a training split.
@@ -74,26 +74,43 @@ def held_out_rows(examples: Examples, share: float, seed: int) -> IntArray:
         seed: of the choice.
     """
     random = np.random.default_rng(seed)
-    if not isinstance(examples, Questions):
-        return np.sort(random.permutation(len(examples))[: round(share * len(examples))])
-    groups, _ = question_groups(examples)
-    names, sizes = np.unique(groups, return_counts=True)
-    order = random.permutation(len(names))
-    enough = int(np.searchsorted(np.cumsum(sizes[order]), share * len(examples))) + 1
-    return np.flatnonzero(np.isin(groups, names[order[:enough]]))
+    groups, _ = example_groups(examples)
+    if isinstance(examples, Questions):
+        names, sizes = np.unique(groups, return_counts=True)
+        order = random.permutation(len(names))
+        enough = int(np.searchsorted(np.cumsum(sizes[order]), share * len(examples))) + 1
+        return np.flatnonzero(np.isin(groups, names[order[:enough]]))
+    # groups in the order in which their rows are drawn: where all texts differ, rows are drawn one by one
+    _, drawn, sizes = np.unique(groups[random.permutation(len(groups))], return_index=True, return_counts=True)
+    order = np.argsort(drawn)
+    wanted = round(share * len(examples))
+    enough = int(np.searchsorted(np.cumsum(sizes[order]), wanted)) + 1 if wanted else 0
+    return np.flatnonzero(np.isin(groups, order[:enough]))
 
 
-def question_groups(examples: Questions) -> tuple[IntArray, list[str]]:
-    """What must stay on one side: the article of each question, (questions,), or its context where there are few.
+def example_groups(examples: Examples) -> tuple[IntArray, list[str]]:
+    """What must stay on one side: questions of one article, or of one context where there are few; equal texts.
 
     Returns:
-        The number of each question's group, and what the groups of all contexts are called, by number.
+        The number of each example's group, (examples,), and what the groups are called, by number.
     """
+    if not isinstance(examples, Questions):
+        return _same_texts(examples)
     names, titles = np.unique(np.array(examples.titles), return_inverse=True)
     groups = titles[examples.context_index]
     if len(np.unique(groups)) >= FEWEST_ARTICLES:
         return groups, names.tolist()
     return examples.context_index, examples.contexts
+
+
+def _same_texts(examples: Texts) -> tuple[IntArray, list[str]]:
+    """The number of each different text, or pair of texts, in the order in which they come; and these."""
+    texts = examples.texts
+    if examples.pairs is not None:
+        texts = [f"{one}\0{two}" for one, two in zip(texts, examples.pairs, strict=True)]
+    numbers: dict[str, int] = {}
+    groups = np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), np.int64, count=len(texts))
+    return groups, list(numbers)
 
 
 def _cut(order: IntArray, lengths: IntArray, size: int, tokens: int | None, padding: int | None) -> list[IntArray]:

@@ -5,8 +5,8 @@ import hashlib
 import numpy as np
 
 from bertvision.errors import BertVisionError
-from bertvision.tasks.batches import question_groups
-from bertvision.tasks.examples import Examples, IntArray, Questions
+from bertvision.tasks.batches import example_groups
+from bertvision.tasks.examples import Examples, IntArray
 
 
 def fold_numbers(examples: Examples, folds: int) -> IntArray:
@@ -22,8 +22,9 @@ def fold_numbers(examples: Examples, folds: int) -> IntArray:
     Raises:
         BertVisionError: there are too few examples.
     """
+    groups, names = example_groups(examples)
     # in the order of hashes, so that neighbours in a file are not neighbours here
-    hashes = np.array([_hash(name) for name in _names(examples)])
+    hashes = np.array([_hash(name) for name in names])[groups]
     _, group, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
     middle = (np.cumsum(sizes) - sizes / 2) / len(hashes)  # of each group among all examples, 0 to 1
     numbers: IntArray = (middle * folds).astype(np.int64)[group]
@@ -45,13 +46,3 @@ def folds_digest(examples: Examples, numbers: IntArray) -> str:
 def _hash(text: str) -> int:
     """A number that is the same on every machine; JSON may hold half a character, which is text here, too."""
     return int.from_bytes(hashlib.sha256(text.encode(errors="surrogatepass")).digest()[:7], "big")
-
-
-def _names(examples: Examples) -> list[str]:
-    """What examples that belong together have in common."""
-    if isinstance(examples, Questions):
-        groups, names = question_groups(examples)
-        return [names[group] for group in groups.tolist()]
-    if examples.pairs is None:
-        return examples.texts
-    return [f"{one}\0{two}" for one, two in zip(examples.texts, examples.pairs, strict=True)]

@@ -135,7 +135,7 @@ def load_checkpoint(  # noqa: PLR0913 - as it was saved
     _put_moments(learning_parameters(model), optimizer, tensors)
     for name, value in learning_parameters(model).items():
         gradient = tensors.get(f"gradient.{name}")
-        value.grad = None if gradient is None else gradient.to(value.device)
+        value.grad = None if gradient is None else _laid_as(value, gradient)
     for name, stream in streams.items():
         states = [value for key, value in sorted(tensors.items()) if key.startswith(f"stream.{name}.")]
         if len(states) != len(stream.state):  # a GPU has one more
@@ -157,9 +157,19 @@ def _put_moments(
         if key.startswith("optimizer."):
             _, kind, name = key.split(".", 2)
             value = learning[name]
-            # a plain optimiser counts its steps on the CPU, a fused one beside the parameter
-            device = value.device if kind != "step" or fused[id(value)] else moment.device
-            optimizer.state[value][kind] = moment.to(device)
+            if kind != "step":
+                optimizer.state[value][kind] = _laid_as(value, moment)
+            else:  # a plain optimiser counts its steps on the CPU, a fused one beside the parameter
+                optimizer.state[value][kind] = moment.to(value.device if fused[id(value)] else moment.device)
+
+
+def _laid_as(value: nn.Parameter, tensor: Tensor) -> Tensor:
+    """The same numbers in the order in which the parameter has its own in memory.
+
+    A fused optimiser goes through both as they lie there: weights of convolutions of images would else meet the moments
+    of other weights, and nobody would be told.
+    """
+    return torch.empty_like(value, dtype=tensor.dtype, requires_grad=False).copy_(tensor)
 
 
 def remove_checkpoints(run: Path, *, keep: Path | None = None) -> None:

@@ -7,7 +7,6 @@ the inputs are read once for all of them.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -47,7 +46,8 @@ class Solution:
         weight: (outputs, inputs), for inputs as they are.
         bias: (outputs,).
         strength: of the L2 penalty that was chosen.
-        loss: mean over the examples, each by a map that did not learn from its fold.
+        loss: mean over the examples, each by a map that did not learn from its fold; where classes have weights, each
+            example counts by that of its class.
     """
 
     weight: Tensor
@@ -86,22 +86,24 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     folds = min(folds, len(targets))
     fold = torch.from_numpy(fold_rows(targets.cpu().numpy(), folds, kind)).to(inputs.device)
     judged = fold[:, None] == torch.arange(folds + 1, device=inputs.device)  # (examples, maps); the last judges none
+    counts = torch.ones(len(targets), device=inputs.device) if weights is None else weights[targets]
 
-    loss_of = partial(losses, kind, targets=targets)
+    def mean_loss(unseen: Tensor) -> float:
+        return float((losses(kind, unseen, targets) * counts).sum() / counts.sum())
+
     steps: list[_Step] = []
-    for sums in (
-        (False, True) if layout.compared else (False,)
-    ):  # with few examples the sums may mislead: the folds tell
+    # with few examples the sums may mislead: the folds tell
+    for sums in (False, True) if layout.compared else (False,):
         problem = LinearProblem(
             inputs, targets, ~judged, kind=kind, outputs=outputs, layout=layout, sums=sums, weights=weights
         )
-        steps += _follow(problem, judged, loss_of)
+        steps += _follow(problem, judged, mean_loss)
     best = _best(steps)
     if kind == "labels" and outputs > 2:
         same = [step for step in steps if step.problem is best.problem]
         firmer = min(same, key=lambda step: abs(math.log(step.solution.strength / (FIRMER * best.solution.strength))))
         best.problem.relate(firmer.likeness)
-        best = _best([best, *_follow(best.problem, judged, loss_of)])  # labels may have nothing in common
+        best = _best([best, *_follow(best.problem, judged, mean_loss)])  # labels may have nothing in common
     if score is None:
         return best.solution
     shift = best.solution.bias.new_tensor([0.0, _shift(best.unseen, score)])
@@ -157,12 +159,12 @@ class _Step:
     likeness: Tensor
 
 
-def _follow(problem: LinearProblem, judged: Tensor, loss_of: Callable[[Tensor], Tensor]) -> list[_Step]:
+def _follow(problem: LinearProblem, judged: Tensor, mean_loss: Callable[[Tensor], float]) -> list[_Step]:
     steps: list[_Step] = []
     for strength in STRENGTHS:
         problem.solve(strength)
         unseen = problem.outputs()[judged]
-        loss = float(loss_of(unseen).mean())
+        loss = mean_loss(unseen)
         steps.append(_Step(problem, Solution(*problem.map(), strength, loss), unseen, problem.likeness()))
         if loss > PATIENCE * _best(steps).solution.loss:
             break  # weaker penalties only fit the noise

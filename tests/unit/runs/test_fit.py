@@ -55,6 +55,7 @@ MIX = HeadSpec(head="layer_mix", lr=2e-2, seed=1)
 ADAPTER = HeadSpec(head="adapter_pool", options={"size": 4}, lr=2e-2, fraction=0.5, seed=2)
 CONCAT = HeadSpec(head="layer_concat", lr=2e-2)
 WILD = HeadSpec(head="layer_mix", lr=1e30, clip=0.0)
+IMAGE = HeadSpec(head="xception", lr=2e-2, options={"stem": (4, 6), "entry": (8, 8)}, seed=3)
 
 Ask = Callable[..., FitRequest]
 
@@ -429,7 +430,7 @@ class PulledPlugError(Exception):
 def test_an_interrupted_fit_ends_as_one_that_was_left_alone(
     task: str, at: int, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = ask(task, PLAIN, WILD, ADAPTER, MIX, epochs=4, solve=False, validate=(0.8, 3))
+    request = ask(task, PLAIN, WILD, ADAPTER, MIX, IMAGE, epochs=4, solve=False, validate=(0.8, 3))
     whole = fit_heads(request, tmp_path / "whole")
     learn = loop_module._Fitting.learn  # noqa: SLF001 - in the midst of it
 
@@ -566,6 +567,20 @@ def test_a_store_of_another_encoder_is_refused_with_the_command_that_makes_the_r
     )
     with pytest.raises(BertVisionError, match=expected):
         fit_heads(stored(request, tmp_path / "store", other), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("task", ["squad2", "sst2"])
+def test_a_store_without_a_layer_that_a_head_reads_is_refused_before_anything_is_written(
+    task: str, ask: Ask, tmp_path: Path
+) -> None:
+    request = ask(task, MIX)
+    extract_states(ExtractRequest(**request.data_fields(), layers="1..2", device="cpu"), tmp_path / "store")
+    with pytest.raises(
+        BertVisionError, match=r"it has layers 1\.\.2, 0\.\.2 are asked for\. Make one that does: bertvisi"
+    ):
+        fit_heads(replace(request, source=f"store:{tmp_path / 'store'}"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_whole_of_a_split_is_cut_into_windows_once(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, DivergedError
 from bertvision.runs import source as source_module
 from bertvision.runs.extract import ExtractRequest, extract_states
 from bertvision.runs.fit import fit_heads
@@ -184,6 +184,14 @@ def test_a_store_that_was_left_in_a_finished_run_is_removed(ask: Ask, tmp_path: 
     (run / "store").mkdir()
     fit_heads(request, run, resume=True)
     assert not (run / "store").exists()
+
+
+@pytest.mark.usefixtures("slow_encoder")
+def test_a_fit_that_leaves_no_head_leaves_no_store(ask: Ask, tmp_path: Path) -> None:
+    with pytest.raises(DivergedError, match="no head was kept"):
+        fit_heads(ask("squad2", replace(MIX, lr=1e30, clip=0.0), epochs=5.0), tmp_path / "run")
+    assert plan_of(tmp_path / "run")["chosen"]["kind"] == "store"
+    assert not (tmp_path / "run" / "store").exists()
 
 
 def test_a_plan_that_is_none_is_refused(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

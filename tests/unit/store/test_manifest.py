@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,27 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
 def test_a_manifest_that_is_not_json_is_refused_by_name(text: str, tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(BertVisionError, match=r"manifest\.json cannot be read \("):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "shards", [SHARDS[::-1], SHARDS[:1], (SHARDS[0], SHARDS[0]), (SHARDS[0], replace(SHARDS[1], windows=2))]
+)
+def test_shards_that_are_not_those_of_all_windows_in_order_are_refused(
+    shards: tuple[Shard, ...], tmp_path: Path
+) -> None:
+    write_manifest(tmp_path, Manifest(content=CONTENT, shards=shards))
+    with pytest.raises(
+        BertVisionError, match=r"manifest\.json cannot be read \(its shards are not those of all its win"
+    ):
+        read_manifest(tmp_path)
+
+
+def test_a_manifest_that_says_something_else_than_the_store_began_with_is_refused(tmp_path: Path) -> None:
+    write_content(tmp_path, CONTENT)
+    write_manifest(tmp_path, Manifest(content=replace(CONTENT, first_layer=1), shards=SHARDS))
+    expected = r"manifest\.json and content\.json beside it contradict each other: first_layer is 1, not 0\. Put back"
+    with pytest.raises(BertVisionError, match=expected):
         read_manifest(tmp_path)
 
 

@@ -20,16 +20,41 @@ def questions(contexts: list[int], titles: list[str]) -> Questions:
     )
 
 
-def texts(count: int) -> Texts:
-    return Texts([str(row) for row in range(count)], ["a"] * count, None, np.arange(count) % 2)
+def texts(words: list[str], pairs: list[str] | None = None) -> Texts:
+    return Texts([str(row) for row in range(len(words))], words, pairs, np.arange(len(words)) % 2)
 
 
 def test_of_texts_a_share_is_held_out_in_order_and_the_same_for_a_seed() -> None:
-    rows = held_out_rows(texts(200), 0.1, seed=1)
+    different = texts([str(row) for row in range(200)])
+    rows = held_out_rows(different, 0.1, seed=1)
     assert len(rows) == len(set(rows.tolist())) == 20
     assert rows.tolist() == sorted(rows.tolist())
-    assert rows.tolist() == held_out_rows(texts(200), 0.1, seed=1).tolist()
-    assert rows.tolist() != held_out_rows(texts(200), 0.1, seed=2).tolist()
+    assert rows.tolist() == held_out_rows(different, 0.1, seed=1).tolist()
+    assert rows.tolist() != held_out_rows(different, 0.1, seed=2).tolist()
+
+
+def test_texts_that_are_all_different_are_drawn_one_by_one() -> None:
+    rows = held_out_rows(texts([str(row) for row in range(200)]), 0.1, seed=1)
+    assert rows.tolist() == sorted(np.random.default_rng(1).permutation(200)[:20].tolist())
+
+
+@settings(max_examples=40)
+@given(
+    words=st.lists(st.sampled_from("abcdefghijklmnop"), min_size=1, max_size=200),
+    share=st.floats(0.01, 0.9),
+    seed=st.integers(0, 3),
+    paired=st.booleans(),
+)
+def test_no_text_and_no_pair_of_texts_is_on_both_sides(
+    words: list[str], share: float, seed: int, *, paired: bool
+) -> None:
+    examples = texts(words, ["xyz"[row % 3] for row in range(len(words))] if paired else None)
+    said = list(zip(words, examples.pairs or words, strict=True))
+    rows = held_out_rows(examples, share, seed).tolist()
+    largest = max(said.count(one) for one in said)
+    assert not {said[row] for row in rows} & {said[row] for row in set(range(len(said))) - set(rows)}
+    assert round(share * len(said)) <= len(rows) < round(share * len(said)) + max(largest, 1)
+    assert set(held_out_rows(examples, share / 2, seed).tolist()) <= set(rows)
 
 
 @settings(max_examples=40)

@@ -65,6 +65,26 @@ def test_a_run_goes_on_from_a_checkpoint_as_if_nothing_had_happened(tmp_path: Pa
     assert all(torch.equal(a, b) for a, b in zip(values(model), values(other), strict=True))
 
 
+def make_images() -> tuple[nn.Module, torch.optim.Optimizer]:
+    """A convolution whose weights lie in memory as those of heads of images do."""
+    model = nn.Conv2d(4, 5, (1, 3)).to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # as in heads
+    return model, torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
+
+
+def test_moments_and_gradients_meet_their_own_weights_however_these_lie_in_memory(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    images = torch.randn(3, 6, 4, 2, 7)
+    (model, optimizer), (other, other_optimizer) = make_images(), make_images()
+    model(images[0]).square().sum().backward()
+    optimizer.step()
+    save_checkpoint(tmp_path, PROGRESS, model, optimizer, [own()])  # with gradients that were gathered
+    load_checkpoint(tmp_path, other, other_optimizer)
+    for some, its in ((model, optimizer), (other, other_optimizer)):
+        some(images[1]).square().sum().backward()
+        its.step()
+    assert all(torch.equal(a, b) for a, b in zip(values(model), values(other), strict=True))
+
+
 def test_running_statistics_come_back_too(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))

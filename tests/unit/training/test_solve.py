@@ -201,6 +201,25 @@ def test_the_strength_is_the_one_with_the_least_loss(kind: TaskKind, monkeypatch
     assert found.loss == pytest.approx(losses[found.strength], rel=SOLVED)
 
 
+def test_where_classes_have_weights_the_strength_is_chosen_by_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, 0.1)
+    x = rows(60, 8)
+    y = torch.tensor([0, 0, 0, 1] * 15)
+    weights = torch.tensor([0.5, 2.0])
+    found = solve_linear(x, y, kind="labels", outputs=2, folds=3, weights=weights)
+    fold = fold_rows(y.numpy(), 3, "labels")
+    scaled, total = standardised(x), np.zeros(2)
+    for number in range(3):
+        learnt, judged = fold != number, fold == number
+        counts = weights[y].numpy()[learnt]
+        # two classes as two rows of opposite weights have half of one row's penalty
+        model = LogisticRegression(C=2 / (0.1 * counts.sum()), tol=1e-8, max_iter=2000)
+        said = model.fit(scaled[learnt], y.numpy()[learnt], counts).predict_log_proba(scaled[judged])
+        for label in range(2):
+            total[label] -= said[y.numpy()[judged] == label, label].sum()
+    assert found.loss == pytest.approx(float(weights.numpy() @ total / weights[y].sum()), rel=SOLVED)
+
+
 def test_folds_have_as_many_of_every_class_and_of_like_scores() -> None:
     y = np.array([0] * 9 + [1] * 3)
     fold = fold_rows(y, 3, "labels")
