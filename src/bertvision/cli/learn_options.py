@@ -43,8 +43,8 @@ class LearnOptions(EncoderOptions):
     """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere; weights stay float32."""
 
     compile: bool = False
-    """Compile the encoder's layers first: takes a minute, and pays on a GPU for large batches of a large encoder; at
-    batch 32 steps were half as fast, since they could not be recorded."""
+    """Compile the encoder's layers first: takes a minute, and pays on a GPU for a large encoder: at batch 32 steps of
+    BERT-large's shape made 819 examples a second instead of 653."""
 
     save_every: int | None = None
     """Steps between checkpoints for --resume (default: one a minute, and one at every snapshot)."""

@@ -17,6 +17,7 @@ from typing_extensions import override
 from bertvision.errors import BertVisionError
 from bertvision.estimators.features import AllLayerFeatures, text_tags
 from bertvision.estimators.files import load_linear, save_linear
+from bertvision.estimators.rows import refuse_table
 from bertvision.objectives import Pool
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.runs.parts import Device
@@ -96,6 +97,7 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def _solve(
         self, texts: Iterable[object], targets: NDArray[np.int64] | NDArray[np.float64], weights: torch.Tensor | None
     ) -> None:
+        refuse_table(texts)
         features = self.features.fit(texts := list(texts))
         inputs = torch.from_numpy(features.transform(texts))
         if len(inputs) != len(targets):
@@ -134,7 +136,13 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     def _outputs(self, texts: Iterable[object]) -> NDArray[np.float32]:
         check_is_fitted(self)
-        found: NDArray[np.float32] = self.features.transform(texts) @ self.coef_.T + self.intercept_
+        inputs = self.features.transform(texts)
+        if inputs.shape[1] != self.coef_.shape[1]:
+            raise BertVisionError(
+                f"texts have {inputs.shape[1]} numbers each, {self.coef_.shape[1]} were learnt from. Were single texts "
+                "learnt from and pairs given, or the other way round?"
+            )
+        found: NDArray[np.float32] = inputs @ self.coef_.T + self.intercept_
         return found
 
 
@@ -182,6 +190,8 @@ class AllLayerClassifier(ClassifierMixin, _AllLayerLinear):  # type: ignore[misc
             BertVisionError: something is no text, or there are fewer than two classes.
         """
         given = np.asarray(targets)
+        if given.ndim != 1 or not len(given):
+            raise BertVisionError(f"classes have shape {given.shape}; one class per text is expected.")
         check_classification_targets(given)
         self.classes_, numbers = np.unique(given, return_inverse=True)
         if len(self.classes_) < 2:
@@ -206,7 +216,8 @@ class AllLayerClassifier(ClassifierMixin, _AllLayerLinear):  # type: ignore[misc
 
     def predict(self, texts: Iterable[object]) -> NDArray[np.generic]:
         """The likeliest class of every text."""
-        found: NDArray[np.generic] = self.classes_[self._outputs(texts).argmax(axis=1)]
+        outputs = self._outputs(texts)  # which sees first whether it is fitted
+        found: NDArray[np.generic] = self.classes_[outputs.argmax(axis=1)]
         return found
 
 

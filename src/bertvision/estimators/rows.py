@@ -85,12 +85,26 @@ def check_texts(inputs: Iterable[object]) -> tuple[list[str], list[str] | None]:
     """
     if isinstance(inputs, str):
         raise BertVisionError("a list of texts, or of pairs of texts, is expected; one text was given. Use [text].")
+    refuse_table(inputs)
     rows = [_row(row, number) for number, row in enumerate(inputs)]
     if not rows:
         raise BertVisionError("there are no texts: at least one is expected.")
     if len({len(row) for row in rows}) > 1:
         raise BertVisionError("single texts and pairs of texts are mixed. Use one or the other.")
     return [row[0] for row in rows], [row[1] for row in rows] if len(rows[0]) > 1 else None
+
+
+def refuse_table(inputs: object) -> None:
+    """Refuse a data frame: going through it gives the names of its columns, which are texts, too.
+
+    Raises:
+        BertVisionError: it is one.
+    """
+    if hasattr(inputs, "columns"):
+        raise BertVisionError(
+            f"a table with the columns {', '.join(map(str, inputs.columns))} was given; texts or pairs of texts are "
+            "expected. Take one column, such as table['text'], or of two columns their .to_numpy()."
+        )
 
 
 def _row(row: object, number: int) -> tuple[str, ...]:

@@ -1,7 +1,9 @@
 """Predictions from files: SQuAD's JSON, GLUE's submission tables, or one answer per line."""
 
+import json
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from bertvision.errors import DataError
@@ -52,7 +54,8 @@ def read_targets(path: Path, task: Task, ids: Sequence[str]) -> IntArray | Float
     """Predicted class numbers, tags or scores in the order of the gold rows' ids.
 
     The file is a JSON object by id, a JSON list, a table with columns such as `index` and `prediction`, or has one
-    prediction per line. Tags are lists, or text where the task has a separator.
+    prediction per line. Tags are lists, in a cell of a table as JSON,
+    or text where the task has a separator.
 
     Raises:
         DataError: the file is something else, or is not about these examples.
@@ -80,8 +83,12 @@ def read_targets(path: Path, task: Task, ids: Sequence[str]) -> IntArray | Float
 def _parse(task: Task, cell: object) -> Target:
     """A label's word, or its class number where the words are no numbers; tags; a score, limits aside."""
     word = str(cell).strip()
-    if task.kind == "labels" and word not in task.labels and word.isdigit() and int(word) < len(task.labels):
+    words_alone = task.kind == "labels" and not any(map(_is_number, task.labels))
+    if words_alone and word.isdecimal() and int(word) < len(task.labels):
         return int(word)
+    if task.kind == "tags" and isinstance(cell, str) and word.startswith("["):
+        with suppress(json.JSONDecodeError):  # or else a label that begins so
+            cell = json.loads(word)
     if task.kind == "scores":
         value = float(word)
         if not math.isfinite(value):
@@ -117,6 +124,13 @@ def _read_cells(path: Path, task: Task) -> list[object] | dict[str, object]:
             raise DataError(f"{path}: {len(table.rows) - len(by_id):,} ids stand there twice. Expected each once.")
         return by_id
     return [line.strip() for line in lines]
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return math.isfinite(float(word))
+    except ValueError:
+        return False
 
 
 def _kind(value: object) -> str:

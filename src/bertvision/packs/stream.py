@@ -1,4 +1,4 @@
-"""Files of any size, example by example: SQuAD's JSON, CSV, TSV and JSONL, plain or gzipped."""
+"""Files of any size, example by example: SQuAD's JSON, CSV, TSV and JSONL, plain or gzipped; other tables whole."""
 
 import csv
 import gzip
@@ -7,7 +7,7 @@ import json
 import re
 import sys
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -18,7 +18,7 @@ from bertvision.errors import DataError, UnknownNameError
 from bertvision.packs.card import PackCard
 from bertvision.packs.inputs import TextInput, takes_pairs
 from bertvision.tasks.files import describe_not_utf8
-from bertvision.tasks.tables import SAMPLE_ROWS, detect_dialect, format_of
+from bertvision.tasks.tables import SAMPLE_ROWS, detect_dialect, format_of, read_table
 from bertvision.tasks.task import SquadLayout, TableLayout
 
 CHUNK = 1 << 20
@@ -46,18 +46,22 @@ class Row:
 
 
 def stream_rows(path: Path, card: PackCard, columns: Columns | None = None) -> Generator[Row]:
-    """The examples of a file, one at a time; no more of it than a piece is ever in memory.
+    """The examples of a file, one at a time; of all forms but a table in JSON or Parquet a piece at most is in memory.
 
     Raises:
         DataError: the file cannot be read, or has another form.
     """
     layout = card.task.layout
+    if isinstance(layout, TableLayout) and format_of(path) in (".json", ".parquet"):
+        yield from _rows(_whole(path), path, card, layout, columns or Columns())
+        return
     with _open(path) as file:
         match layout:
             case SquadLayout():
                 yield from _questions(file, path)
             case TableLayout():
-                yield from _table(file, path, card, layout, columns or Columns())
+                cells = _objects(file, path) if format_of(path) == ".jsonl" else _cells(file, path, layout)
+                yield from _rows(cells, path, card, layout, columns or Columns())
 
 
 def no_example(path: Path) -> DataError:
@@ -144,36 +148,42 @@ def _space(text: str) -> int:
     return 0 if found is None else found.end()
 
 
-def _table(file: TextIO, path: Path, card: PackCard, layout: TableLayout, columns: Columns) -> Iterator[Row]:
-    ending = format_of(path)
-    if ending not in (".csv", ".tsv", ".jsonl"):
-        raise DataError(f"{path}: {ending} is not read piece by piece. Use CSV, TSV or JSONL, or .gz of these.")
+def _rows(
+    table: Iterable[dict[str, object]], path: Path, card: PackCard, layout: TableLayout, columns: Columns
+) -> Iterator[Row]:
     text = layout.text if columns.text is None else columns.text
     pair = layout.pair if columns.text_pair is None else columns.text_pair
-    key = columns.id if columns.id is not None else layout.id
-    objects = ending == ".jsonl"
-    for number, cells in enumerate(_objects(file, path) if objects else _cells(file, path, layout)):
+    key = str(layout.id) if columns.id is None and layout.id is not None else columns.id
+    for number, cells in enumerate(table):
         where = f"{path}: row {number + 1}"
-        first = _cell(cells, text, where)
+        first = _cell(cells, str(text), where)
         # files to be predicted often lack the column that numbers those to learn from
         name = str(number) if key is None or (columns.id is None and key not in cells) else str(cells.get(key))
         if not takes_pairs(card) or pair is None:
             yield Row(name, first)
         else:
-            yield Row(name, (first, _cell(cells, pair, where)))
+            yield Row(name, (first, _cell(cells, str(pair), where)))
 
 
-def _cell(cells: dict[str | int, object], column: str | int, where: str) -> str:
+def _cell(cells: dict[str, object], column: str, where: str) -> str:
     if column not in cells:
-        names = [name for name in cells if isinstance(name, str)] or [str(name) for name in cells]
-        raise DataError(f"{where}: {UnknownNameError('column', str(column), names)} Name it: --text, --text-pair")
+        raise DataError(f"{where}: {UnknownNameError('column', column, cells)} Name it: --text, --text-pair")
     cell = cells[column]
     if not isinstance(cell, str):
         raise DataError(f"{where}: column '{column}' holds {type(cell).__name__}, text is expected.")
     return cell
 
 
-def _objects(file: TextIO, path: Path) -> Iterator[dict[str | int, object]]:
+def _whole(path: Path) -> Iterator[dict[str, object]]:
+    """The rows of a list in JSON, or of a Parquet file, which are read as data to learn from are."""
+    table = read_table(path, delimiter=None, quoting=None, header=True)
+    if table.bad:
+        raise DataError(f"{table.bad[0]}.")
+    for _, cells in table.rows:
+        yield dict(zip(table.columns, cells, strict=True))
+
+
+def _objects(file: TextIO, path: Path) -> Iterator[dict[str, object]]:
     for number, line in enumerate(file, start=1):
         if not line.strip():
             continue
@@ -186,7 +196,7 @@ def _objects(file: TextIO, path: Path) -> Iterator[dict[str | int, object]]:
         yield row
 
 
-def _cells(file: TextIO, path: Path, layout: TableLayout) -> Iterator[dict[str | int, object]]:
+def _cells(file: TextIO, path: Path, layout: TableLayout) -> Iterator[dict[str, object]]:
     """The rows of a CSV or TSV file by column name; by number where it has no header."""
     sample = list(islice(file, SAMPLE_ROWS))
     csv.field_size_limit(sys.maxsize)  # a cell may hold a whole document
@@ -196,13 +206,13 @@ def _cells(file: TextIO, path: Path, layout: TableLayout) -> Iterator[dict[str |
     delimiter, quoting = detect_dialect("".join(sample), path, delimiter=delimiter, quoting=quoting)
     lines = (line for part in (sample, file) for line in part)
     style: Any = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
-    names: list[str | int] | None = None
+    names: list[str] | None = None
     try:
         for number, cells in enumerate(csv.reader(lines, delimiter=delimiter, quoting=style), start=1):
             if names is None and layout.header:
                 names = list(cells)
                 continue
-            names = names or list(range(len(cells)))
+            names = names or [str(place) for place in range(len(cells))]
             if cells and len(cells) != len(names):
                 raise DataError(f"{path}: row {number} has {len(cells)} columns, expected {len(names)}.")
             if cells:

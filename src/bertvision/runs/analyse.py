@@ -10,6 +10,7 @@ from bertvision.atomic import write_text
 from bertvision.errors import BertVisionError
 from bertvision.heads import load_head
 from bertvision.provenance import provenance
+from bertvision.runs.amounts import in_words
 from bertvision.runs.analyse_curves import (
     data_curves,
     learning_curves,
@@ -78,14 +79,14 @@ def analyse(  # noqa: PLR0913 - what it depends on, by keyword
     shared = SharedPass(subject, device)
     shared.check(subject)
     outputs = _outputs(subject, shared, show, begin)
-    tell(show, f"analysing {len(outputs)} models …")
+    tell(show, f"analysing {in_words(len(outputs), 'model')} …")
     judged = JudgedRun(subject, outputs)
     readers = {name: head for name in outputs if (head := shared.load(subject, name)) is not None}
     heads = {name: readers.get(name) or load_head(subject.head_folder(name)) for name in outputs}
     if subject.run.own is not None and subject.run.own.pooled:
         del heads[OWN_OUTPUT]  # its first layer is the pooled vector, so its layers have other numbers
     groups = seed_groups(subject, heads)
-    tell(show, f"timing {len(readers)} models …")
+    tell(show, f"timing {in_words(len(readers), 'model')} …")
     seconds = measure_inference(shared, subject, readers)
     tell(show, "looking at layers …")
     attention = attended_layers(shared, subject, groups, readers, question=question)
@@ -136,7 +137,7 @@ def _outputs(subject: Subject, shared: SharedPass, show: Show | None, begin: flo
         return {name: load_outputs(subject.folder / name) for name in subject.heads}
     read = shared.read({(0, name): subject for name in subject.heads}, lambda doing: tell(show, doing))
     outputs = {name: read[0, name] for name in subject.heads}
-    tell(show, f"scoring {len(outputs)} models …")
+    tell(show, f"scoring {in_words(len(outputs), 'model')} …")
     judge_subject(subject, shared.weights, outputs, resamples=RESAMPLES, seed=0, begin=begin)
     return outputs
 

@@ -21,6 +21,7 @@ from bertvision.evaluation.ensemble import (
 )
 from bertvision.evaluation.outputs import Outputs, from_columns, log_columns
 from bertvision.provenance import provenance
+from bertvision.runs.amounts import in_words
 from bertvision.runs.ensemble_record import EnsembleMember, EnsembleRecord
 from bertvision.runs.evaluate import RESAMPLES, best_first, evaluated_row, judge_subject, outputs_of, tell
 from bertvision.runs.evaluation_files import write_folder
@@ -121,11 +122,11 @@ def gather_candidates(  # noqa: PLR0913 - what it depends on, by keyword
     new = [number for number, subject in enumerate(subjects) if subject.kept() is None]
     found = outputs_of(subjects, device=device, show=show)
     for number in new:  # kept for the next time, too
-        tell(show, f"scoring {len(found[number][1])} models …")
+        tell(show, f"scoring {in_words(len(found[number][1]), 'model')} …")
         judge_subject(subjects[number], *found[number], resamples=resamples, seed=seed, begin=begin)
     members = choose_members(list_members(subjects, found), heads)
     judge = Judge(first.parts.task, first.part, first.held_out)
-    tell(show, f"judging {len(members)} members …")
+    tell(show, f"judging {in_words(len(members), 'member')} …")
     return Candidates(
         runs=names,
         subjects=subjects,
@@ -173,7 +174,7 @@ class Candidates:
         first, members = self.subjects[0], self.members
         _check_way(how, first)
         split, resamples, seed = self.asked["split"], self.asked["bootstrap"], self.asked["seed"]
-        tell(show, f"joining {len(members)} members …")
+        tell(show, f"joining {in_words(len(members), 'member')} …")
         joined, weights, steps = _join(self.judge, members, how)
         best = max(self.verdicts, key=lambda label: _or_least(self.verdicts[label].held_out))
         whole = self.judge.judge(joined.split, joined.held_out)

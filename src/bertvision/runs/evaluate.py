@@ -12,6 +12,7 @@ from typing import Any
 from bertvision.evaluation.bootstrap import check_resamples
 from bertvision.heads import count_parameters, load_head
 from bertvision.provenance import provenance
+from bertvision.runs.amounts import in_words
 from bertvision.runs.evaluation_files import write_folder
 from bertvision.runs.evaluation_record import EvaluatedRow, EvaluationRecord
 from bertvision.runs.judge import Judge, ScoresAt, Verdict, compare_verdicts
@@ -70,7 +71,7 @@ def evaluate(  # noqa: PLR0913 - what it depends on, by keyword
     begin = time.perf_counter()
     subject = load_subject(run, data=data, split=split)
     ((weights, outputs),) = outputs_of([subject], device=device, show=show)
-    tell(show, f"scoring {len(outputs)} models …")
+    tell(show, f"scoring {in_words(len(outputs), 'model')} …")
     record = judge_subject(subject, weights, outputs, resamples=resamples, seed=seed, begin=begin)
     return EvaluationResult(folder=subject.folder, record=record, notices=subject.notices)
 

@@ -132,7 +132,7 @@ class FitRun:
         frozen = self._frozen
         kept = [number for number in range(len(self._trainees)) if self.place(number).is_dir()]
         heads = [load_head(self.place(number)).to(frozen.encoder.device) for number in kept]
-        self._tell(self._total, {}, doing=f"scoring {len(heads)} heads …")
+        self._tell(self._total, {}, doing=f"scoring {in_words(len(heads), 'head')} …")
         held_out = self._read(heads, frozen.held_out, self.held_out)
         dev: Sequence[Outputs | None] = [None] * len(heads)
         if frozen.dev is not None:

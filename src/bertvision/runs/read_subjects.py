@@ -13,6 +13,7 @@ from bertvision.evaluation.outputs import Outputs, SpanScores, merge_rows
 from bertvision.heads import Head, load_head
 from bertvision.heads.options import ATTENTION
 from bertvision.objectives import Pool
+from bertvision.runs.amounts import in_words
 from bertvision.runs.frozen import head_shape
 from bertvision.runs.frozen_encoder import frozen_passes, load_frozen
 from bertvision.runs.kept_outputs import ModelOutputs
@@ -114,7 +115,7 @@ class SharedPass:
             elif subject.run.own is not None:
                 apart[key] = subject.run.own
         parts = [self._first.part, self._first.held_out]
-        tell(f"encoding {self._first.split} for {len(models)} models …")
+        tell(f"encoding {self._first.split} for {in_words(len(models), 'model')} …")
         outputs = [None if part is None else self._read(list(heads.values()), part) for part in parts]
         read = {key: tuple(None if one is None else one[n] for one in outputs) for n, key in enumerate(heads)}
         for key, own in apart.items():

@@ -8,6 +8,7 @@ from bertvision.errors import BertVisionError
 from bertvision.evaluation.threshold import NO_ANSWER_SHARE
 from bertvision.heads.files import WEIGHTS
 from bertvision.provenance import file_digest
+from bertvision.runs.amounts import in_words
 from bertvision.runs.evaluation_record import EvaluationRecord, Fingerprints
 from bertvision.runs.finished import FinishedRun, open_run
 from bertvision.runs.kept_outputs import OUTPUTS
@@ -111,8 +112,9 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
     if alone and split in ("dev", HELD_OUT) and held_out is not None and parts.task.kind != "spans":
         split, part = HELD_OUT, held_out
         notices.append(
-            f"the data have a train split alone, so the {len(part.examples):,} examples of it that the run held out "
-            "judge. They choose among heads, too: expect a little less elsewhere. For others: --data DIR"
+            f"the data have a train split alone: what the run held out of it judges, "
+            f"{in_words(len(part.examples), 'example')}. They choose among heads, too: expect a little less elsewhere. "
+            "For others: --data DIR"
         )
     elif split not in judged.splits:
         raise _no_split(split, [name for name in judged.splits if data is not None or name != "train"], parts.task)

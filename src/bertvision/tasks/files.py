@@ -1,5 +1,6 @@
 """Bytes and text from plain or gzipped files; whatever is wrong with a file is said in one sentence."""
 
+import codecs
 import gzip
 import json
 import tomllib
@@ -73,7 +74,9 @@ def read_text(path: Path) -> str:
 def describe_not_utf8(error: UnicodeDecodeError) -> str:
     """What is wrong with bytes that are not UTF-8, and what to do."""
     byte = error.object[error.start]
-    return f"not UTF-8 (byte 0x{byte:02x}). Convert the file, e.g. with: iconv -f latin1 -t utf-8"
+    wide = error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as spreadsheets write "Unicode text"
+    now = "utf-16" if wide else "latin1"
+    return f"not UTF-8 (byte 0x{byte:02x}). Convert the file, e.g. with: iconv -f {now} -t utf-8"
 
 
 def check_unicode(text: str) -> None:

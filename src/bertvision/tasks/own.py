@@ -1,5 +1,6 @@
 """The user's own files as a task: columns named on the command line, labels found in the data."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,16 +150,19 @@ def _label_words(cells: Sequence[object], separator: str | None, *, several: boo
         except ValueError:
             continue  # an empty label: reported with its line when the examples are read
     numbers = {word: _number(word) for word in words}
-    if None not in numbers.values():
+    if all(number is not None and math.isfinite(number) for number in numbers.values()):
         return sorted(words, key=lambda word: (numbers[word] or 0.0, word))
-    return sorted(words)
+    return sorted(words)  # a word such as 'nan' has no place among numbers: their order would be another every time
 
 
 def _guess_kind(words: list[str]) -> Literal["labels", "scores"]:
     numbers = [_number(word) for word in words]
     if None in numbers:
         return "labels"
-    fractions = any(number is not None and not number.is_integer() for number in numbers)
+    fractions = any(
+        number is not None and math.isfinite(number) and not number.is_integer()  # 'nan' speaks for neither
+        for number in numbers
+    )
     return "scores" if fractions or len(words) > MOST_CLASSES else "labels"
 
 

@@ -38,10 +38,15 @@ class Table:
         """Position of a column given by name or number.
 
         Raises:
-            DataError: there is no such column; the message lists those there are.
+            DataError: there is no such column, or more than one; the message lists those there are.
         """
         if isinstance(column, int) and column < len(self.columns):
             return column
+        if self.columns.count(str(column)) > 1:
+            raise DataError(
+                f"{self.path}: {self.columns.count(str(column))} columns are called '{column}', one is expected. "
+                f"Rename all but one. Columns: {', '.join(self.columns)}."
+            )
         if column in self.columns:
             return self.columns.index(str(column))
         raise DataError(f"{self.path}: {UnknownNameError('column', str(column), self.columns)}")

@@ -73,7 +73,8 @@ def label_word(cell: object) -> str:
     Raises:
         ValueError: there is no label.
     """
-    if cell is None or (isinstance(cell, str) and not cell.strip()):
+    missing = isinstance(cell, float) and math.isnan(cell)  # how data frames write a cell without a value
+    if missing or cell is None or (isinstance(cell, str) and not cell.strip()):
         raise ValueError("the label is empty")
     if isinstance(cell, list | dict):
         raise ValueError(f"the label is {cell}, one word or number is expected")  # noqa: TRY004 - a bad row

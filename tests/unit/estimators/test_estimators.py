@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -264,6 +265,31 @@ def test_what_cannot_be_solved_is_refused(encoder: str) -> None:
         AllLayerRegressor(encoder, device="cpu").fit(TEXTS[:2], [[1.0], [2.0]])
     with pytest.raises(BertVisionError, match="one finite number"):
         AllLayerRegressor(encoder, device="cpu").fit(TEXTS[:2], [1.0, float("nan")])
+
+
+class Frame(dict[str, list[str]]):
+    """Goes through the names of its columns, as a data frame of pandas does."""
+
+    columns = ("review", "stars")
+
+
+def test_the_names_of_a_tables_columns_are_not_taken_for_texts(encoder: str) -> None:
+    model = AllLayerClassifier(encoder, strength=1.0).fit(TEXTS, LABELS)
+    table = Frame(review=TEXTS, stars=LABELS)
+    for use in (model.predict, model.features.transform, lambda table: model.fit(table, LABELS)):
+        with pytest.raises(BertVisionError, match=r"a table with the columns review, stars was given; .* Take one"):
+            use(table)
+
+
+def test_what_was_not_learnt_from_is_refused(encoder: str) -> None:
+    model = AllLayerClassifier(encoder, strength=1.0)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        model.predict(TEXTS)
+    with pytest.raises(BertVisionError, match="Were single texts learnt from and pairs given"):
+        model.fit(TEXTS, LABELS).predict([("a", "b")])
+    for classes, shape in ((np.eye(16, 2, dtype=np.int64), r"\(16, 2\)"), ([], r"\(0,\)")):
+        with pytest.raises(BertVisionError, match=rf"classes have shape {shape}; one class per text is expected"):
+            model.fit(TEXTS, classes)
 
 
 def test_an_encoder_of_another_run_is_another(encoder: str, tmp_path: Path) -> None:

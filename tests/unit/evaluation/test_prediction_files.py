@@ -1,5 +1,6 @@
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,18 @@ def test_labels_are_words_or_class_numbers(tmp_path: Path) -> None:
     assert read_targets(path, ENTAILED, IDS).tolist() == [1, 0, 1]
 
 
+def test_a_number_is_no_class_number_where_labels_are_numbers(tmp_path: Path) -> None:
+    stars = replace(CLASSES, labels=("1", "3", "5"))
+    path = written(tmp_path, "stars.txt", "1\n5\n0\n")
+    with pytest.raises(DataError, match=r"stars\.txt: prediction of id '2': label '0' is not one of 1, 3, 5\."):
+        read_targets(path, stars, IDS)
+
+
+def test_a_tag_may_begin_as_a_list_does(tmp_path: Path) -> None:
+    path = written(tmp_path, "lines.txt", "[a;b\nb\n\n")
+    assert read_targets(path, make_tags("[a", "b", separator=";"), IDS).tolist() == [[1, 1], [0, 1], [0, 0]]
+
+
 def test_scores_may_lie_outside_the_limits_of_the_golds(tmp_path: Path) -> None:
     predictions = read_targets(written(tmp_path, "scores.json", [-0.25, 5.5, "3"]), SIMILARITY, IDS)
     assert predictions.tolist() == [-0.25, 5.5, 3.0]
@@ -121,6 +134,7 @@ def test_scores_may_lie_outside_the_limits_of_the_golds(tmp_path: Path) -> None:
         ("lines.txt", "a;b\nb\n\n"),
         ("lines.txt", "a;b\r\nb\r\n\r\n"),
         ("table.csv", "id,prediction\n2,\n0,a;b\n1,b\n"),
+        ("as_predict_writes.tsv", 'index\tprediction\n0\t["a", "b"]\n1\t["b"]\n2\t[]\n'),
         ("rows.jsonl", '{"prediction": ["a", "b"]}\n{"prediction": ["b"]}\n{"prediction": []}\n'),
     ],
 )

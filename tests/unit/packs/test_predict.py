@@ -2,17 +2,21 @@
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from bertvision.errors import BertVisionError, DataError
 from bertvision.packs import predict, stream
 from bertvision.packs.pack import Pack
 from bertvision.packs.predict import predict_file
-from bertvision.packs.stream import Columns, stream_rows
+from bertvision.packs.stream import Columns, Row, stream_rows
 from bertvision.tasks.load import TASKS
+from bertvision.tasks.task import TableLayout
 from tiny_pack import TAGS, make_pack
 from tiny_run import save_tiny_encoder, write_questions
 
@@ -137,6 +141,26 @@ def test_columns_can_be_named_and_pairs_are_scored(place: Path, tmp_path: Path) 
     assert all(isinstance(value, float) for value in found.values())
 
 
+def test_what_was_learnt_from_can_be_predicted_whatever_its_form(place: Path, tmp_path: Path) -> None:
+    card = Pack.load(place / "mood").card
+    rows = {"sentence": ["a, good", "bad"], "stars": [5, 1]}
+    (tmp_path / "rows.json").write_text(
+        json.dumps([dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]), encoding="utf-8"
+    )
+    parquet.write_table(pa.table(rows), tmp_path / "rows.parquet")
+    for name in ("rows.json", "rows.parquet"):
+        assert list(stream_rows(tmp_path / name, card)) == [Row("0", "a, good"), Row("1", "bad")]
+
+
+@pytest.mark.parametrize("column", ["0", 0], ids=["as own files have it", "as CoLA has it"])
+def test_columns_without_a_header_are_found_by_their_number(place: Path, tmp_path: Path, column: str | int) -> None:
+    task = replace(TASKS["sst2"], layout=TableLayout(text=column, label="1", header=False))
+    card = make_pack(tmp_path / "bare", str(place / "encoder"), task).card
+    (tmp_path / "rows.tsv").write_text("a good\t1\nbad\t0\n", encoding="utf-8")
+    assert list(stream_rows(tmp_path / "rows.tsv", card)) == [Row("0", "a good"), Row("1", "bad")]
+    assert list(stream_rows(tmp_path / "rows.tsv", card, Columns(text="1"))) == [Row("0", "1"), Row("1", "0")]
+
+
 def test_tags_are_lists(place: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"sentence": "a good"}\n', encoding="utf-8")
     found = read(
@@ -161,7 +185,9 @@ def test_tags_are_lists(place: Path, tmp_path: Path) -> None:
         ("mood", "a.jsonl", b"{", "a.jsonl:1: not JSON"),
         ("mood", "a.jsonl", b"[]", "an object is expected, got list"),
         ("mood", "a.jsonl", b'{"sentence": 3}', "holds int, text is expected"),
-        ("mood", "a.json", b"[]", "is not read piece by piece"),
+        ("mood", "a.json", b"[]", "has no object with columns"),
+        ("mood", "a.json", b'[{"sentence": "a"}, 3]', r"a\.json:2: an object is expected, got int"),
+        ("mood", "a.parquet", b"no", "not a whole Parquet file"),
     ],
 )
 def test_files_that_are_not_right_are_refused_before_anything_is_written(

@@ -531,6 +531,12 @@ def test_every_step_is_told_where_steps_are_slow(ask: Ask, tmp_path: Path, monke
     assert set(told) == set(range(5))
 
 
+def test_one_head_is_not_called_heads(ask: Ask, tmp_path: Path) -> None:
+    told: list[str] = []
+    fit_heads(ask("sst2", PLAIN), tmp_path / "run", show=lambda *_, doing="", **__: told.append(doing))
+    assert told[-1] == "scoring 1 head …"
+
+
 def stored(request: FitRequest, folder: Path, encoder: str | None = None) -> FitRequest:
     """The same request, from a store of float16 states made for it, or for another encoder."""
     extract_states(

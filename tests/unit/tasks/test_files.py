@@ -74,6 +74,13 @@ def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path: Path, start
         read_text(path)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_is_told_from_other_encodings(tmp_path: Path, encoding: str) -> None:
+    path = write(tmp_path / "a.csv", "\ufefftext,label\n".encode(encoding))
+    with pytest.raises(DataError, match=r"a\.csv:1: not UTF-8 .* iconv -f utf-16 -t utf-8$"):
+        read_text(path)
+
+
 def test_json_is_read_with_a_byte_order_mark_too(tmp_path: Path) -> None:
     assert read_json(write(tmp_path / "a.json", BOM + b'{"a": [1, null]}')) == {"a": [1, None]}
 

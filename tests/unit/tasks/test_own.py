@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 from pathlib import Path
 
 import pyarrow as pa
@@ -301,3 +302,21 @@ def test_text_among_lists_and_lists_among_labels_are_bad_rows(tmp_path: Path) ->
 def test_texts_without_any_label_at_all_are_no_task(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.jsonl: column 'label' is empty\. Labels or scores are expected\."):
         task_of(labelled(tmp_path, [], []))
+
+
+def test_a_label_that_is_not_a_number_is_no_class_but_a_bad_row(tmp_path: Path) -> None:
+    data = load_task("own", data=labelled(tmp_path, 1.0, math.nan, 5.0), skip_bad=True)
+    assert (data.task.kind, data.task.labels) == ("labels", ("1", "5"))
+    assert [str(row) for row in data.bad["train"]] == [f"{tmp_path / 'a.jsonl'}:2: the label is empty"]
+
+
+def test_the_word_nan_among_whole_numbers_makes_no_scores_of_them_and_keeps_one_order(tmp_path: Path) -> None:
+    task = task_of(write(tmp_path / "a.csv", "text,label\nw,10\nx,nan\ny,5\nz,1\n"))
+    assert (task.kind, task.labels) == ("labels", ("1", "10", "5", "nan"))
+
+
+@pytest.mark.parametrize("header", ["text,text,label", "text,label,label"])
+def test_two_columns_of_the_same_name_are_refused(tmp_path: Path, header: str) -> None:
+    path = write(tmp_path / "a.csv", f"{header}\nx,a,b\ny,b,a\n")
+    with pytest.raises(DataError, match=r"a\.csv: 2 columns are called '\w+', one is expected\. Rename all but one\."):
+        load_task("own", data=path)
