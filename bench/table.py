@@ -26,6 +26,7 @@ from bertvision.runs.amounts import in_bytes, in_seconds
 from bertvision.training.options import default_rate
 from claims_of_spans import claims_table, head_claims_table
 from tables_of_heads import documents_table, ensembles_table
+from tables_of_readme import PROMISES, promises_table, rivals_table
 from tables_of_spans import SPAN_TABLES
 from tables_of_tasks import distances_table, glue_table, grid_table, multitask_tables
 
@@ -42,7 +43,7 @@ def speed_table() -> str:
             promised = record["targets"].get(baseline, "")
             spread = f"{ratio['least']:.1f} to {ratio['most']:.1f}"
             rows.append(
-                f"| [{record['what']}](results/{path.name}) | {baseline} | **{ratio['median']:.1f}** ({spread}) "
+                f"| [{record['what']}](../results/{path.name}) | {baseline} | **{ratio['median']:.1f}** ({spread}) "
                 f"| {promised} | {record['size']} |"
             )
     return "\n".join(rows)
@@ -56,7 +57,7 @@ def size_table() -> str:
         for baseline, ratio in record["ratios"].items():
             share = f"{record['bytes']['ours'] / 1e6:,.0f} of {record['bytes'][baseline] / 1e6:,.0f} MB"
             rows.append(
-                f"| [{record['what']}](results/{path.name}) | {baseline} | **{ratio:.1f}** ({share}) "
+                f"| [{record['what']}](../results/{path.name}) | {baseline} | **{ratio:.1f}** ({share}) "
                 f"| {record['targets'][baseline]} | {record['size']} |"
             )
     return "\n".join(rows)
@@ -217,10 +218,23 @@ def of_heads(make: Callable[[Sequence[Measured]], str]) -> str:
     return make(measured_cells(read_suite_record(ROOT / "results" / "heads.json")))
 
 
+def of_promises() -> str:
+    """What was promised, from the records."""
+    found = {row.record: ROOT / "results" / f"{row.record}.json" for row in PROMISES}
+    return promises_table({name: json.loads(path.read_text(encoding="utf-8")) for name, path in found.items()})
+
+
+def of_rivals() -> str:
+    """Ours beside what people would use, from the suite."""
+    return rivals_table(measured_cells(read_suite_record(ROOT / "results" / "rival.json")))
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
-    "speed": ("README.md", speed_table),
-    "size": ("README.md", size_table),
-    "quality": ("README.md", quality_table),
+    "rivals": ("README.md", of_rivals),
+    "promises": ("README.md", of_promises),
+    "speed": ("docs/speed.md", speed_table),
+    "size": ("docs/speed.md", size_table),
+    "quality": ("docs/benchmarks.md", quality_table),
     "heads": ("docs/heads.md", heads_table),
     **{name: ("docs/analysis.md", make) for name, make in SPAN_TABLES.items()},
     "head claims": ("docs/analysis.md", partial(of_heads, head_claims_table)),

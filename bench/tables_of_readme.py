@@ -1,0 +1,86 @@
+"""The few rows that a visitor sees first: one for each promise, and ours beside what people would use."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from bertvision.bench.compare import Measured, find_model, mean_and_spread
+from bertvision.bench.tables import MEGABYTE, markdown_table
+from bertvision.errors import BertVisionError
+from bertvision.report.numbers import NOTHING, show_number
+from bertvision.runs.judge import FITTED
+
+
+class Promise(NamedTuple):
+    """A row: the record, against what, and what was done in a few words."""
+
+    record: str
+    baseline: str
+    what: str
+
+
+LAYOUT = "float32, padded to 386, HDF5"
+PROMISES = (
+    Promise("speed-tuning-gpu", "plain loop, bucketed, batch 32", "tuning, BERT-large's shape, one H200"),
+    Promise("speed-tuning-cpu", "plain loop, padded to 384", "tuning, MiniLM, two cores"),
+    Promise("speed-frozen-gpu", "plain loop, padded to 384, batch 32", "all layers, BERT-large's shape, one H200"),
+    Promise("speed-frozen-cpu", "plain loop, padded to 384", "all layers, MiniLM, two cores"),
+    Promise("speed-store-epoch-span", "recomputing", "an epoch of a span head from a store, two cores"),
+    Promise("size-store-16-bit", LAYOUT, "size of a store in 16 bits"),
+    Promise("size-store-int8", LAYOUT, "size of a store in 8 bits"),
+    Promise("speed-answer-float32-lengths-cpu", "plain transformers, eager float32", "one answer, two cores"),
+    Promise("speed-server", "plain transformers behind FastAPI, one request per pass", "serving 64 clients, two cores"),
+    Promise("speed-decoding", "plain n-best loop", "from scores to the 20 best answers"),
+    Promise("speed-scoring", "official algorithm, plain", "SQuAD 2.0 scores, equal values"),
+    Promise("speed-windows", "usual tokenizer call", "token windows, identical ids"),
+)
+"""Of several promises in a record the one against the stronger rival."""
+
+
+def promises_table(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """What was promised, and what was measured; records by name."""
+    rows = ["| what | against | times better | promised |", "|---|---|---|---|"]
+    for row in PROMISES:
+        record = records[row.record]
+        ratio = record["ratios"][row.baseline]
+        times = ratio if isinstance(ratio, float) else ratio["median"]
+        rows.append(
+            f"| [{row.what}](results/{row.record}.json) | {row.baseline} | **{times:.1f}** "
+            f"| {record['targets'][row.baseline]} |"
+        )
+    return "\n".join(rows)
+
+
+RIVALS = {
+    "plain full:2": "all parameters, plain loop at the usual rate",
+    "plain full at our rate:2": "all parameters, plain loop at our rate",
+    "full:2": "**all parameters, ours**",
+    "plain lora:2": "`lora:16`, plain loop",
+    "lora:2": "**`lora:16`, ours**",
+    "lora + heads:greedy": "`lora:16` and the best heads on it, ours",
+    "houlsby:2": "`houlsby:64`, ours",
+}
+"""By cell and model of the suite: what it is called."""
+
+
+def rivals_table(cells: Sequence[Measured]) -> str:
+    """F1 at the fitted threshold, seconds of training and what a task adds to disk, ours and others'."""
+    rows = []
+    for words, called in RIVALS.items():
+        found = find_model(cells, words)
+        if found is None:
+            raise BertVisionError(f"'{words}' was not measured: bertvision bench rival --data DIR")
+        cell, model = found
+        f1, spread = mean_and_spread(cell.over_seeds(model, lambda one: one["scores"][FITTED]["f1"]))
+        seconds, _ = mean_and_spread(cell.over_seeds(model, lambda one: one["seconds"]))
+        size, _ = mean_and_spread(cell.over_seeds(model, lambda one: one["bytes"] / MEGABYTE))
+        around = "" if spread is None else f" ± {show_number(spread, 'percent')}"
+        timed = show_number(seconds, "seconds")
+        rows.append(
+            [
+                called,
+                f"{show_number(f1, 'percent')}{around}",
+                "not timed" if timed == NOTHING else f"{timed} s",
+                f"{show_number(None if size is None else round(size), 'count')} MB",
+            ]
+        )
+    return markdown_table(["what learns", "F1", "training", "kept for the task"], rows)
