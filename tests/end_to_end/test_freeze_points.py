@@ -50,6 +50,19 @@ def test_the_freeze_points_are_printed_and_written(capsys: Capture, run: Path, t
     assert table["points"][0]["head"]["head"] in rows[0]
 
 
+def test_heads_on_one_snapshot_are_judged_by_what_its_run_held_out(capsys: Capture, run: Path, tmp_path: Path) -> None:
+    assert main([*command(run, tmp_path / "out"), "--encoder", f"{run}@0.5"]) == 0
+    asked = json.loads((tmp_path / "out" / "config.json").read_text(encoding="utf-8"))["request"]
+    assert (asked["held_out"], asked["seed"], asked["heads"][0]["fraction"]) == (0.3, 2, 0.8)
+    told = " ".join(capsys.readouterr().err.split())
+    assert "unless you say otherwise: --fraction 0.8 --held-out 0.3 --seed 2." in told
+    assert "may flatter" not in told
+    assert main([*command(run, tmp_path / "other"), "--seed", "0"]) == 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert "may flatter" in told
+    assert "Use --held-out 0.3 --seed 2 --fraction 0.8." in told
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from bertvision.cli.leaderboard import print_freeze_points, print_leaderboard
 from bertvision.cli.options import Given
-from bertvision.cli.output import ProgressBar, print_json, print_notes
+from bertvision.cli.output import ProgressBar, print_json, print_note, print_notes
 from bertvision.cli.task_options import TaskOptions, parse_numbers, parse_size
 from bertvision.errors import BertVisionError
 from bertvision.tasks.own import OWN, OwnColumns
@@ -158,8 +158,8 @@ def run(options: Options) -> int:
         return _run_tasks(options, tasks)
     if options.freezing.snapshots:
         return _run_snapshots(options)
-    if asked.cross_fit is not None:
-        asked = _as_tuned(options, split_snapshot(asked.encoder)[0] / WHOLE)
+    run, _ = split_snapshot(asked.encoder)
+    asked = _as_tuned(options, run if asked.cross_fit is None else run / WHOLE)
     request = build_request(asked, source=options.from_)
     with ProgressBar(f"fit {asked.task}") as bar:
         result = fit_heads(request, asked.run, resume=options.resume, show=bar.show)
@@ -215,22 +215,27 @@ def _run_snapshots(options: Options) -> int:
 
 
 def _as_tuned(options: Options, run: Path) -> FitOptions:
-    """Hold out what a tuned run held out, where the user says nothing else."""
+    """Hold out what a tuned run held out, where the user says nothing else, and tell so."""
     from bertvision.runs.folder import CONFIG  # noqa: PLC0415 - imports numpy
-    from bertvision.runs.tuned_split import tuned_split  # noqa: PLC0415
+    from bertvision.runs.tuned_split import learnt_from, tuned_split  # noqa: PLC0415
 
     asked, given = options.fit, options.given
-    if not (run / CONFIG).is_file():
-        return asked  # no run: whoever fits says so
+    folds = (
+        asked.cross_fit is not None and (run / CONFIG).is_file()
+    )  # of any task: encoders and examples belong together
+    if not folds and not learnt_from(run, asked.task, asked.data.data):
+        return asked  # no run, of which whoever fits says so, or one that has seen other examples
     tuned = tuned_split(run)
-    if tuned.task != asked.task and asked.cross_fit is None:
-        return asked  # other examples
-    return replace(
+    found = replace(
         asked,
-        fraction=asked.fraction if "fraction" in given else str(tuned.fraction),
+        fraction=asked.fraction if "fraction" in given else str(tuned.fraction).removesuffix(".0"),
         held_out=asked.held_out if "held_out" in given or not tuned.held_out else tuned.held_out,
         seed=asked.seed if "seed" in given else tuned.seed,
     )
+    if found != asked:
+        shares = f"--fraction {found.fraction} --held-out {found.held_out:g} --seed {found.seed}"
+        print_note(f"examples are divided as {run} divided them, unless you say otherwise: {shares}.")
+    return found
 
 
 def build_request(options: FitOptions, *, source: str) -> "FitRequest":

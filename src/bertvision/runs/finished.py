@@ -10,7 +10,7 @@ from bertvision.errors import BertVisionError
 from bertvision.runs.fit import LEADERBOARD
 from bertvision.runs.fit_request import STREAM, FitRequest, split_snapshot
 from bertvision.runs.folder import CONFIG, RESULT, RunFolder
-from bertvision.runs.tuned_split import check_unseen
+from bertvision.runs.tuned_split import seen_notice
 from bertvision.tasks.files import read_json
 from bertvision.tasks.own import OWN, OwnColumns
 from bertvision.tasks.windows import WindowOptions
@@ -106,7 +106,7 @@ def _fit(run: Path, asked: dict[str, Any], weights: str) -> FinishedRun:
         heads={Path(row["folder"]).name: row for row in sorted(leaderboard, key=lambda row: row["folder"])},
         own=own,
         weights=weights.partition("+")[0],  # of a cross-fit's encoders, the one that learnt from all folds
-        notices=() if own is None else _seen(request),
+        notices=() if own is None else seen_notice(request),
     )
 
 
@@ -117,18 +117,6 @@ def _same_task(own: Snapshot, request: FitRequest) -> bool:
         return own.task == request.task
     # of the user's own files any may be called so
     return (run / CONFIG).is_file() and RunFolder(run).request()["data"] == request.data
-
-
-def _seen(request: FitRequest) -> tuple[str, ...]:
-    """A notice where the encoder may have learnt from what the fit held out."""
-    run, _ = split_snapshot(request.encoder)
-    if not (run / CONFIG).is_file():
-        return ()
-    try:
-        check_unseen(request, run)
-    except BertVisionError as error:
-        return (f"thresholds and choices may flatter: {error}",)
-    return ()
 
 
 def _tuned(name: str, run: Path, asked: dict[str, Any]) -> FinishedRun:

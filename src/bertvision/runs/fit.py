@@ -21,6 +21,7 @@ from bertvision.runs.solve import CONVEX, Solver
 from bertvision.runs.source import find_plan, follow_plan, remove_own_store
 from bertvision.runs.standardise import BATCHES, standardise_heads
 from bertvision.runs.states import RowStates
+from bertvision.runs.tuned_split import seen_notice
 from bertvision.runs.watch import Show
 from bertvision.tasks.batches import subset_rows
 from bertvision.tasks.files import read_json
@@ -103,7 +104,8 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
         remove_checkpoints(folder.path)
         if choice is not None:
             remove_own_store(folder.path)
-    return _result(folder, (*frozen.parts.notices, *(() if choice is None else choice.reasons[:1]), *run.notices))
+    reasons = () if choice is None else choice.reasons[:1]
+    return _result(folder, (*frozen.parts.notices, *seen_notice(request), *reasons, *run.notices))
 
 
 def learn_heads(

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertvision.errors import BertVisionError
-from bertvision.runs.fit_request import FitRequest
+from bertvision.runs.fit_request import FitRequest, split_snapshot
 from bertvision.runs.folder import RunFolder
+from bertvision.tasks.own import OWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,33 @@ def tuned_split(run: Path) -> TunedSplit:
         held_out=request["held_out"],
         seed=request["options"]["seed"],
     )
+
+
+def learnt_from(run: Path, task: str, data: str | None) -> bool:
+    """Whether the folder holds an encoder that was tuned on the training examples of a task.
+
+    Args:
+        run: any folder.
+        task: its name.
+        data: where its examples are: any files of one's own are of the same task.
+    """
+    try:
+        asked = RunFolder(run).request()
+    except BertVisionError:
+        return False  # no run: an encoder's own folder, or none
+    return "learn" in asked and asked["task"] == task and (task != OWN or asked["data"] == data)
+
+
+def seen_notice(request: FitRequest) -> tuple[str, ...]:
+    """A notice where the encoder may have learnt from what a fit holds out."""
+    run, _ = split_snapshot(request.encoder)
+    if not learnt_from(run, request.task, request.data):
+        return ()
+    try:
+        check_unseen(request, run)
+    except BertVisionError as error:
+        return (f"thresholds and choices may flatter: {error}",)
+    return ()
 
 
 def check_unseen(request: FitRequest, run: Path) -> None:

@@ -1,6 +1,6 @@
 """Heads are judged by examples that their encoder never learnt from."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from bertvision.errors import BertVisionError
 from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.parts import split_train
-from bertvision.runs.tuned_split import TunedSplit, check_unseen, tuned_split
+from bertvision.runs.tuned_split import TunedSplit, check_unseen, learnt_from, seen_notice, tuned_split
 from bertvision.tasks.load import load_task
 from bertvision.training.trainee import HeadSpec
 from tiny_run import tiny_fit, tiny_request
@@ -63,3 +63,29 @@ def test_what_the_run_may_have_learnt_from_may_not(changes: dict[str, Any], tmp_
 def test_a_run_that_held_nothing_out_leaves_nothing_to_judge_by(tmp_path: Path) -> None:
     with pytest.raises(BertVisionError, match=r"--held-out 0, so that nothing is left .* Tune it again with --held-o"):
         check_unseen(fit(), tuned(tmp_path, held_out=0.0))
+
+
+def test_a_run_has_learnt_from_the_task_that_it_was_tuned_for(tmp_path: Path) -> None:
+    run = tuned(tmp_path / "tuned")
+    assert learnt_from(run, "sst2", "builtin")
+    assert not learnt_from(run, "sst5", "builtin")
+    assert not learnt_from(tmp_path, "sst2", "builtin")
+    heads = tmp_path / "heads"
+    RunFolder(heads).begin(asdict(fit()), "weights")
+    assert not learnt_from(heads, "sst2", "builtin")  # a fit of heads, no encoder
+
+
+def test_files_of_ones_own_are_the_same_only_where_they_are(tmp_path: Path) -> None:
+    run = tmp_path / "tuned"
+    RunFolder(run).begin({**asdict(tiny_request("sst2", "reviews", "minilm")), "task": "own"}, "weights")
+    assert learnt_from(run, "own", "reviews")
+    assert not learnt_from(run, "own", "letters")
+
+
+def test_a_fit_tells_that_its_encoder_learnt_from_what_it_holds_out(tmp_path: Path) -> None:
+    run = tuned(tmp_path, seed=3)
+    assert seen_notice(replace(fit(seed=3), encoder=str(run))) == ()
+    (notice,) = seen_notice(replace(fit(seed=0), encoder=f"{run}@0.5"))
+    assert notice.startswith("thresholds and choices may flatter:")
+    assert "Use --held-out 0.2 --seed 3" in notice
+    assert seen_notice(fit(seed=0)) == ()
