@@ -165,7 +165,7 @@ def test_one_table_of_one_s_own_is_judged_by_what_was_held_out_of_it(
     assert (record["split"], record["examples"]) == ("held_out", 8)
     assert "--split held_out" in record["command"]
     assert {row["head"]: row["scores"]["plain"]["values"]["accuracy"]["value"] for row in record["rows"]} == leaderboard
-    assert "the 8 examples of it that the run held out judge" in " ".join(output.err.split())
+    assert "what the run held out of it judges, 8 examples" in " ".join(output.err.split())
     pack = ["pack", f"{tmp_path}/run", "--out", f"{tmp_path}/pack", "--device", "cpu"]
     assert main(pack) == 0
     assert f"held_out: accuracy {max(leaderboard.values()):.4g}" in capsys.readouterr().out

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
@@ -142,7 +141,7 @@ def test_the_command_in_the_message_makes_the_store_that_is_missed(
     fit = ["fit", *options, "--heads", "layer_mix", "--batch", "8", "--out", str(tmp_path / "run")]
     message = fails(capsys, [*fit, "--from", f"store:{tmp_path / 'store'}"])
     assert "it has layers 0..1, 0..2 are asked for. Make one that does: bertvision extract squad2 " in message
-    shutil.rmtree(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
     _, *words = shlex.split(message.partition("Make one that does: ")[2])
     assert main([*words, "--device", "cpu"]) == 0
     assert main([*fit, "--from", f"store:{tmp_path / 'store-2'}"]) == 0

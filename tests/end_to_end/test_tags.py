@@ -55,7 +55,7 @@ def test_the_table_shows_the_metrics_of_tags(capsys: Capture, encoder: str, data
 
 
 def test_an_encoder_is_tuned(capsys: Capture, encoder: str, data: str, tmp_path: Path) -> None:
-    rates = ["--lr", "5e-3", "--head-lr", "5e-3", "--epochs", "3", "--learn", "full", "--json"]
+    rates = ["--lr", "5e-3", "--head-lr", "5e-3", "--epochs", "4", "--learn", "full", "--json"]
     assert main([*words("tune", encoder, data, tmp_path / "run"), *rates]) == 0
     metrics = json.loads(capsys.readouterr().out)["metrics"]
     assert set(metrics) >= METRICS
