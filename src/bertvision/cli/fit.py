@@ -220,9 +220,8 @@ def _as_tuned(options: Options, run: Path) -> FitOptions:
     from bertvision.runs.tuned_split import learnt_from, tuned_split  # noqa: PLC0415
 
     asked, given = options.fit, options.given
-    folds = (
-        asked.cross_fit is not None and (run / CONFIG).is_file()
-    )  # of any task: encoders and examples belong together
+    # of any task: the encoders of a cross-fit and its examples belong together
+    folds = asked.cross_fit is not None and (run / CONFIG).is_file()
     if not folds and not learnt_from(run, asked.task, asked.data.data):
         return asked  # no run, of which whoever fits says so, or one that has seen other examples
     tuned = tuned_split(run)
