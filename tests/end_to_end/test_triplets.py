@@ -40,6 +40,23 @@ def test_json_tells_distances_and_the_run_is_an_encoder(capsys: Capture, words: 
     assert list(json.loads(capsys.readouterr().out)["metrics"]) == ["sst2", "quora"]
 
 
+def test_a_few_texts_of_ones_own_tune_an_encoder_and_are_labelled_on_it(
+    capsys: Capture, words: list[str], tmp_path: Path
+) -> None:
+    few, near = tmp_path / "few.csv", str(tmp_path / "near")
+    rows = [f"{filler} {word},{word}" for word in ("good", "bad") for filler in ("a", "the", "film", "is", "it")]
+    few.write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+    own = [*words[:2], "--data", str(few), *words[4:8]]
+    learn = ["--loss", "in-batch", "--learn", "lora:2", "--epochs", "3", "--held-out", "0", "--out", near]
+    assert main(["triplets", "--tasks", "own", *own, *learn]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{near}: ")
+    assert "│" not in shown  # there is nothing to measure distances on, and no table of nothing
+    heads = ["--heads", "last_layer,layer_concat", "--json", "--out", str(tmp_path / "run")]
+    assert main(["fit", "own", "--encoder", near, *own[2:], *heads]) == 0
+    assert {row["head"] for row in json.loads(capsys.readouterr().out)} == {"last_layer", "layer_concat"}
+
+
 def test_an_unknown_loss_is_an_error(capsys: Capture, words: list[str], tmp_path: Path) -> None:
     assert main(["triplets", *words, "--loss", "cosine", "--out", str(tmp_path / "near")]) == 2
     assert "'cosine' is not one of document, margin, in-batch" in capsys.readouterr().err

@@ -1,9 +1,11 @@
 """METHODS: ways to label or score texts with a sentence encoder, each as its users would do it."""
 
+import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +14,25 @@ import torch
 from bertvision.bench.sentence_vectors import VectorCache, Vectors
 from bertvision.runs.solve import solve_task
 from bertvision.runs.states import join_texts
+from bertvision.runs.triplet_request import TripletRequest
+from bertvision.runs.triplets import tune_triplets
 from bertvision.tasks.examples import FloatArray, IntArray, Texts
+from bertvision.tasks.own import OWN
 from bertvision.tasks.task import Task
+from bertvision.tasks.windows import WindowOptions
 from bertvision.training.linear_problem import Layout
+from bertvision.training.options import TuneOptions
+from bertvision.training.solve import Solution
 
 ALPHAS = np.logspace(-3, 3, 13)
 """Strengths of ridge regression among which scikit-learn chooses."""
 
 SETFIT_BATCH = 16
+
+TRIPLET_STEPS = 40
+"""Steps of tuning on triplets, however many there are."""
+
+TRIPLET_BATCH = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +143,43 @@ def setfit(question: Question) -> Reply:
     )
 
 
+def triplets(question: Question) -> Reply:
+    """Texts of one class come near each other by `lora:8` and triplets of them; then our solved head on all layers."""
+    learnt = question.learnt
+    begin = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = zip(learnt.texts, learnt.targets.tolist(), strict=True)
+        lines = [json.dumps({"text": text, "label": question.task.labels[label]}) + "\n" for text, label in rows]
+        data, run = Path(folder, "few.jsonl"), Path(folder, "near")
+        data.write_text("".join(lines), encoding="utf-8")
+        per_epoch = -(-len(lines) // TRIPLET_BATCH)
+        options = TuneOptions(epochs=TRIPLET_STEPS / per_epoch, batch=TRIPLET_BATCH, seed=question.seed)
+        request = TripletRequest(
+            task=OWN,
+            data=str(data),
+            encoder=question.vectors.encoder,
+            windows=WindowOptions(length=question.vectors.length),
+            loss="in-batch",
+            learn="lora:8",
+            held_out=0.0,
+            options=options,
+            device=question.vectors.asked,
+        )
+        tuned = tune_triplets(request, run)
+        encode = question.vectors.reader(str(run))
+    inputs = encode(learnt.texts)
+    found = _solve(question, inputs)
+    fitted = time.perf_counter()
+    predictions = _answers(question.task, found, encode(question.dev.texts))
+    return Reply(
+        predictions=predictions,
+        parameters=tuned.trainable + found.weight.numel() + found.bias.numel(),
+        encode_seconds=0.0,
+        fit_seconds=fitted - begin,
+        predict_seconds=time.perf_counter() - fitted,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
     """A method.
@@ -151,6 +201,7 @@ METHODS: dict[str, Method] = {
     "last_layer": Method(title="last layer, ours", answer=last_layer),
     "layer_concat": Method(title="all layers, ours", answer=layer_concat),
     "embeddings": Method(title="embeddings + scikit-learn", answer=embeddings, needs=("sentence_transformers",)),
+    "triplets": Method(title="triplets, then all layers, ours", answer=triplets, tunes=True),
     "setfit": Method(title="SetFit", answer=setfit, needs=("setfit", "datasets"), tunes=True),
 }
 """Every method by name."""
@@ -160,19 +211,29 @@ def _solved(question: Question, layers: slice) -> Reply:
     train, encoded = _inputs(question.train, question.vectors.layers, layers)
     dev, answered = _inputs(question.dev, question.vectors.layers, layers)
     begin = time.perf_counter()
-    layout = Layout(layers=train.shape[1], compared=question.train.pairs is not None)
-    inputs = torch.from_numpy(train[question.rows]).flatten(1)
-    found = solve_task(question.task, inputs, question.learnt.targets, layout=layout)
+    found = _solve(question, train[question.rows])
     fitted = time.perf_counter()
-    outputs = dev.reshape(len(dev), -1) @ found.weight.numpy().T + found.bias.numpy()
-    scores: FloatArray = outputs[:, 0].astype(np.float64)
+    predictions = _answers(question.task, found, dev)
     return Reply(
-        predictions=scores if question.task.kind == "scores" else outputs.argmax(axis=1),
+        predictions=predictions,
         parameters=found.weight.numel() + found.bias.numel(),
         encode_seconds=encoded * len(question.rows) / len(question.train),
         fit_seconds=fitted - begin,
         predict_seconds=answered + time.perf_counter() - fitted,
     )
+
+
+def _solve(question: Question, rows: Vectors) -> Solution:
+    """A map of the examples that are learnt from, (examples, layers, numbers)."""
+    layout = Layout(layers=rows.shape[1], compared=question.train.pairs is not None)
+    return solve_task(question.task, torch.from_numpy(rows).flatten(1), question.learnt.targets, layout=layout)
+
+
+def _answers(task: Task, found: Solution, rows: Vectors) -> IntArray | FloatArray:
+    """Class numbers or scores of examples, (examples, layers, numbers)."""
+    outputs = rows.reshape(len(rows), -1) @ found.weight.numpy().T + found.bias.numpy()
+    scores: FloatArray = outputs[:, 0].astype(np.float64)
+    return scores if task.kind == "scores" else outputs.argmax(axis=1)
 
 
 def _inputs(

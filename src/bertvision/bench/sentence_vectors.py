@@ -18,6 +18,7 @@ from bertvision.runs.evaluate import tell
 from bertvision.runs.parts import Device, choose_device
 from bertvision.runs.watch import Show
 from bertvision.tasks.files import read_json
+from bertvision.tasks.tokenizer import TextTokenizer
 
 Vectors = NDArray[np.float32]
 
@@ -31,31 +32,46 @@ class VectorCache:
     """Vectors of texts on disk: kept in 16 bits, with the seconds that it took to encode them.
 
     Attributes:
-        place: where the encoder's files are.
-        device: where to compute, in the words of torch.
+        encoder: its name.
+        place: where its files are.
+        asked: where to compute, in the words of the user.
+        device: the same in the words of torch.
+        length: most tokens of a text.
         weights: the encoder's fingerprint; another one has vectors of its own.
     """
 
     def __init__(self, folder: Path, encoder: str, *, length: int, device: Device, show: Show | None = None) -> None:
+        self.encoder = encoder
         self.place = locate_encoder(encoder)
+        self.asked: Device = device
         self.device = str(choose_device(device))
         self.weights = fingerprint(load_encoder(encoder))
         self._folder = folder
-        self._encoder = encoder
-        self._length = length
-        self._asked = device
+        limit = TextTokenizer.load(encoder).limit
+        self.length = length if limit is None else min(length, limit)
         self._show = show
 
     def layers(self, texts: Sequence[str]) -> tuple[Vectors, float]:
         """The states of all layers, the mean over tokens, (texts, layers, width), and seconds."""
-        return self._kept("layers", texts, self._layer_encoder)
+        # the reader anew for each list of texts: what it has seen in another would come for nothing
+        return self._kept("layers", texts, lambda: self.reader(self.encoder))
 
     def embeddings(self, texts: Sequence[str]) -> tuple[Vectors, float]:
         """What sentence-transformers gives, (texts, width), and seconds."""
         return self._kept("embeddings", texts, self._embedder)
 
+    def reader(self, encoder: str) -> Encode:
+        """What reads texts as `layers` does, by this or another encoder; nothing is kept on disk."""
+        rows = TextRows(encoder, pool="mean", length=self.length, device=self.asked)
+
+        def encode(texts: Sequence[str]) -> Vectors:
+            found: Vectors = rows.rows(texts).cpu().numpy()
+            return found
+
+        return encode
+
     def _kept(self, kind: str, texts: Sequence[str], load: Callable[[], Encode]) -> tuple[Vectors, float]:
-        words = [self.weights, str(self._length), self.device, *texts]
+        words = [self.weights, str(self.length), self.device, *texts]
         digest = hashlib.sha256("\0".join(words).encode(errors="surrogatepass")).hexdigest()[:16]
         file, told = (self._folder / f"{kind}-{digest}{ending}" for ending in (".npy", ".json"))
         if not told.exists():  # it is written last
@@ -69,16 +85,6 @@ class VectorCache:
             np.save(file, vectors.astype(np.float16))
             write_json(told, {"kind": kind, "texts": len(texts), "seconds": seconds})
         return np.load(file).astype(np.float32), float(read_json(told)["seconds"])
-
-    def _layer_encoder(self) -> Encode:
-        """Anew for each list of texts: what it has seen in another would come for nothing."""
-        rows = TextRows(self._encoder, pool="mean", length=self._length, device=self._asked)
-
-        def encode(texts: Sequence[str]) -> Vectors:
-            found: Vectors = rows.rows(texts).cpu().numpy()
-            return found
-
-        return encode
 
     def _embedder(self) -> Encode:
         def encode(texts: Sequence[str]) -> Vectors:

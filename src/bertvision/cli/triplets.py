@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bertvision.cli.learn_options import LearnOptions, result_as_json, result_title
-from bertvision.cli.output import ProgressBar, print_json, print_notes, print_table
+from bertvision.cli.output import ProgressBar, print_json, print_lines, print_notes, print_table
 from bertvision.cli.task_options import parse_caps
 
 if TYPE_CHECKING:
@@ -73,5 +73,8 @@ def _print(result: "TuneResult", distances: dict[str, Any]) -> None:
             other = None if one["other"] is None else one["other"]["mean"]
             means = [one["positive"]["mean"], one["negative"]["mean"], other]
             rows.append([name, when, distances["triplets"][name], *means, one["in_order"]])
+    if not rows:  # nothing was held out, and there is no dev
+        print_lines([result_title(result)])
+        return
     columns = ["task", "", "triplets", "to positive", "to negatives", "to other tasks", "positive nearest"]
     print_table(result_title(result), columns, sorted(rows, key=lambda row: str(row[0])))

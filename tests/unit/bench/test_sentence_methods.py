@@ -23,4 +23,4 @@ def test_setfit_labels_films(tmp_path: Path) -> None:
 
 
 def test_ours_need_nothing_that_is_not_always_installed() -> None:
-    assert [name for name, method in METHODS.items() if not method.needs] == ["last_layer", "layer_concat"]
+    assert [name for name, method in METHODS.items() if not method.needs] == ["last_layer", "layer_concat", "triplets"]

@@ -19,6 +19,7 @@ from bertvision.errors import BertVisionError
             "method 'setfit' labels single texts, and stsb has",
         ),
         (SentenceSettings(task="rte", methods=("setfit",)), "method 'setfit' labels single texts, and rte has"),
+        (SentenceSettings(task="rte", methods=("triplets",)), "method 'triplets' labels single texts, and rte has"),
         (SentenceSettings(per_class=4), "per_class is 4; 5 or more"),
         (SentenceSettings(most=0), "most is 0; 5 or more"),
         (SentenceSettings(length=2), "length is 2; 3 or more"),

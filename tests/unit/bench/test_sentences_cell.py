@@ -22,6 +22,9 @@ OURS = ("last_layer", "layer_concat")
 PARAMETERS = {"last_layer": 34, "layer_concat": 98, "embeddings": 17}
 """A row of 16 or 48 weights and a bias for each of two classes; scikit-learn has one row for both."""
 
+LORA_PARAMETERS = 2 * 8 * (4 * (16 + 16) + 2 * (16 + 32))
+"""Of two layers, rank 8: query, key, value and output are 16 × 16, the two maps behind them 16 × 32."""
+
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -64,6 +67,15 @@ def test_texts_are_encoded_once_for_all_cells_and_each_pays_its_share(place: Pla
     assert {path: path.stat().st_mtime_ns for path in place.work.rglob("*")} == kept
     spent = [one["models"]["layer_concat"]["encode_seconds"] for one in (whole, few)]
     assert spent[1] == pytest.approx(spent[0] * 16 / 40, abs=0.002)
+
+
+def test_triplets_tune_the_encoder_before_a_head_is_solved(place: Place) -> None:
+    found = measure_sentences(replace(FILMS, methods=("layer_concat", "triplets")), 0, place)["models"]
+    assert found["triplets"]["scores"]["plain"]["accuracy"] >= 0.8
+    assert found["triplets"]["parameters"] == PARAMETERS["layer_concat"] + LORA_PARAMETERS
+    again = measure_sentences(replace(FILMS, methods=("triplets",)), 0, place)["models"]["triplets"]
+    assert again["outcomes"] == found["triplets"]["outcomes"]
+    assert not list(place.work.rglob("near"))  # nothing is left of what was tuned
 
 
 def test_the_same_seed_draws_the_same_examples_and_another_draws_others(place: Place) -> None:
