@@ -32,7 +32,7 @@ from bertvision.training.fit import FitData, fit_trainees
 from bertvision.training.options import TuneOptions
 from bertvision.training.plan import Plan
 from bertvision.training.trainee import HeadSpec, Trainee
-from data import save, spread
+from data import Nobody, save, spread
 
 LIGHT = [
     *("last_layer", "layer_mix", "layer_mix_sparse", "layer_mean", "layer_weights", "layer_concat"),
@@ -42,26 +42,6 @@ LIGHT = [
 """Pooling, attention, adapter and ladder heads."""
 
 ALONE, ONE_BY_ONE = "the frozen pass alone", "one head after the other"
-
-
-class Nobody:
-    """Follows a fit, and does nothing."""
-
-    def on_begin(self, step: int, total: int) -> None:
-        """Nothing."""
-
-    def on_step(self, step: int) -> None:
-        """Nothing."""
-
-    def on_log(self, step: int, losses: Mapping[int, float]) -> None:
-        """Nothing."""
-
-    def on_drop(self, number: int, step: int) -> None:
-        """A head that is dropped costs nothing any more, and would spoil the measurement."""
-        raise RuntimeError(f"head {number} was dropped at step {step}")
-
-    def on_validate(self, fraction: float, step: int) -> None:
-        """Nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

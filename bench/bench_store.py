@@ -39,7 +39,7 @@ from bertvision.training.fit import FitData, States, fit_trainees
 from bertvision.training.options import TuneOptions
 from bertvision.training.plan import Plan
 from bertvision.training.trainee import HeadSpec, Trainee
-from data import save, save_sizes, spread, texts
+from data import Nobody, save, save_sizes, spread, texts
 
 PADDED, BATCH = 386, 16
 CPU = torch.device("cpu")
@@ -50,26 +50,6 @@ MEMORY = "the same numbers in plain memory"
 RECOMPUTING = "recomputing"
 
 Batches = list[IntArray]
-
-
-class Silent:
-    """A watcher that does nothing."""
-
-    def on_begin(self, step: int, total: int) -> None:
-        """Nothing."""
-
-    def on_step(self, step: int) -> None:
-        """Nothing."""
-
-    def on_log(self, step: int, losses: Mapping[int, float]) -> None:
-        """Nothing."""
-
-    def on_drop(self, number: int, step: int) -> None:
-        """A head that diverged would make the epoch shorter."""
-        raise RuntimeError(f"head {number} was dropped at step {step}")
-
-    def on_validate(self, fraction: float, step: int) -> None:
-        """Nothing."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +180,7 @@ def epoch(work: Work, states: Callable[[], States], head: str) -> None:
     trainee = Trainee(HeadSpec(head=head), shape, device=CPU)
     plan = Plan(work.windows.lengths, TuneOptions(batch=data.batch))
     with tempfile.TemporaryDirectory() as run:
-        fit_trainees([trainee], data, plan, run=Path(run), fractions=(), watcher=Silent())
+        fit_trainees([trainee], data, plan, run=Path(run), fractions=(), watcher=Nobody())
 
 
 def epochs(work: Work, reader: StoreReader, head: str, *, name: str, target: float) -> None:

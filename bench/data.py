@@ -1,4 +1,4 @@
-"""What the benchmarks share: questions to work on, and how a record is kept."""
+"""What the benchmarks share: questions to work on, who follows a fit, and how a record is kept."""
 
 import dataclasses
 import json
@@ -50,6 +50,26 @@ def spread(count: int) -> Questions:
     """Questions spread over all the data, so that lengths are those of the whole."""
     everything = questions(17_630)
     return everything.select(np.linspace(0, len(everything) - 1, count).astype(np.int64))
+
+
+class Nobody:
+    """Follows a fit, and does nothing."""
+
+    def on_begin(self, step: int, total: int) -> None:
+        """Nothing."""
+
+    def on_step(self, step: int) -> None:
+        """Nothing."""
+
+    def on_log(self, step: int, losses: Mapping[int, float]) -> None:
+        """Nothing."""
+
+    def on_drop(self, number: int, step: int) -> None:
+        """A head that is dropped costs nothing any more, and would spoil the measurement."""
+        raise RuntimeError(f"head {number} was dropped at step {step}")
+
+    def on_validate(self, fraction: float, step: int) -> None:
+        """Nothing."""
 
 
 def save(claim: Claim, timings: Mapping[str, Timing]) -> None:

@@ -5,10 +5,11 @@ import numpy as np
 from bertvision.evaluation.decode import Scores
 from bertvision.tasks.windows import Windows
 
+LIMIT, BEST = 30, 20
+"""Most tokens of an answer, and how many starts, ends and answers are kept."""
 
-def plain_n_best(
-    windows: Windows, start: Scores, end: Scores, *, limit: int = 30, best: int = 20
-) -> list[dict[str, object]]:
+
+def plain_n_best(windows: Windows, start: Scores, end: Scores) -> list[dict[str, object]]:
     """Pairs of the 20 best starts and 20 best ends of every window, sorted, merged by question, with probabilities.
 
     It compares fewer spans than we do (an answer whose start is 21st is lost), as the usual scripts do.
@@ -22,13 +23,13 @@ def plain_n_best(
         first_context, after_context = windows.context[window]
         example = windows.example[window]
         nulls[example] = min(nulls[example], start_scores[0] + end_scores[0])
-        starts = np.argsort(start_scores)[-1 : -best - 1 : -1].tolist()
-        ends = np.argsort(end_scores)[-1 : -best - 1 : -1].tolist()
+        starts = np.argsort(start_scores)[-1 : -BEST - 1 : -1].tolist()
+        ends = np.argsort(end_scores)[-1 : -BEST - 1 : -1].tolist()
         for first in starts:
             for last in ends:
                 if not first_context <= first < after_context or not first_context <= last < after_context:
                     continue
-                if last < first or last - first + 1 > limit:
+                if last < first or last - first + 1 > LIMIT:
                     continue
                 questions[example].append(
                     {
@@ -39,7 +40,7 @@ def plain_n_best(
                 )
     answers: list[dict[str, object]] = []
     for candidates, null in zip(questions, nulls, strict=True):
-        ranked = sorted(candidates, key=lambda candidate: candidate["score"], reverse=True)[:best]
+        ranked = sorted(candidates, key=lambda candidate: candidate["score"], reverse=True)[:BEST]
         scores = np.array([null, *(candidate["score"] for candidate in ranked)])
         exponents = np.exp(scores - scores.max())
         answers.append({"null": null, "best": ranked, "probabilities": exponents / exponents.sum()})

@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-Record = Mapping[str, Any]
+from bertvision.runs.judge import CLAIMED
 
-CLAIMED = 0.05
-"""A difference is claimed where a paired test gives a smaller p and the seeds of both sides are apart."""
+Record = Mapping[str, Any]
 
 METRICS = {
     "sst5.accuracy": "SST-5 accuracy",

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bertvision.encoder import Encoder, HiddenStates, load_encoder
     from bertvision.estimators import AllLayerClassifier, AllLayerFeatures, AllLayerRegressor
-    from bertvision.evaluation import Scoring, decode_spans, fit_threshold, score_squad1, score_squad2, score_targets
+    from bertvision.evaluation.decode import decode_spans
+    from bertvision.evaluation.score import Scoring, score_squad1, score_squad2, score_targets
+    from bertvision.evaluation.threshold import fit_threshold
     from bertvision.heads import (
         HEADS,
         Head,
@@ -55,7 +57,9 @@ if TYPE_CHECKING:
     from bertvision.runs.triplets import tune_triplets
     from bertvision.runs.tune import tune
     from bertvision.runs.tuning import TuneResult
-    from bertvision.tasks import TASKS, OwnColumns, Task, TaskData, load_task
+    from bertvision.tasks.load import TASKS, TaskData, load_task
+    from bertvision.tasks.own import OwnColumns
+    from bertvision.tasks.task import Task
     from bertvision.tasks.tokenizer import TextTokenizer
     from bertvision.tasks.windows import WindowOptions, Windows, build_windows
     from bertvision.training.options import TuneOptions
@@ -158,14 +162,9 @@ __all__ = [
 _MODULES = {
     "bertvision.encoder": ("Encoder", "HiddenStates", "load_encoder"),
     "bertvision.estimators": ("AllLayerClassifier", "AllLayerFeatures", "AllLayerRegressor"),
-    "bertvision.evaluation": (
-        "Scoring",
-        "decode_spans",
-        "fit_threshold",
-        "score_squad1",
-        "score_squad2",
-        "score_targets",
-    ),
+    "bertvision.evaluation.decode": ("decode_spans",),
+    "bertvision.evaluation.score": ("Scoring", "score_squad1", "score_squad2", "score_targets"),
+    "bertvision.evaluation.threshold": ("fit_threshold",),
     "bertvision.heads": (
         "HEADS",
         "Head",
@@ -214,7 +213,9 @@ _MODULES = {
     "bertvision.runs.search_file": ("load_space",),
     "bertvision.runs.search_request": ("SearchRequest",),
     "bertvision.runs.search_space": ("SearchSpace",),
-    "bertvision.tasks": ("TASKS", "OwnColumns", "Task", "TaskData", "load_task"),
+    "bertvision.tasks.load": ("TASKS", "TaskData", "load_task"),
+    "bertvision.tasks.own": ("OwnColumns",),
+    "bertvision.tasks.task": ("Task",),
     "bertvision.tasks.tokenizer": ("TextTokenizer",),
     "bertvision.tasks.windows": ("WindowOptions", "Windows", "build_windows"),
     "bertvision.training.options": ("TuneOptions",),

@@ -53,3 +53,9 @@ class MissingExtraError(BertVisionError):
 
     def __init__(self, purpose: str, package: str, extra: str) -> None:
         super().__init__(f"{purpose} needs the package '{package}'. Install it: pip install 'bertvision[{extra}]'")
+
+
+def first_line(error: Exception) -> str:
+    """What an error of somebody else's code says, in one line: the name of its kind where it says nothing."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -1,12 +1,6 @@
 """`bertvision fit` as a user runs it."""
 
 import json
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,12 +8,10 @@ import pytest
 from bertvision.cli.main import main
 from bertvision.heads import load_head
 from folders import everything
+from launch import kill_at_a_random_moment
 from tiny_run import head_tensors, read_lines, same_heads, save_tiny_encoder, write_questions
 
 Capture = pytest.CaptureFixture[str]
-
-PATIENCE = 120
-"""Seconds to wait for the first checkpoint on a slow machine."""
 
 
 @pytest.fixture(scope="module")
@@ -186,23 +178,6 @@ def test_help_names_every_option_with_its_meaning(capsys: Capture) -> None:
         assert option in text
     assert "Train many heads in one pass over a frozen encoder" in text
     assert "bertvision fit squad2 --heads adapter_pool --grid lr=3e-4,1e-3" in text
-
-
-def kill_at_a_random_moment(words: list[str], run: Path) -> None:
-    """Start a fit in a process of its own, and kill it at some time after its first checkpoint."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bertvision", *words],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},  # as in this process
-    )
-    end = time.monotonic() + PATIENCE
-    while not list(run.glob("checkpoint-*")) and process.poll() is None and time.monotonic() < end:
-        time.sleep(0.005)
-    time.sleep(random.uniform(0, 0.3))  # noqa: S311 - any moment will do
-    process.send_signal(signal.SIGKILL)
-    _, messages = process.communicate()
-    assert process.returncode == -signal.SIGKILL, messages.decode()
 
 
 @pytest.mark.slow

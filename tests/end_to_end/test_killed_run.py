@@ -1,37 +1,12 @@
 """A run that is killed with SIGKILL and resumed ends as one that was left alone, to the last bit."""
 
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from bertvision.cli.main import main
+from launch import kill_at_a_random_moment
 from tiny_run import read_lines, same_state, save_tiny_encoder, tiny_request, words, write_questions
-
-PATIENCE = 120
-"""Seconds to wait for the first checkpoint on a slow machine."""
-
-
-def kill_at_a_random_moment(command: list[str], run: Path) -> None:
-    """Start a run in a process of its own, and kill it at some time after its first checkpoint."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bertvision", *command],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},  # as in this process
-    )
-    end = time.monotonic() + PATIENCE
-    while not list(run.glob("checkpoint-*")) and process.poll() is None and time.monotonic() < end:
-        time.sleep(0.005)
-    time.sleep(random.uniform(0, 0.4))  # noqa: S311 - any moment will do
-    process.send_signal(signal.SIGKILL)
-    _, messages = process.communicate()
-    assert process.returncode == -signal.SIGKILL, messages.decode()
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,7 @@ from bertvision.errors import BertVisionError
 from bertvision.runs.tune import tune
 from close import FLOAT32
 from conftest import ROOT
-from launch import launch
+from launch import launch, what_two_saw
 from tiny_run import losses, same_state, save_tiny_encoder, tiny_request, words, write_questions
 from two_processes import plain_request, taught_request
 
@@ -37,12 +36,8 @@ def together(encoder: str, data: str, tmp_path_factory: pytest.TempPathFactory) 
     return out
 
 
-def saw(out: Path) -> list[dict[str, Any]]:
-    return [json.loads((out / f"process{number}.json").read_text(encoding="utf-8")) for number in (0, 1)]
-
-
 def test_there_are_two_and_one_of_them_speaks(together: Path) -> None:
-    first, second = saw(together)
+    first, second = what_two_saw(together)
     assert (first["processes"], second["processes"]) == (2, 2)
     assert (first["main"], second["main"]) == (True, False)
     assert first["metrics"] == second["metrics"] != {}
@@ -75,7 +70,7 @@ def test_a_run_of_two_processes_is_resumed_to_the_same_end(together: Path) -> No
 
 
 def test_an_error_of_the_main_process_ends_all_of_them(together: Path) -> None:
-    for process in saw(together):
+    for process in what_two_saw(together):
         assert process["again"].endswith("plain holds a run already. It is finished. Use another --out.")
         assert "Snapshots made before are kept" in process["diverged"]
 

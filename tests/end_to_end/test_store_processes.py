@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from bertvision.store.codec import Keep
 from bertvision.store.manifest import read_manifest
 from conftest import ROOT
 from folders import differences
-from launch import launch, run_python
+from launch import launch, run_python, what_two_saw
 from tiny_run import save_tiny_encoder, write_questions
 from tiny_store import small_shards
 from two_writers import interrupt, request_of
@@ -58,12 +57,8 @@ def alone(encoder: str, data: str, tmp_path_factory: pytest.TempPathFactory) -> 
     return out
 
 
-def saw(out: Path) -> list[dict[str, Any]]:
-    return [json.loads((out / f"process{number}.json").read_text(encoding="utf-8")) for number in (0, 1)]
-
-
 def test_there_are_two_and_each_computes_every_other_shard(together: Path) -> None:
-    first, second = saw(together)
+    first, second = what_two_saw(together)
     assert (first["processes"], second["processes"]) == (2, 2)
     train, dev = [*range(4), *range(8, 12), *range(16, 20)], [0, 1, 2, 3]
     assert (sorted(first["windows"][:12]), sorted(first["windows"][12:])) == (train, dev)
@@ -91,7 +86,7 @@ def test_one_process_goes_on_where_two_were_stopped(encoder: str, data: str, tog
 
 
 def test_an_error_of_one_process_ends_both(encoder: str, data: str, together: Path, alone: Path) -> None:
-    for process in saw(together):
+    for process in what_two_saw(together):
         assert "000001.safetensors cannot be written: No space left on device. Whole shards are kept" in process["full"]
         assert "fp16/train holds another store: keep is fp16, bf16 is asked for" in process["other"]
     shards = {path.stem for path in (together / "full" / "train").glob("*.safetensors")}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertvision.errors import BertVisionError, DataError, MissingExtraError, UnknownNameError
+from bertvision.errors import BertVisionError, DataError, MissingExtraError, UnknownNameError, first_line
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_known_one() -> None:
@@ -18,6 +18,11 @@ def test_a_missing_extra_comes_with_its_install_command() -> None:
     assert str(MissingExtraError("reading a.parquet", "pyarrow", "data")) == (
         "reading a.parquet needs the package 'pyarrow'. Install it: pip install 'bertvision[data]'"
     )
+
+
+def test_what_others_say_in_many_lines_is_told_in_one() -> None:
+    assert first_line(ValueError("\nno such file\nhave you tried …")) == "no such file"
+    assert first_line(ValueError(" \n")) == "ValueError"
 
 
 @pytest.mark.parametrize("kind", [DataError, UnknownNameError, MissingExtraError])

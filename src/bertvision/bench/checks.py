@@ -132,23 +132,28 @@ def _sizes(results: Path) -> Iterator[Check]:
     )
 
 
-def _gpu(results: Path) -> Iterator[Check]:
-    hardware = HARDWARE["h200"]
-    name = "speed-frozen-gpu"
+def _passes(results: Path, device: str, hardware: Hardware, shape: EncoderShape, *, batch: int) -> Iterator[Check]:
+    """A device's frozen pass, which its rate is fitted on, and its tuning of all parameters."""
+    name = f"speed-frozen-{device}"
     record = _read(results, name)
     yield Check(what=_what(record), record=name, unit="s", measured=_ours(record), predicted=None)
-    name = "speed-tuning-gpu"
+    name = f"speed-tuning-{device}"
     record = _read(results, name)
     load = _load(*_size_of(record))
-    steps = -(-load.windows // 256)
-    full = learning_of(parse_learn("full"), BERT_LARGE, PARAMETERS[BERT_LARGE])
+    steps = -(-load.windows // batch)
+    full = learning_of(parse_learn("full"), shape, PARAMETERS[shape])
     yield Check(
         what=f"{_what(record)}, {steps} steps",
         record=name,
         unit="s",
         measured=_ours(record),
-        predicted=tune_seconds(BERT_LARGE, full, load, hardware, steps=steps),
+        predicted=tune_seconds(shape, full, load, hardware, steps=steps),
     )
+
+
+def _gpu(results: Path) -> Iterator[Check]:
+    hardware = HARDWARE["h200"]
+    yield from _passes(results, "gpu", hardware, BERT_LARGE, batch=256)
     name = "heads-gpu"
     yield Check(
         what="frozen pass, BERT-base shape, one batch of 16 windows of 192 tokens, not compiled",
@@ -162,21 +167,7 @@ def _gpu(results: Path) -> Iterator[Check]:
 
 def _cpu(results: Path) -> Iterator[Check]:
     hardware = HARDWARE["cpu"]
-    name = "speed-frozen-cpu"
-    record = _read(results, name)
-    yield Check(what=_what(record), record=name, unit="s", measured=_ours(record), predicted=None)
-    name = "speed-tuning-cpu"
-    record = _read(results, name)
-    load = _load(*_size_of(record))
-    steps = -(-load.windows // 16)
-    full = learning_of(parse_learn("full"), MINILM, PARAMETERS[MINILM])
-    yield Check(
-        what=f"{_what(record)}, {steps} steps",
-        record=name,
-        unit="s",
-        measured=_ours(record),
-        predicted=tune_seconds(MINILM, full, load, hardware, steps=steps),
-    )
+    yield from _passes(results, "cpu", hardware, MINILM, batch=16)
     full = learning_of(parse_learn("full"), BERT_BASE, PARAMETERS[BERT_BASE])
     for learn, parameters in TOP_3.items():
         name = f"speed-{learn.replace(':', '-')}"

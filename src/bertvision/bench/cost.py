@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertvision.bench.hardware import Hardware
 from bertvision.encoder.learn import Learn
 from bertvision.errors import BertVisionError
 from bertvision.store.codec import Keep
 from bertvision.store.room import bytes_on_disk
-from bertvision.tasks.examples import IntArray
+from bertvision.tasks.examples import FloatArray, IntArray
 
 ATTENTION_BACK = 2.5
 """What attention costs on the way back, in ways forth: four products, and one that is computed again."""
@@ -29,8 +28,6 @@ PADDED = 386
 
 ROWS = "store, one row per window, fp16"
 """What `disk_bytes` calls a store of one row per window: of labels, tags and scores, which need no more."""
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from typing import Literal
 from bertvision.bench.cost import (
     ROWS,
     EncoderShape,
-    FloatArray,
     Learning,
     disk_bytes,
     operations_of,
@@ -19,7 +18,7 @@ from bertvision.bench.cost import (
 from bertvision.bench.hardware import NODE, Hardware
 from bertvision.bench.simulate import Shards, draw_shards, extract_shares, shard_sizes, step_shares
 from bertvision.store.writer import shard_groups
-from bertvision.tasks.examples import IntArray
+from bertvision.tasks.examples import FloatArray, IntArray
 
 HOUR = 3600
 

@@ -27,24 +27,21 @@ class Comparison:
     most: float
 
 
-def side_by_side(
-    candidates: Mapping[str, Callable[[], object]], *, rounds: int = 5, clock: Callable[[], float] = time.perf_counter
-) -> dict[str, Timing]:
+def side_by_side(candidates: Mapping[str, Callable[[], object]], *, rounds: int = 5) -> dict[str, Timing]:
     """Run every candidate once per round, in turn, after one round that does not count.
 
     Args:
         candidates: by name.
         rounds: how many count.
-        clock: gives seconds; `time.process_time` does not count what other programs take from the machine.
     """
     for run in candidates.values():
         run()
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(rounds):
         for name, run in candidates.items():
-            begin = clock()
+            begin = time.perf_counter()
             run()
-            seconds[name].append(clock() - begin)
+            seconds[name].append(time.perf_counter() - begin)
     return {name: Timing(tuple(values)) for name, values in seconds.items()}
 
 

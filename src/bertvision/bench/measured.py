@@ -9,7 +9,7 @@ from typing import Any
 from bertvision.bench.outcomes import pack_outcomes
 from bertvision.bench.place import Place
 from bertvision.evaluation.bootstrap import LEAST_RESAMPLES
-from bertvision.evaluation.squad_metric import score_questions
+from bertvision.evaluation.squad_metric import SHOWN, score_questions
 from bertvision.runs.ensemble import ENSEMBLE, EnsembleResult
 from bertvision.runs.evaluate import judge_subject, tell
 from bertvision.runs.evaluation_files import ANSWERS, PREDICTIONS
@@ -21,9 +21,6 @@ from bertvision.runs.validate import answerable_only
 from bertvision.tasks.examples import Examples, Questions, gold_targets
 from bertvision.tasks.files import read_json
 from bertvision.tasks.task import Task
-
-SHOWN = ("f1", "exact", "exact_match", "HasAns_f1", "NoAns_f1")
-"""Of the metrics of questions, those that are kept."""
 
 FLOAT32 = 4
 """Bytes of a stored number."""

@@ -4,7 +4,7 @@ from typing import Any, final
 
 import numpy as np
 
-from bertvision.bench.measured import FLOAT32, SHOWN, Model
+from bertvision.bench.measured import FLOAT32, Model
 from bertvision.bench.outcomes import pack_outcomes
 from bertvision.bench.place import Place
 from bertvision.bench.plain_rival import (
@@ -19,6 +19,7 @@ from bertvision.bench.settings import PlainSettings
 from bertvision.encoder.load import fingerprint, load_encoder
 from bertvision.errors import BertVisionError, DivergedError
 from bertvision.evaluation.outputs import SpanScores, split_scores
+from bertvision.evaluation.squad_metric import SHOWN
 from bertvision.pretrained import locate_encoder
 from bertvision.runs.evaluate import tell
 from bertvision.runs.judge import FITTED, ZERO, Judge, Verdict

@@ -14,7 +14,6 @@ from bertvision.encoder.load import silence
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.windows import Windows
 
-TELL_STEPS = 20
 GROUPED = 50
 """Batches whose windows are sorted by length together, as transformers' own trainer does it."""
 
@@ -120,12 +119,8 @@ def plain_training(  # noqa: PLR0913 - what a loop depends on
     *,
     fractions: Sequence[float],
     measure: Callable[[PlainSteps], None],
-    tell: Callable[[int, int], None] = lambda _step, _total: None,
 ) -> None:
-    """Train until the last fraction of an epoch; `measure` is called at each, outside the clock.
-
-    `tell` is told every few steps how many of all were made.
-    """
+    """Train until the last fraction of an epoch; `measure` is called at each, outside the clock."""
     from transformers import get_scheduler  # noqa: PLC0415 - takes seconds to import
 
     torch.manual_seed(options.seed)
@@ -150,8 +145,6 @@ def plain_training(  # noqa: PLR0913 - what a loop depends on
         if step == 1:
             clock.first = clock.stop()
             clock.go_on()
-        if step % TELL_STEPS == 0:
-            tell(step, total)
         if step in stops:
             seconds = clock.stop()
             measure(PlainSteps(epochs=stops[step], seconds=seconds, first=clock.first, peak=clock.peak))

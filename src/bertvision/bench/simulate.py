@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertvision.bench.cost import FloatArray, Load
+from bertvision.bench.cost import Load
 from bertvision.store.writer import SHARD_WINDOWS, shard_sums
 from bertvision.tasks.batches import length_batches
-from bertvision.tasks.examples import IntArray
+from bertvision.tasks.examples import FloatArray, IntArray
 
 _CHUNK_SHARDS = 2**15
 """Shards that are drawn at once: 4 million windows, 32 MB of lengths."""

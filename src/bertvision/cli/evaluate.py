@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from bertvision.runs.evaluation_record import EvaluatedRow
     from bertvision.runs.judge import Compared, Estimate
 
-SHOWN = ("f1", "exact", "exact_match", "HasAns_f1", "NoAns_f1")
-"""Of the metrics of questions, those that a table has room for."""
-
 MOST_OF_A_FRACTION = 1.0
 """Metrics above it are percent, and are shown with fewer digits."""
 
@@ -46,6 +43,8 @@ def run(options: Options) -> int:
 
 def print_scores(title: str, rows: "Sequence[EvaluatedRow]", *, kind: str, split: str, against: str | None) -> None:
     """A row for each model and threshold, with the interval of the first metric and its difference from another's."""
+    from bertvision.evaluation.squad_metric import SHOWN  # noqa: PLC0415 - imports numpy
+
     names = list(rows[0].scores[next(iter(rows[0].scores))].values)
     metrics = [name for name in SHOWN if name in names] if kind == "spans" else names
     columns = ["model", "parameters", "held out"] + ["threshold"] * ("zero" in rows[0].scores)

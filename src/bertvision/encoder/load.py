@@ -14,7 +14,7 @@ from bertvision.encoder.delta import apply_changes, freeze
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.learn import parse_learn
 from bertvision.encoder.tuned import Tuned, base_encoder, find_tuned
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, first_line
 from bertvision.pretrained import BUILTIN_ENCODER, check_builtin_weights, locate_encoder
 
 Precision = Literal["float32", "bfloat16"]
@@ -75,7 +75,7 @@ def build_encoder(source: str) -> Encoder:
         with torch.device("meta"):
             model = AutoModel.from_config(config)
     except Exception as error:  # noqa: BLE001 - a config that is not right raises many kinds of errors
-        raise BertVisionError(f"no config for encoder '{source}' ({_first_line(error)}).") from None
+        raise BertVisionError(f"no config for encoder '{source}' ({first_line(error)}).") from None
     return Encoder(model, name=source)
 
 
@@ -141,7 +141,7 @@ def _load_model(name: str, place: str, dtype: torch.dtype) -> Any:  # noqa: ANN4
             )
     except Exception as error:  # noqa: BLE001 - files that are not whole or do not fit raise many kinds of errors
         raise BertVisionError(
-            f"encoder '{name}' cannot be loaded ({_first_line(error)}). "
+            f"encoder '{name}' cannot be loaded ({first_line(error)}). "
             f"Expected '{BUILTIN_ENCODER}', a folder with config.json and weights, a name on the hub, a run, or a pack."
         ) from None
     missing = sorted(key for key in loading["missing_keys"] if not key.startswith("pooler."))
@@ -169,8 +169,3 @@ def silence() -> Iterator[None]:
     finally:
         logging.set_verbosity(verbosity)
         logging.set_tqdm_hook(hook)
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

@@ -26,8 +26,6 @@ MOST_BYTES = 2 * 1024**3
 ENCODERS = 2
 """Encoders that are kept in memory, with their rows."""
 
-Pair = tuple[str, str]
-
 
 @final
 class TextRows:

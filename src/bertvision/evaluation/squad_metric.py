@@ -18,6 +18,9 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 Golds = Mapping[str, Sequence[str]]
 """Gold answers by question id; none for a question without an answer."""
 
+SHOWN = ("f1", "exact", "exact_match", "HasAns_f1", "NoAns_f1")
+"""Of the metrics of questions, those that a table has room for."""
+
 
 def normalize_answer(text: str) -> str:
     """Lower case, without punctuation, articles and extra white space: what the official scripts compare.

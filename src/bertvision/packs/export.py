@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -85,14 +86,12 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
     pad, limit = models.passes.pad, models.tokenizer.limit
 
     def write(place: Path) -> None:
-        def reader(runtime: GraphRuntime = "onnx") -> Reader:
-            return GraphReader(place, pack.card, pad=pad, limit=limit, runtime=runtime)
-
+        open_graph = partial(GraphReader, place, pack.card, pad=pad, limit=limit)
         models.tokenizer.save(place / TOKENIZER_FILE)
         graph = PackGraph(pack.card, models.encoder, models.heads[0])
         write_graph(graph, pack.card, place / GRAPH_FILE, limit=limit)
         right = read_examples(models, rows)
-        exact = compare_examples(right, read_examples(reader(), rows))
+        exact = compare_examples(right, read_examples(open_graph(), rows))
         if not exact.near:
             raise BertVisionError(
                 f"the graph of {pack.folder} differs from PyTorch by {exact.difference:.2g}; at most "
@@ -102,10 +101,7 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
             from bertvision.packs.quantise import quantise_graph  # noqa: PLC0415 - imports onnx, an extra
 
             quantise_graph(place / GRAPH_FILE, sample_inputs(models, sample_rows(pack.card)))
-        readers: dict[GraphRuntime, Reader] = {"onnx": reader()}
-        for name in usable_runtimes()[1:]:
-            with suppress(BertVisionError):  # an OpenVINO that lacks an operation is done without
-                readers[name] = reader(name)
+        readers = _in_all_runtimes(open_graph)
         compared = {name: compare_examples(right, read_examples(one, rows)) for name, one in readers.items()}
         if numbers == "float32":  # what rounds nothing must come as near as ONNX Runtime did
             readers = {name: one for name, one in readers.items() if name in ROUNDING or compared[name].near}
@@ -167,6 +163,15 @@ def sample_inputs(reader: PackModels, rows: Sequence[Row]) -> Iterator[dict[str,
             for windows, names in zip(ask.windows, input_names(apart=card.apart), strict=True):
                 inputs |= dict(zip(names, windows.padded(np.array([window]), reader.passes.pad), strict=True))
             yield inputs
+
+
+def _in_all_runtimes(open_graph: "partial[GraphReader]") -> dict[GraphRuntime, GraphReader]:
+    """The graph in ONNX Runtime, and in every other runtime that can compute it."""
+    readers: dict[GraphRuntime, GraphReader] = {"onnx": open_graph()}
+    for name in usable_runtimes()[1:]:
+        with suppress(BertVisionError):  # an OpenVINO that lacks an operation is done without
+            readers[name] = open_graph(runtime=name)
+    return readers
 
 
 def _milliseconds(readers: Mapping[GraphRuntime, Reader], rows: Sequence[Row]) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, first_line
 
 _FILES = ["*.json", "*.safetensors", "*.onnx", "README.md", "heads/*/*.json", "heads/*/*.safetensors"]
 """What a pack is made of; nothing else is fetched, and nothing that could run."""
@@ -21,7 +21,7 @@ def download_pack(name: str) -> Path:
         return Path(snapshot_download(name, allow_patterns=_FILES))
     except Exception as error:  # noqa: BLE001 - names, networks and permissions fail in many ways
         raise BertVisionError(
-            f"there is no pack '{name}' ({_first_line(error)}). Expected a folder that `bertvision pack` made, or a "
+            f"there is no pack '{name}' ({first_line(error)}). Expected a folder that `bertvision pack` made, or a "
             "name on the hub."
         ) from None
 
@@ -40,11 +40,6 @@ def upload_pack(folder: Path, name: str, *, private: bool) -> str:
         api.upload_folder(repo_id=name, folder_path=str(folder), allow_patterns=_FILES)
     except Exception as error:  # noqa: BLE001 - names, networks and permissions fail in many ways
         raise BertVisionError(
-            f"the pack cannot be put on the hub as '{name}' ({_first_line(error)}). Sign in first: hf auth login"
+            f"the pack cannot be put on the hub as '{name}' ({first_line(error)}). Sign in first: hf auth login"
         ) from None
     return str(address)
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

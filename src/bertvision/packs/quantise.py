@@ -1,7 +1,7 @@
 """quantise_graph: a graph in float32 → one whose products with weights are computed in 8 bits, and little is lost."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -12,11 +12,8 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from bertvision.errors import BertVisionError
-from bertvision.packs.round_weights import round_weights
-from bertvision.packs.runtimes import onnx_session
-
-Inputs = Mapping[str, NDArray[Any]]
-Floats = NDArray[np.float32]
+from bertvision.packs.round_weights import Floats, round_weights
+from bertvision.packs.runtimes import Inputs, onnx_session
 
 NARROWEST = 128
 """Weights with a narrower side stay in float32: they cost nothing, and what an output says hangs on them."""

@@ -10,7 +10,7 @@ from typing_extensions import override
 from bertvision.report import svg
 from bertvision.report.numbers import show_interval, show_number
 from bertvision.report.plots import Axis, Key, Plot, Point, Row, ends_of, whisker, without_intervals
-from bertvision.report.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Palette, element, text
+from bertvision.report.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Palette, element, shorten, text
 
 
 @final
@@ -50,7 +50,7 @@ class Bars(Plot):
         every = max(1, round(24 / step))
         for number, place in enumerate(self.places):
             if number % every == 0:
-                shown = place if len(place) <= room else place[: room - 1] + "…"
+                shown = shorten(place, room)
                 parts.append(text(shown, x=LEFT + step * (number + 0.5), y=HEIGHT - BOTTOM + 19, class_="tick middle"))
         middle = (TOP + HEIGHT - BOTTOM) / 2
         parts.append(text(self.x_title, x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - BOTTOM + 42, class_="axis"))

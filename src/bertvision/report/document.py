@@ -171,9 +171,9 @@ class Report:
         return [block for section in self.sections for block in section.blocks if isinstance(block, Figure)]
 
 
-def words(text: object, *, model: str | None = None, record: str | None = None, strong: bool = False) -> Cell:
+def words(text: object, *, model: str | None = None, record: str | None = None) -> Cell:
     """A cell of words."""
-    return Cell(text=str(text), order=str(text).lower(), model=model, record=record, strong=strong)
+    return Cell(text=str(text), order=str(text).lower(), model=model, record=record)
 
 
 def number(value: float | None, unit: Unit = "number", *, record: str | None = None, strong: bool = False) -> Cell:

@@ -8,9 +8,9 @@ from typing import final
 from typing_extensions import override
 
 from bertvision.report import svg
-from bertvision.report.numbers import Unit, show_number
+from bertvision.report.numbers import show_number
 from bertvision.report.plots import Plot, Row
-from bertvision.report.svg import BOTTOM, TOP, WIDTH, Palette, element, text
+from bertvision.report.svg import BOTTOM, TOP, WIDTH, Palette, element, shorten, text
 
 LEFT, RIGHT = 118, 18
 LONGEST_LABEL = 13
@@ -28,7 +28,6 @@ class HeatMap(Plot):
     labels: tuple[str, ...]
     columns: tuple[str, ...]
     values: tuple[tuple[float, ...], ...]
-    unit: Unit = "count"
 
     @override
     def draw(self, palette: Palette, *, key: str, title: str) -> str:
@@ -38,10 +37,10 @@ class HeatMap(Plot):
         parts = []
         for number, (label, values) in enumerate(zip(self.labels, self.values, strict=True)):
             y, total = TOP + tall * number, sum(values) or 1.0
-            parts.append(text(_shorten(label), x=LEFT - 8, y=y + tall / 2, class_="tick end"))
+            parts.append(text(shorten(label, LONGEST_LABEL), x=LEFT - 8, y=y + tall / 2, class_="tick end"))
             for place, value in enumerate(values):
                 shade = min(int(max(value / total, 0.0) * SHADES), SHADES - 1) + (value > 0)
-                shown = show_number(value, self.unit)
+                shown = show_number(value, "count")
                 tip = f"{self.rows_title} {label}, {self.columns_title} {self.columns[place]}: {shown}"
                 x = LEFT + wide * place
                 square = element("rect", x=x + 1, y=y + 1, width=wide - 2, height=tall - 2, rx=3)
@@ -50,8 +49,7 @@ class HeatMap(Plot):
                 parts.append(element("g", inner, class_=f"heat h{shade}"))
         for place, label in enumerate(self.columns):
             room = max(int(wide / 7.5), 2)
-            shown = label if len(label) <= room else label[: room - 1] + "…"
-            parts.append(text(shown, x=LEFT + wide * (place + 0.5), y=bottom + 19, class_="tick middle"))
+            parts.append(text(shorten(label, room), x=LEFT + wide * (place + 0.5), y=bottom + 19, class_="tick middle"))
         middle = (TOP + bottom) / 2
         parts.append(text(self.columns_title, x=(LEFT + WIDTH - RIGHT) / 2, y=bottom + 42, class_="axis"))
         turned = f"rotate(-90 14 {middle:.0f})"
@@ -64,11 +62,7 @@ class HeatMap(Plot):
     @override
     def rows(self) -> tuple[Sequence[str], Sequence[Row]]:
         rows: list[Row] = [
-            [label, *((value, self.unit, None) for value in values)]
+            [label, *((value, "count", None) for value in values)]
             for label, values in zip(self.labels, self.values, strict=True)
         ]
         return [f"{self.rows_title} \\ {self.columns_title}", *self.columns], rows
-
-
-def _shorten(label: str) -> str:
-    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"

@@ -1,4 +1,4 @@
-"""Plots as values that draw themselves and tell their numbers: scatter, lines with bands, ranges, bars."""
+"""Plots as values that draw themselves and tell their numbers: scatter, lines with bands, ranges."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing_extensions import override
 from bertvision.analysis.efficiency import CostRow, pareto_front
 from bertvision.report import svg
 from bertvision.report.numbers import NOTHING, Unit, show_interval, show_number
-from bertvision.report.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Palette, element, text
+from bertvision.report.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Palette, element, shorten, text
 
 Number = tuple[float | None, Unit, str | None]
 """A number, its unit, and the key of its record where that is not the figure's."""
@@ -226,7 +226,7 @@ class Ranges(Plot):
             y = TOP + ROW_HEIGHT * number + 28
             shown = show_number(p.x, self.x.unit)
             parts.append(element("line", x1=x.begin, x2=x.end, y1=y, y2=y, class_="grid"))
-            parts.append(text(_shorten(p.label), x=10, y=y - 13, class_="label"))
+            parts.append(text(shorten(p.label, LONGEST_LABEL), x=10, y=y - 13, class_="label"))
             parts.append(text(shown, x=WIDTH - 4, y=y, class_="value end"))
             if p.low is not None and p.high is not None:
                 colour = palette.classes(p.model)
@@ -282,10 +282,6 @@ def _y_cells(point: Point, axis: Axis) -> list[str | Number]:
 
 def _path(places: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.2f},{y:.2f}" for x, y in places)
-
-
-def _shorten(label: str) -> str:
-    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
 
 
 def without_intervals(columns: Sequence[str], rows: list[Row], place: int) -> tuple[Sequence[str], Sequence[Row]]:

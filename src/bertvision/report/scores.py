@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from bertvision.evaluation.squad_metric import SHOWN
 from bertvision.report.document import Cell, Figure, Table, difference, interval, number, without_empty, words
 from bertvision.report.groups import ENSEMBLE, Group, colour_of, headline, threshold_words
 from bertvision.report.numbers import Unit, metric_words, show_number
@@ -14,9 +15,6 @@ from bertvision.runs.judge import BEST, Compared, ScoresAt
 
 MOST_ROWS = 16
 """Of more models a figure shows the best by held-out examples; the table has all of them."""
-
-SHOWN = ("f1", "exact", "exact_match", "HasAns_f1", "NoAns_f1")
-"""Of the metrics of questions, those that a table has room for."""
 
 
 def score_blocks(group: Group) -> Iterator[Table | Figure]:

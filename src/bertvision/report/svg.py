@@ -13,6 +13,7 @@ LEFT, RIGHT, TOP, BOTTOM = 72, 16, 14, 56
 SHAPES = ("circle", "square", "triangle", "diamond", "cross")
 COLOURS = 8
 SIZE = 5.5
+MOST_TICKS = 7
 
 
 def element(name: str, content: str = "", **attributes: object) -> str:
@@ -28,6 +29,11 @@ def element(name: str, content: str = "", **attributes: object) -> str:
 def text(words: str, **attributes: object) -> str:
     """A piece of text."""
     return element("text", escape(words), **attributes)
+
+
+def shorten(words: str, most: int) -> str:
+    """Words cut to so many characters."""
+    return words if len(words) <= most else words[: most - 1] + "…"
 
 
 def _attribute(value: object) -> str:
@@ -118,13 +124,13 @@ def fit_scale(values: Sequence[float], begin: float, end: float, *, log: bool = 
     return Scale(bottom, high + room, begin, end)
 
 
-def nice_ticks(low: float, high: float, most: int = 7) -> list[float]:
+def nice_ticks(low: float, high: float) -> list[float]:
     """Multiples of 1, 2 or 5 times a power of ten between two numbers.
 
     >>> nice_ticks(0, 10)
     [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
     """
-    raw = (high - low) / (most - 1)
+    raw = (high - low) / (MOST_TICKS - 1)
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * 0.999)
     first = math.ceil(low / step - 1e-9)
@@ -136,7 +142,7 @@ def log_ticks(low: float, high: float) -> list[float]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     tens = [10.0**power for power in powers if low <= 10.0**power <= high]
     if len(tens) >= 3:
-        return tens[:: math.ceil(len(tens) / 7)]
+        return tens[:: math.ceil(len(tens) / MOST_TICKS)]
     return [tick for p in powers for tick in (10.0**p, 2 * 10.0**p, 5 * 10.0**p) if low <= tick <= high]
 
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bertvision.analysis.curves import Curve, fit_curves, freeze_curve, less_data_curves
+from bertvision.evaluation.squad_metric import SHOWN
 from bertvision.report.document import Figure, Table, number, without_empty, words
 from bertvision.report.found import RunFacts
 from bertvision.report.groups import HELD_OUT, OWN_OUTPUT, Group, main_first
 from bertvision.report.numbers import metric_words
 from bertvision.report.plots import Axis, Lines, Point, Scatter
-from bertvision.report.scores import SHOWN
 
 SCORES = (*SHOWN, "f1_fitted", "best_f1")
 """Of the metrics of questions in logs, those that a table has room for."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
-from bertvision.errors import DataError, MissingExtraError
+from bertvision.errors import DataError, MissingExtraError, first_line
 from bertvision.tasks.examples import Examples
 from bertvision.tasks.files import BadRow
 from bertvision.tasks.sources import describe_files
@@ -58,9 +58,8 @@ def _load(task: Task, source: HubSource) -> Mapping[str, Iterable[Mapping[str, o
     try:
         content: Mapping[str, Iterable[Mapping[str, object]]] = datasets.load_dataset(source.path, source.name)
     except Exception as error:  # noqa: BLE001 - the hub's client raises a dozen kinds; each means "not to be had"
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise DataError(
-            f"{source.path} cannot be had from the hub ({reason}).\n"
+            f"{source.path} cannot be had from the hub ({first_line(error)}).\n"
             f"Offline, put the files there yourself: {describe_files(task)}"
         ) from None
     return content

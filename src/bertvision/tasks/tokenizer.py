@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
 from bertvision.atomic import write_text
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, first_line
 from bertvision.pretrained import BUILTIN_ENCODER, locate_encoder
 from bertvision.tasks.examples import IntArray
 
@@ -100,9 +100,8 @@ class TextTokenizer:
             if limit >= _UNLIMITED:
                 limit = _positions(AutoConfig.from_pretrained(place))
         except (OSError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
             raise BertVisionError(
-                f"no tokenizer for encoder '{encoder}' ({reason}). "
+                f"no tokenizer for encoder '{encoder}' ({first_line(error)}). "
                 f"Expected a folder with tokenizer.json, a name on the hub, or '{BUILTIN_ENCODER}'."
             ) from None
         if not loaded.is_fast:

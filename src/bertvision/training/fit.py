@@ -29,7 +29,7 @@ from bertvision.training.recorded import Places, Recorder, Studio, backward
 from bertvision.training.schedule import rate_factor
 from bertvision.training.states import StateBatch
 from bertvision.training.trainee import Trainee, trainees_as_module
-from bertvision.training.tune import CYCLES, LOG_STEPS, SAVE_SECONDS
+from bertvision.training.tune import LOG_STEPS, SAVE_SECONDS
 
 LARGEST = 2**30
 """Bytes of a batch's states above which nothing is recorded: such a batch keeps a GPU busy by itself."""
@@ -228,7 +228,7 @@ class _Fitting:
 
     def _factor(self, trainee: Trainee, step: int) -> float:
         spec = trainee.spec
-        return rate_factor(step, self.plan.total, schedule=spec.schedule, warmup=spec.warmup, cycles=CYCLES)
+        return rate_factor(step, self.plan.total, schedule=spec.schedule, warmup=spec.warmup)
 
     def log(self, step: int, watcher: FitWatcher) -> None:
         """Look at the losses; drop whose is not finite."""

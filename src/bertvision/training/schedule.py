@@ -6,18 +6,20 @@ from typing import Literal, assert_never
 LARGEST_RATE = 1e37
 """Of a learning rate: a step with a larger one has no place in float32."""
 
+CYCLES = 2
+"""How often the schedule `restarts` begins in a run."""
+
 Schedule = Literal["constant", "linear", "cosine", "restarts"]
 
 
-def rate_factor(step: int, total: int, *, schedule: Schedule, warmup: float = 0.0, cycles: int = 1) -> float:
+def rate_factor(step: int, total: int, *, schedule: Schedule, warmup: float = 0.0) -> float:
     """What the learning rate is multiplied with at a step, counted from 0.
 
     Args:
         step: the step that is about to be made.
         total: steps of the whole run.
-        schedule: constant; linear to 0; cosine to 0; or cosine to 0 `cycles` times.
+        schedule: constant; linear to 0; cosine to 0; or cosine to 0 `CYCLES` times.
         warmup: share of the steps over which the rate first rises from 0.
-        cycles: how often `restarts` starts anew.
     """
     rising = warmup * total
     if step < rising:
@@ -31,6 +33,6 @@ def rate_factor(step: int, total: int, *, schedule: Schedule, warmup: float = 0.
         case "cosine":
             return 0.5 * (1.0 + math.cos(math.pi * progress))
         case "restarts":
-            return 0.5 * (1.0 + math.cos(math.pi * ((cycles * progress) % 1.0)))
+            return 0.5 * (1.0 + math.cos(math.pi * ((CYCLES * progress) % 1.0)))
         case _:
             assert_never(schedule)

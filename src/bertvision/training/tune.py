@@ -37,9 +37,6 @@ LOG_STEPS = 20
 SAVE_SECONDS = 60.0
 """Least seconds between two checkpoints."""
 
-CYCLES = 2
-"""How often the schedule `restarts` begins in a run."""
-
 
 class Watcher(Protocol):
     """Who follows a run: writes its log, shows its progress. Only the main process calls it."""
@@ -96,7 +93,7 @@ def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
     for step, rows in plan.steps_from(progress.step):
         if options.patience is not None and progress.stale >= options.patience:
             break
-        factor = rate_factor(step, plan.total, schedule=options.schedule, warmup=options.warmup, cycles=CYCLES)
+        factor = rate_factor(step, plan.total, schedule=options.schedule, warmup=options.warmup)
         tuning.step(rows, factor)
         progress = replace(progress, step=step + 1)
         if accelerator.process_index == 0:  # without telling the others, who would have to wait for it at every step

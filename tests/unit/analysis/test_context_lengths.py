@@ -7,7 +7,7 @@ import pytest
 from bertvision.analysis.context_lengths import context_lengths, context_tokens
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.squad_metric import score_questions
-from bertvision.tasks import TASKS
+from bertvision.tasks.load import TASKS
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, build_windows
 from conftest import make_questions

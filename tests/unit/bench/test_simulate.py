@@ -3,10 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertvision.bench.cost import FloatArray
 from bertvision.bench.simulate import STEP_WINDOWS, draw_shards, extract_shares, shard_sizes, step_shares
 from bertvision.store.writer import StoreWriter, shard_groups
-from bertvision.tasks.examples import IntArray
+from bertvision.tasks.examples import FloatArray, IntArray
 from tiny_store import Source
 
 

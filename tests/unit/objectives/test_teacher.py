@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from bertvision.objectives.teacher import teacher_losses
-from bertvision.tasks import TASKS
+from bertvision.tasks.load import TASKS
 from bertvision.tasks.task import Task
 from close import FLOAT32
 from conftest import make_tags

@@ -13,9 +13,8 @@ from bertvision.runs.fit import fit_heads
 from bertvision.runs.request import TeacherRequest, TuneRequest
 from bertvision.runs.teach import Teacher
 from bertvision.runs.tune import tune
-from bertvision.tasks import TASKS
 from bertvision.tasks.examples import Answer, Questions
-from bertvision.tasks.load import load_task
+from bertvision.tasks.load import TASKS, load_task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import build_windows
 from bertvision.training import tune as loop_module

@@ -60,6 +60,15 @@ def test_a_tokenizer_without_a_limit_takes_that_of_the_encoders_positions(
     assert TextTokenizer.load(str(tmp_path / "encoder")).limit == limit
 
 
+def test_a_tokenizer_that_fails_without_a_word_is_refused_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_place: str) -> None:
+        raise ValueError
+
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", fail)
+    with pytest.raises(BertVisionError, match=r"no tokenizer for encoder 'some/name' \(ValueError\)"):
+        TextTokenizer.load("some/name")
+
+
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BertVisionError, match=r"no tokenizer for encoder .* Expected a folder with tokenizer.json"):
         TextTokenizer.load(str(tmp_path))

@@ -29,7 +29,6 @@ from close import DEEP, FLOAT32, about
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 COUNT, LAYERS, TOKENS, WIDTH, BATCH = 48, 3, 6, 8, 4
-PER_EPOCH = COUNT // BATCH
 RAW = np.random.default_rng(0)
 LENGTHS: IntArray = RAW.integers(2, TOKENS + 1, COUNT)
 CLASSES: IntArray = RAW.integers(0, 2, COUNT)

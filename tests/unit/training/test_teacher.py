@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from bertvision.tasks import TASKS
 from bertvision.tasks.examples import Questions
+from bertvision.tasks.load import TASKS
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, Windows, build_windows
