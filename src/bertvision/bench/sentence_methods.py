@@ -12,6 +12,7 @@ import torch
 from bertvision.bench.sentence_vectors import VectorCache, Vectors
 from bertvision.runs.solve import solve_task
 from bertvision.runs.states import join_texts
+from bertvision.tasks.batches import example_groups
 from bertvision.tasks.examples import FloatArray, IntArray, Texts
 from bertvision.tasks.task import Task
 from bertvision.training.linear_problem import Layout
@@ -162,7 +163,8 @@ def _solved(question: Question, layers: slice) -> Reply:
     begin = time.perf_counter()
     layout = Layout(layers=train.shape[1], compared=question.train.pairs is not None)
     inputs = torch.from_numpy(train[question.rows]).flatten(1)
-    found = solve_task(question.task, inputs, question.learnt.targets, layout=layout)
+    groups, _ = example_groups(question.learnt)
+    found = solve_task(question.task, inputs, question.learnt.targets, layout=layout, groups=groups)
     fitted = time.perf_counter()
     outputs = dev.reshape(len(dev), -1) @ found.weight.numpy().T + found.bias.numpy()
     scores: FloatArray = outputs[:, 0].astype(np.float64)

@@ -23,7 +23,7 @@ from bertvision.runs.standardise import BATCHES, standardise_heads
 from bertvision.runs.states import RowStates
 from bertvision.runs.tuned_split import seen_notice
 from bertvision.runs.watch import Show
-from bertvision.tasks.batches import subset_rows
+from bertvision.tasks.batches import example_groups, subset_rows
 from bertvision.tasks.files import read_json
 from bertvision.training.checkpoint import remove_checkpoints
 from bertvision.training.fit import FitWatcher, States, fit_trainees
@@ -191,7 +191,13 @@ def _solver(frozen: FrozenTask, states: States) -> Solver | None:
     """Solves heads on rows in memory; None where there are none."""
     if not isinstance(states, RowStates):
         return None
-    return Solver(frozen.task, train=(states, frozen.train.windows.targets), weights=frozen.class_weights)
+    windows, (groups, _) = frozen.train.windows, example_groups(frozen.train.examples)
+    return Solver(
+        frozen.task,
+        train=(states, windows.targets),
+        groups=groups[windows.example],
+        weights=frozen.class_weights,
+    )
 
 
 def _finished(folder: RunFolder, request: FitRequest, *, resume: bool) -> FitResult | None:
