@@ -150,7 +150,8 @@ class Options:
 def run(options: Options) -> int:
     """Fit."""
     from bertvision.runs.fit import fit_heads  # noqa: PLC0415 - imports torch, and help should open at once
-    from bertvision.runs.fit_request import WHOLE, split_snapshot  # noqa: PLC0415
+    from bertvision.runs.fit_request import WHOLE  # noqa: PLC0415
+    from bertvision.runs.tuned_split import tuned_run  # noqa: PLC0415
 
     asked = options.fit
     tasks = [task.strip() for task in asked.task.split(",") if task.strip()]
@@ -158,7 +159,7 @@ def run(options: Options) -> int:
         return _run_tasks(options, tasks)
     if options.freezing.snapshots:
         return _run_snapshots(options)
-    run, _ = split_snapshot(asked.encoder)
+    run = tuned_run(asked.encoder)
     asked = _as_tuned(options, run if asked.cross_fit is None else run / WHOLE)
     request = build_request(asked, source=options.from_)
     with ProgressBar(f"fit {asked.task}") as bar:
