@@ -113,7 +113,8 @@ class FitOptions(TaskOptions):
     """Compile the encoder's layers first: takes a minute, and pays on a GPU when there is much to compute."""
 
     max_disk: str | None = None
-    """Most room that a store may take which is made on the way, such as 20GB (default: what the disk has left)."""
+    """Most room that a store may take which is made on the way, or tried, such as 20GB (default: what the disk has
+    left)."""
 
     max_memory: str | None = None
     """Most memory that states may take at a time, such as 8GB (default: what the machine has left)."""
