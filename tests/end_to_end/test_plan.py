@@ -42,11 +42,11 @@ def test_every_candidate_is_told_with_what_it_costs_and_nothing_is_written(
 
 
 def test_a_plan_as_json_has_its_choice_its_reasons_and_its_candidates(capsys: Capture, options: list[str]) -> None:
-    assert main(["plan", *options, "--max-disk", "10KB", "--json"]) == 0
+    assert main(["plan", *options, "--max-disk", "32KB", "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["chosen"] == {"kind": "stream", "keep": None, "layers": None, "folder": None}
     assert plan["reasons"][0].endswith("no store fits.")
-    assert [one["problem"] for one in plan["candidates"]] == [None, *["--max-disk allows 10 KB"] * 2]
+    assert [one["problem"] for one in plan["candidates"]] == [None, *["--max-disk allows 32 KB"] * 2]
     for one in plan["candidates"]:
         parts = one["encode"] + one["write"] + one["read"] + one["heads"]
         assert one["seconds"] == pytest.approx(parts)

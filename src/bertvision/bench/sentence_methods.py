@@ -10,19 +10,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from bertvision.bench.sentence_vectors import VectorCache, Vectors
 from bertvision.runs.solve import solve_task
 from bertvision.runs.states import join_texts
 from bertvision.runs.triplet_request import TripletRequest
 from bertvision.runs.triplets import tune_triplets
+from bertvision.tasks.batches import example_groups
 from bertvision.tasks.examples import FloatArray, IntArray, Texts
 from bertvision.tasks.own import OWN
 from bertvision.tasks.task import Task
 from bertvision.tasks.windows import WindowOptions
 from bertvision.training.linear_problem import Layout
 from bertvision.training.options import TuneOptions
-from bertvision.training.solve import Solution
+from bertvision.training.solve import Solution, solve_at
 
 ALPHAS = np.logspace(-3, 3, 13)
 """Strengths of ridge regression among which scikit-learn chooses."""
@@ -33,6 +35,9 @@ TRIPLET_STEPS = 20
 """Steps of tuning on triplets, however many there are."""
 
 TRIPLET_BATCH = 32
+
+FIRM = 100.0
+"""Strength of the penalty on texts that the encoder was tuned on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,12 +172,14 @@ def triplets(question: Question) -> Reply:
         )
         tuned = tune_triplets(request, run)
         encode = question.vectors.reader(str(run))
-    found = _solve(question, encode(learnt.texts)[:, -1:])
+    # folds would choose too weak a penalty, since the encoder has seen all of them
+    inputs, targets = torch.from_numpy(encode(learnt.texts)[:, -1]), torch.from_numpy(learnt.targets)
+    weight, bias = solve_at(inputs, targets, strength=FIRM, kind="labels", outputs=question.task.outputs)
     fitted = time.perf_counter()
-    predictions = _answers(question.task, found, encode(question.dev.texts)[:, -1:])
+    predictions = _answers(question.task, weight, bias, encode(question.dev.texts)[:, -1:])
     return Reply(
         predictions=predictions,
-        parameters=tuned.trainable + found.weight.numel() + found.bias.numel(),
+        parameters=tuned.trainable + weight.numel() + bias.numel(),
         encode_seconds=0.0,
         fit_seconds=fitted - begin,
         predict_seconds=time.perf_counter() - fitted,
@@ -212,7 +219,7 @@ def _solved(question: Question, layers: slice) -> Reply:
     begin = time.perf_counter()
     found = _solve(question, train[question.rows])
     fitted = time.perf_counter()
-    predictions = _answers(question.task, found, dev)
+    predictions = _answers(question.task, found.weight, found.bias, dev)
     return Reply(
         predictions=predictions,
         parameters=found.weight.numel() + found.bias.numel(),
@@ -225,12 +232,14 @@ def _solved(question: Question, layers: slice) -> Reply:
 def _solve(question: Question, rows: Vectors) -> Solution:
     """A map of the examples that are learnt from, (examples, layers, numbers)."""
     layout = Layout(layers=rows.shape[1], compared=question.train.pairs is not None)
-    return solve_task(question.task, torch.from_numpy(rows).flatten(1), question.learnt.targets, layout=layout)
+    groups, _ = example_groups(question.learnt)
+    inputs = torch.from_numpy(rows).flatten(1)
+    return solve_task(question.task, inputs, question.learnt.targets, layout=layout, groups=groups)
 
 
-def _answers(task: Task, found: Solution, rows: Vectors) -> IntArray | FloatArray:
+def _answers(task: Task, weight: Tensor, bias: Tensor, rows: Vectors) -> IntArray | FloatArray:
     """Class numbers or scores of examples, (examples, layers, numbers)."""
-    outputs = rows.reshape(len(rows), -1) @ found.weight.numpy().T + found.bias.numpy()
+    outputs = rows.reshape(len(rows), -1) @ weight.numpy().T + bias.numpy()
     scores: FloatArray = outputs[:, 0].astype(np.float64)
     return scores if task.kind == "scores" else outputs.argmax(axis=1)
 

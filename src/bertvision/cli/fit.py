@@ -113,7 +113,8 @@ class FitOptions(TaskOptions):
     """Compile the encoder's layers first: takes a minute, and pays on a GPU when there is much to compute."""
 
     max_disk: str | None = None
-    """Most room that a store may take which is made on the way, such as 20GB (default: what the disk has left)."""
+    """Most room that a store may take which is made on the way, or tried, such as 20GB (default: what the disk has
+    left)."""
 
     max_memory: str | None = None
     """Most memory that states may take at a time, such as 8GB (default: what the machine has left)."""
@@ -150,7 +151,8 @@ class Options:
 def run(options: Options) -> int:
     """Fit."""
     from bertvision.runs.fit import fit_heads  # noqa: PLC0415 - imports torch, and help should open at once
-    from bertvision.runs.fit_request import WHOLE, split_snapshot  # noqa: PLC0415
+    from bertvision.runs.fit_request import WHOLE  # noqa: PLC0415
+    from bertvision.runs.tuned_split import tuned_run  # noqa: PLC0415
 
     asked = options.fit
     tasks = [task.strip() for task in asked.task.split(",") if task.strip()]
@@ -158,7 +160,7 @@ def run(options: Options) -> int:
         return _run_tasks(options, tasks)
     if options.freezing.snapshots:
         return _run_snapshots(options)
-    run, _ = split_snapshot(asked.encoder)
+    run = tuned_run(asked.encoder)
     asked = _as_tuned(options, run if asked.cross_fit is None else run / WHOLE)
     request = build_request(asked, source=options.from_)
     with ProgressBar(f"fit {asked.task}") as bar:

@@ -21,13 +21,20 @@ SHOWN = (
     "pearson",
     "spearman",
 )
-"""Of all metrics, those that say how good a head is."""
+"""Of all metrics, those that say how good a head is; those of questions first, in the order of their columns."""
+
+EXACT = ("exact", "exact_match")
+"""Metrics that questions have, and nothing else."""
+
+HELD_OUT = "held_out_"
+"""Before the names of metrics on held-out examples."""
 
 
 def print_leaderboard(run: Path, leaderboard: Sequence[Mapping[str, Any]]) -> None:
     """Every head of a fit, best first."""
-    metrics = _shown([row["metrics"] for row in leaderboard])
-    metrics = metrics or sorted({name for row in leaderboard for name in row["metrics"]})
+    found = [row["metrics"] for row in leaderboard]
+    metrics = shown_metrics(found) or shown_metrics(found, HELD_OUT)
+    metrics = metrics or list(dict.fromkeys(name for some in found for name in some))
     rows = [
         [row["head"], row["lr"], row["seed"], row["fraction"], row["parameters"], row["seconds"]]
         + [row["metrics"].get(name) for name in metrics]
@@ -44,7 +51,7 @@ def print_freeze_points(table: Mapping[str, Any]) -> None:
     """A row for each snapshot: what the run's own output reached, and what the best head on it did."""
     points = table["points"]
     heads = [point["head"] for point in points if point["head"] is not None]
-    metrics = [name for name in _shown([head["metrics"] for head in heads]) if not name.startswith("exact")]
+    metrics = [name for name in shown_metrics([head["metrics"] for head in heads]) if name not in EXACT]
     freeze = table["freeze_point"]
     rows = [
         [
@@ -61,6 +68,20 @@ def print_freeze_points(table: Mapping[str, Any]) -> None:
     print_table(_freeze_title(table), ["epochs", *own, "best head", *metrics, "held out", ""], rows)
 
 
+def shown_metrics(metrics: Sequence[Mapping[str, Any]], prefix: str = "") -> list[str]:
+    """Names of the metrics that say how good a model is, the one that its task is judged by first.
+
+    Args:
+        metrics: of models for one task, in its order; those of questions stand in the order of the official script.
+        prefix: of the names, such as `HELD_OUT`.
+    """
+    names = list(dict.fromkeys(name for some in metrics for name in some))
+    shown = [prefix + name for name in SHOWN if prefix + name in names]
+    if any(prefix + name in names for name in EXACT):
+        return shown
+    return [name for name in names if name in shown]
+
+
 def _freeze_title(table: Mapping[str, Any]) -> str:
     freeze, share = table["freeze_point"], f"{table['tolerance']:.3g} of the score"
     if freeze is None:
@@ -72,7 +93,3 @@ def _freeze_title(table: Mapping[str, Any]) -> str:
         f"{table['run']}: tuning beyond {epochs} gained {freeze['gained_beyond']:.3g} on held-out "
         f"examples (snapshot {freeze['best_later']}), at most {share}"
     )
-
-
-def _shown(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [name for name in SHOWN if any(name in some for some in metrics)]

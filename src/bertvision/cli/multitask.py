@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from bertvision.cli.leaderboard import SHOWN
+from bertvision.cli.leaderboard import HELD_OUT, shown_metrics
 from bertvision.cli.learn_options import LearnOptions, result_as_json, result_title
 from bertvision.cli.output import ProgressBar, print_json, print_note, print_table
 from bertvision.cli.task_options import parse_caps, parse_settings
@@ -152,6 +152,5 @@ def _print(title: str, request: "MultitaskRequest", results: Mapping["Input", "T
 
 def _shown(metrics: Mapping[str, float]) -> dict[str, float]:
     """Those that say how good a head is: on dev, or on held-out examples where there is no dev."""
-    on_dev = {name: metrics[name] for name in SHOWN if name in metrics}
-    held_out = (f"held_out_{name}" for name in SHOWN)
-    return on_dev or {name: metrics[name] for name in held_out if name in metrics}
+    names = shown_metrics([metrics]) or shown_metrics([metrics], HELD_OUT)
+    return {name: metrics[name] for name in names}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bertvision.cli.leaderboard import SHOWN
+from bertvision.cli.leaderboard import HELD_OUT, shown_metrics
 from bertvision.cli.learn_options import LearnOptions, print_result, result_as_json
 from bertvision.cli.output import ProgressBar, print_json, print_notes, print_table
 from bertvision.cli.task_options import parse_settings
@@ -99,8 +99,8 @@ def _run_folds(options: Options, request: "TuneRequest", folds: int, out: Path) 
     if options.json:
         print_json({name: result_as_json(one) for name, one in result.results.items()})
         return 0
-    names = list(dict.fromkeys(name for one in result.results.values() for name in one.metrics))
-    columns = [name for name in names if name in SHOWN or name.removeprefix("held_out_") in SHOWN]
+    found = [one.metrics for one in result.results.values()]
+    columns = [*shown_metrics(found, HELD_OUT), *shown_metrics(found)]
     rows = [[name, one.steps, *(one.metrics.get(key) for key in columns)] for name, one in result.results.items()]
     print_table(f"{result.run}: {folds} folds and the whole", ["run", "steps", *columns], rows)
     return 0

@@ -17,7 +17,7 @@ from typing_extensions import override
 from bertvision.errors import BertVisionError
 from bertvision.estimators.features import AllLayerFeatures, text_tags
 from bertvision.estimators.files import load_linear, save_linear
-from bertvision.estimators.rows import refuse_table
+from bertvision.estimators.rows import refuse_table, text_groups
 from bertvision.objectives import Pool
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.runs.parts import Device
@@ -26,7 +26,7 @@ from bertvision.training.linear_problem import Layout
 from bertvision.training.solve import FOLDS, solve_at, solve_linear
 
 LEAST_EXAMPLES = 4
-"""Fewer examples than this cannot choose a strength."""
+"""Fewer different texts, or pairs of texts, than this cannot choose a strength."""
 
 
 class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -52,7 +52,8 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             layers: which, in ascending order, 0 being the embedding output; None for all.
             strength: of the L2 penalty on standardised states; None chooses it by cross-validation, and with three
                 classes or more also whether they share what they learn.
-            folds: parts of the examples that choose the strength; the map is then solved from all of them.
+            folds: parts of the examples that choose the strength, copies of a text in the same one; the map is then
+                solved from all of them.
             pool: `cls` or `mean`; None takes what the encoder was trained with.
             length: most tokens of a text.
             device: `auto`, `cpu` or `cuda`, for the encoder.
@@ -106,9 +107,17 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         goal = torch.from_numpy(targets)
         layout = Layout(layers=len(features.layers_), compared=not isinstance(texts[0], str))
         if self.strength is None:
-            self._check_folds(len(inputs), outputs)
+            groups = text_groups(texts)
+            self._check_folds(len(np.unique(groups)), outputs)
             found = solve_linear(
-                inputs, goal, kind=self._kind, outputs=outputs, folds=self.folds, layout=layout, weights=weights
+                inputs,
+                goal,
+                kind=self._kind,
+                outputs=outputs,
+                folds=self.folds,
+                groups=groups,
+                layout=layout,
+                weights=weights,
             )
             weight, bias, self.strength_ = found.weight, found.bias, found.strength
         else:
@@ -126,12 +135,13 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         self.intercept_: NDArray[np.float32] = bias.numpy()
         self.n_features_in_ = inputs.shape[1]
 
-    def _check_folds(self, examples: int, outputs: int) -> None:
+    def _check_folds(self, different: int, outputs: int) -> None:
         if self.folds < 2:
             raise BertVisionError(f"folds is {self.folds}; 2 or more are expected.")
-        if examples < max(2 * outputs, LEAST_EXAMPLES):
+        if different < max(2 * outputs, LEAST_EXAMPLES):
             raise BertVisionError(
-                f"{examples} examples are too few to choose a strength on some of them. Set strength, such as 1.0."
+                f"{different} different texts are too few to choose a strength on some of them. "
+                "Set strength, such as 1.0."
             )
 
     def _outputs(self, texts: Iterable[object]) -> NDArray[np.float32]:

@@ -15,7 +15,8 @@ from bertvision.objectives import Pool
 from bertvision.runs.outputs import PassOptions
 from bertvision.runs.parts import Device, choose_device
 from bertvision.runs.states import encode_rows
-from bertvision.tasks.examples import Texts
+from bertvision.tasks.batches import example_groups
+from bertvision.tasks.examples import IntArray, Texts
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, build_windows
@@ -90,6 +91,18 @@ def check_texts(inputs: Iterable[object]) -> tuple[list[str], list[str] | None]:
     if len({len(row) for row in rows}) > 1:
         raise BertVisionError("single texts and pairs of texts are mixed. Use one or the other.")
     return [row[0] for row in rows], [row[1] for row in rows] if len(rows[0]) > 1 else None
+
+
+def text_groups(inputs: Iterable[object]) -> IntArray:
+    """The number of each different text, or pair of texts, (rows,): copies have the same.
+
+    Raises:
+        BertVisionError: as `check_texts`.
+    """
+    texts, pairs = check_texts(inputs)
+    ids = [str(number) for number in range(len(texts))]
+    groups, _ = example_groups(Texts(ids=ids, texts=texts, pairs=pairs, targets=_NOTHING))
+    return groups
 
 
 def refuse_table(inputs: object) -> None:

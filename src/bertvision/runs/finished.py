@@ -10,9 +10,9 @@ from bertvision.errors import BertVisionError
 from bertvision.runs.fit import LEADERBOARD
 from bertvision.runs.fit_request import STREAM, FitRequest, split_snapshot
 from bertvision.runs.folder import CONFIG, RESULT, RunFolder
-from bertvision.runs.tuned_split import seen_notice
+from bertvision.runs.tuned_split import learnt_from, seen_notice, tuned_run
 from bertvision.tasks.files import read_json
-from bertvision.tasks.own import OWN, OwnColumns
+from bertvision.tasks.own import OwnColumns
 from bertvision.tasks.windows import WindowOptions
 from bertvision.training.trainee import HeadSpec
 
@@ -96,7 +96,7 @@ def _fit(run: Path, asked: dict[str, Any], weights: str) -> FinishedRun:
     if not isinstance(leaderboard, list):
         raise BertVisionError(f"{run / LEADERBOARD} holds no list. Fit again with another --out.")
     own = find_snapshot(request.encoder)
-    if own is not None and not (own.head and _same_task(own, request)):
+    if own is not None and not (own.head and learnt_from(tuned_run(request.encoder), request.task, request.data)):
         own = None
     return FinishedRun(
         name=str(run),
@@ -108,15 +108,6 @@ def _fit(run: Path, asked: dict[str, Any], weights: str) -> FinishedRun:
         weights=weights.partition("+")[0],  # of a cross-fit's encoders, the one that learnt from all folds
         notices=() if own is None else seen_notice(request),
     )
-
-
-def _same_task(own: Snapshot, request: FitRequest) -> bool:
-    """Whether a snapshot was tuned for what heads on it were fitted for."""
-    run, _ = split_snapshot(request.encoder)
-    if own.task != request.task or request.task != OWN:
-        return own.task == request.task
-    # of the user's own files any may be called so
-    return (run / CONFIG).is_file() and RunFolder(run).request()["data"] == request.data
 
 
 def _tuned(name: str, run: Path, asked: dict[str, Any]) -> FinishedRun:

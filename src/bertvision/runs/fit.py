@@ -13,6 +13,7 @@ from bertvision.errors import BertVisionError, DivergedError
 from bertvision.heads import blank_head
 from bertvision.heads.options import ATTENTION, TOKENS
 from bertvision.lock import lock_folder
+from bertvision.runs.few_steps import few_steps_notice
 from bertvision.runs.fit_request import AUTO, FitRequest
 from bertvision.runs.fit_run import FitRun
 from bertvision.runs.folder import RunFolder
@@ -23,7 +24,7 @@ from bertvision.runs.standardise import BATCHES, standardise_heads
 from bertvision.runs.states import RowStates
 from bertvision.runs.tuned_split import seen_notice
 from bertvision.runs.watch import Show
-from bertvision.tasks.batches import subset_rows
+from bertvision.tasks.batches import example_groups, subset_rows
 from bertvision.tasks.files import read_json
 from bertvision.training.checkpoint import remove_checkpoints
 from bertvision.training.fit import FitWatcher, States, fit_trainees
@@ -105,7 +106,8 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
         if choice is not None:
             remove_own_store(folder.path)
     reasons = () if choice is None else choice.reasons[:1]
-    return _result(folder, (*frozen.parts.notices, *seen_notice(request), *reasons, *run.notices))
+    notices = (*frozen.parts.notices, *seen_notice(request), *_few_steps(run, frozen), *reasons, *run.notices)
+    return _result(folder, notices)
 
 
 def learn_heads(
@@ -191,7 +193,23 @@ def _solver(frozen: FrozenTask, states: States) -> Solver | None:
     """Solves heads on rows in memory; None where there are none."""
     if not isinstance(states, RowStates):
         return None
-    return Solver(frozen.task, train=(states, frozen.train.windows.targets), weights=frozen.class_weights)
+    windows, (groups, _) = frozen.train.windows, example_groups(frozen.train.examples)
+    return Solver(
+        frozen.task,
+        train=(states, windows.targets),
+        groups=groups[windows.example],
+        weights=frozen.class_weights,
+    )
+
+
+def _few_steps(run: FitRun, frozen: FrozenTask) -> tuple[str, ...]:
+    """A notice where heads were trained, and with few steps; none where all were solved."""
+    request = frozen.request
+    if not run.following:
+        return ()
+    solved = len(run.following) < len(request.heads)
+    otherwise = "--heads layer_concat" if frozen.in_memory and request.solve and not solved else ""
+    return few_steps_notice(request.task, frozen.plan().total, request.epochs, otherwise=otherwise)
 
 
 def _finished(folder: RunFolder, request: FitRequest, *, resume: bool) -> FitResult | None:

@@ -21,8 +21,9 @@ from bertvision.runs.plan_costs import FLOAT, Rates, RowRates
 from bertvision.runs.states import RowStates, StreamStates
 from bertvision.runs.stopwatch import seconds_of
 from bertvision.runs.store_states import StoreStates
-from bertvision.store.codec import LARGEST_HALF, Keep
+from bertvision.store.codec import LARGEST_HALF, Keep, bytes_per_token
 from bertvision.store.reader import StoreReader
+from bertvision.store.room import bytes_on_disk
 from bertvision.store.writer import StoreWriter
 from bertvision.tasks.batches import length_batches
 from bertvision.tasks.examples import IntArray
@@ -36,7 +37,7 @@ BATCH_SECONDS = 0.4
 """About the most that a batch may take to encode; slow encoders get fewer windows."""
 
 STORE_WINDOWS, STORE_BYTES = 64, 2**28
-"""Most windows in the store that is written and read back, and most bytes of their states in memory."""
+"""Most windows in the store that is tried, which is written and read back, and most bytes of their states in memory."""
 
 READ_WINDOWS = 16
 """Windows in a batch that is read."""
@@ -58,7 +59,8 @@ def measure_spans(frozen: FrozenTask, heads: Sequence[HeadSpec], layers: range, 
         frozen: the task.
         heads: what learns.
         layers: from the lowest to the highest that they read.
-        place: a folder on the disk that a store would be on; a small one is written there, and removed.
+        place: a folder on the disk that a store would be on; a small one is written there, and removed. It takes no
+            more than the request allows, if that `has_room_to_try`.
     """
     windows, encoder = frozen.train.windows, frozen.encoder
     timer = _Timer(encoder.device, windows.lengths)
@@ -68,7 +70,7 @@ def measure_spans(frozen: FrozenTask, heads: Sequence[HeadSpec], layers: range, 
     passes = _spread(frozen_batches(windows, encoder.device), windows.lengths, most)
     encode_pass = timer.per_token(stream, passes)
     whole = StreamStates(encoder, windows, frozen.passes, range(encoder.depth + 1))
-    rows = _few(steps, STORE_BYTES // (FLOAT * len(layers) * encoder.width), windows.lengths)
+    rows = _few(steps, _tried_tokens(frozen, layers), windows.lengths)
     states = _window_states(stream, rows)
     largest = max(float(some.abs().max()) for some in states)
     half: Keep = "fp16" if largest < SAFE_HALF else "bf16"
@@ -90,6 +92,11 @@ def measure_spans(frozen: FrozenTask, heads: Sequence[HeadSpec], layers: range, 
         read={keep: found[2] for keep, found in stores.items()},
         half=half,
     )
+
+
+def has_room_to_try(frozen: FrozenTask, layers: range) -> bool:
+    """Whether the disk that the request allows holds a window of every batch that is timed."""
+    return _tried_tokens(frozen, layers) >= BATCHES * int(frozen.train.windows.lengths.max())
 
 
 def measure_rows(frozen: FrozenTask, heads: Sequence[HeadSpec]) -> RowRates:
@@ -151,6 +158,16 @@ def _spread(batches: Sequence[IntArray], lengths: IntArray, most: int) -> list[I
     ends = np.cumsum([lengths[rows].sum() for rows in ordered])
     places = np.searchsorted(ends, (np.arange(BATCHES) + 0.5) / BATCHES * ends[-1])
     return [ordered[place][: max(1, most // int(lengths[ordered[place]].max()))] for place in np.unique(places)]
+
+
+def _tried_tokens(frozen: FrozenTask, layers: range) -> int:
+    """Most tokens of the store that is tried, by memory and by the disk that the request allows."""
+    count, width, allowed = len(layers), frozen.encoder.width, frozen.request.max_disk
+    most = STORE_BYTES // (FLOAT * count * width)
+    if allowed is None:
+        return most
+    beside = bytes_on_disk("int8", count, width, windows=STORE_WINDOWS, tokens=0)  # which has statistics, too
+    return min(most, (allowed - beside) // bytes_per_token("fp16", count, width))
 
 
 def _few(batches: Sequence[IntArray], most: int, lengths: IntArray) -> IntArray:

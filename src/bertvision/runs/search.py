@@ -22,7 +22,6 @@ from optuna.trial import FrozenTrial
 from bertvision.atomic import write_json
 from bertvision.encoder.snapshot import find_snapshot
 from bertvision.lock import lock_folder
-from bertvision.runs.fit_request import split_snapshot
 from bertvision.runs.folder import CONFIG, RunFolder
 from bertvision.runs.multitask_request import task_names
 from bertvision.runs.search_groups import GROUPS, SearchGroups
@@ -40,7 +39,7 @@ from bertvision.runs.search_study import (
     running,
 )
 from bertvision.runs.search_tune import OneTask, SeveralTasks, TuneTrials
-from bertvision.runs.tuned_split import check_unseen
+from bertvision.runs.tuned_split import check_unseen, tuned_run
 from bertvision.runs.watch import Show
 from bertvision.tasks.files import read_json
 from bertvision.training.trainee import HeadSpec
@@ -180,7 +179,7 @@ def _runner(request: SearchRequest, show: Show | None) -> Runner:
 def _check_judges(request: SearchRequest) -> None:
     """Refuse an encoder that has learnt from what judges."""
     snapshot = find_snapshot(request.encoder)
-    run, _ = split_snapshot(request.encoder)
+    run = tuned_run(request.encoder)
     if snapshot is None or not (run / CONFIG).is_file():
         return
     if set(task_names(snapshot.task)) & set(request.tasks):

@@ -26,6 +26,7 @@ def solve_trainee(
     task: Task,
     *,
     train: tuple[RowStates, IntArray | FloatArray],
+    groups: IntArray | None = None,
     weights: Tensor | None = None,
 ) -> Solution:
     """Put the best weights into a convex head; folds of its examples choose the strength of the penalty.
@@ -34,19 +35,27 @@ def solve_trainee(
         trainee: with a head that is one of `CONVEX`.
         task: with labels, tags or scores.
         train: rows and targets to learn from.
+        groups: (rows,) copies of a text have the same number; None where there are none.
         weights: (classes,) how much an example of each class counts.
     """
     with trainee.watch:
         chosen = torch.arange(len(train[1])) if trainee.rows is None else torch.from_numpy(trainee.rows).nonzero()[:, 0]
         inputs = _inputs(trainee, train[0])[chosen]
         layout = Layout(layers=len(trainee.head.reads), compared=train[0].compared)
-        solution = solve_task(task, inputs, train[1][chosen.numpy()], layout=layout, weights=weights)
+        mine = None if groups is None else groups[chosen.numpy()]
+        solution = solve_task(task, inputs, train[1][chosen.numpy()], groups=mine, layout=layout, weights=weights)
         _put(solution, trainee)
     return solution
 
 
-def solve_task(
-    task: Task, inputs: Tensor, targets: IntArray | FloatArray, *, layout: Layout, weights: Tensor | None = None
+def solve_task(  # noqa: PLR0913 - what a solution depends on, by keyword
+    task: Task,
+    inputs: Tensor,
+    targets: IntArray | FloatArray,
+    *,
+    layout: Layout,
+    groups: IntArray | None = None,
+    weights: Tensor | None = None,
 ) -> Solution:
     """The best linear map for a task; between two labels is decided as its metrics want it.
 
@@ -55,6 +64,7 @@ def solve_task(
         inputs: (examples, inputs), float32.
         targets: of every example.
         layout: of the inputs.
+        groups: (examples,) copies of a text have the same number; None where there are none.
         weights: (classes,) how much an example of each class counts; they then decide alone.
     """
     return solve_linear(
@@ -62,6 +72,7 @@ def solve_task(
         torch.from_numpy(targets),
         kind=task.kind,
         outputs=task.outputs,
+        groups=groups,
         layout=layout,
         weights=weights,
         score=partial(_mean_metric, task) if weights is None and _shifts(task) else None,
@@ -87,11 +98,13 @@ class Solver:
         task: Task,
         *,
         train: tuple[RowStates, IntArray | FloatArray],
+        groups: IntArray | None = None,
         weights: Tensor | None = None,
     ) -> None:
         """Take what all of them are solved from; see `solve_trainee`."""
         self._task = task
         self._train = train
+        self._groups = groups
         self._weights = weights
         self._solved: dict[tuple[tuple[int, ...], float], tuple[Solution, float]] = {}
 
@@ -103,7 +116,7 @@ class Solver:
             solution, trainee.watch.seconds = self._solved[key]
             _put(solution, trainee)
             return solution
-        solution = solve_trainee(trainee, self._task, train=self._train, weights=self._weights)
+        solution = solve_trainee(trainee, self._task, train=self._train, groups=self._groups, weights=self._weights)
         self._solved[key] = solution, trainee.watch.seconds
         return solution
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
 from bertvision.heads import HEADS, blank_head
-from bertvision.runs.amounts import in_seconds
+from bertvision.runs.amounts import in_bytes, in_seconds
 from bertvision.runs.extract import ExtractRequest, default_store, extract_states
-from bertvision.runs.fit_request import STREAM, FitRequest
+from bertvision.runs.fit_request import STORE, STREAM, FitRequest
 from bertvision.runs.frozen import FrozenTask
-from bertvision.runs.measure_rates import STORE_BYTES, measure_rows, measure_spans, rough_rate
+from bertvision.runs.measure_rates import STORE_BYTES, has_room_to_try, measure_rows, measure_spans, rough_rate
 from bertvision.runs.outputs import BATCH_TOKENS
 from bertvision.runs.plan_costs import Limits, RowWork, Source, SpanWork
 from bertvision.runs.planner import FitPlan, plan_rows, plan_spans, plan_stream, pointless
@@ -61,6 +61,10 @@ def plan_source(frozen: FrozenTask, layers: range, out: Path, *, always: bool) -
             return plan_stream(work, limits, reason or f"all encoding takes about {in_seconds(seconds)}")
     if not os.access(place, os.W_OK) or shutil.disk_usage(place).free < STORE_BYTES:
         return plan_stream(work, limits, f"no store can be tried in {place}")
+    if request.max_disk is not None and not has_room_to_try(frozen, layers):
+        there = "" if stored is None else f"; the one in {stored.folder} is read with --from {STORE}{stored.folder}"
+        allowed = f"--max-disk allows {in_bytes(request.max_disk)}"
+        return plan_stream(work, limits, f"{allowed}, which is too little to try a store{there}")
     return plan_spans(work, measure_spans(frozen, request.heads, layers, place), limits, stored=stored)
 
 

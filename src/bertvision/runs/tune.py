@@ -16,6 +16,7 @@ from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError, MisfitError
 from bertvision.heads import Head, HeadOptions, HeadShape, build_head, save_head
 from bertvision.objectives import Pool
+from bertvision.runs.few_steps import few_steps_notice
 from bertvision.runs.own_head import find_own_head, load_own_head
 from bertvision.runs.parts import examples_digest, split_train, training_split
 from bertvision.runs.request import TuneRequest
@@ -101,6 +102,7 @@ def tune(
     lessons = prepared.lessons(loaded.task, windows, pool, None if taught is None else taught.targets)
     keeper = _TaskKeeper(card, model, validation)
     notices = loaded.notices if taught is None else (*loaded.notices, taught.notice)
+    notices += _few_steps(request, loaded.task, lessons.plan(request.options).total)
     return learn_lessons(begun, model, lessons, keeper, notices=notices, show=show, judge=judge)
 
 
@@ -120,6 +122,12 @@ class _TaskKeeper:
 
     def main_values(self, values: Mapping[str, float]) -> dict[str, float]:
         return main_values(self.validation.task, values)
+
+
+def _few_steps(request: TuneRequest, task: Task, steps: int) -> tuple[str, ...]:
+    """A notice where few steps are made."""
+    otherwise = "" if task.kind == "spans" else f"bertvision fit {request.task} --heads layer_concat"
+    return few_steps_notice(request.task, steps, request.options.epochs, otherwise=otherwise)
 
 
 def _tell(begun: Begun, show: Show | None, doing: str) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertvision.encoder.snapshot import SNAPSHOTS
 from bertvision.errors import BertVisionError
 from bertvision.runs.fit_request import FitRequest, split_snapshot
 from bertvision.runs.folder import RunFolder
@@ -41,6 +42,12 @@ def tuned_split(run: Path) -> TunedSplit:
     )
 
 
+def tuned_run(encoder: str) -> Path:
+    """The folder of the run that an encoder's name means, be it `RUN`, `RUN@0.3` or `RUN/snapshots/0.3`."""
+    run, _ = split_snapshot(encoder)
+    return run.parent.parent if run.parent.name == SNAPSHOTS else run
+
+
 def learnt_from(run: Path, task: str, data: str | None) -> bool:
     """Whether the folder holds an encoder that was tuned on the training examples of a task.
 
@@ -58,7 +65,7 @@ def learnt_from(run: Path, task: str, data: str | None) -> bool:
 
 def seen_notice(request: FitRequest) -> tuple[str, ...]:
     """A notice where the encoder may have learnt from what a fit holds out."""
-    run, _ = split_snapshot(request.encoder)
+    run = tuned_run(request.encoder)
     if not learnt_from(run, request.task, request.data):
         return ()
     try:

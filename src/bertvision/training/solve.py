@@ -63,6 +63,7 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     kind: TaskKind,
     outputs: int,
     folds: int = FOLDS,
+    groups: IntArray | None = None,
     layout: Layout = Layout(),  # noqa: B008 - it is frozen
     weights: Tensor | None = None,
     score: Score | None = None,
@@ -78,13 +79,16 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
         kind: of the task.
         outputs: how many: one per label, or one score.
         folds: parts of the examples; each is judged by a map that learnt from the others.
+        groups: (examples,) whatever has the same number is in one fold, such as copies of a text: a map that learnt
+            from a copy would flatter weak penalties; None where there are no copies.
         layout: of the inputs.
         weights: (classes,) how much an example of each class counts, for labels.
         score: what counts in the end, for two labels: between them is decided where it is to be best for examples
             that were not learnt from; None decides for the likelier one.
     """
-    folds = min(folds, len(targets))
-    fold = torch.from_numpy(fold_rows(targets.cpu().numpy(), folds, kind)).to(inputs.device)
+    groups = np.arange(len(targets)) if groups is None else groups
+    folds = min(folds, len(np.unique(groups)))
+    fold = torch.from_numpy(fold_rows(targets.cpu().numpy(), folds, kind, groups)).to(inputs.device)
     judged = fold[:, None] == torch.arange(folds + 1, device=inputs.device)  # (examples, maps); the last judges none
     counts = torch.ones(len(targets), device=inputs.device) if weights is None else weights[targets]
 
@@ -132,14 +136,22 @@ def solve_at(  # noqa: PLR0913 - what a solution depends on, by keyword
     return problem.map()
 
 
-def fold_rows(targets: IntArray | FloatArray, folds: int, kind: TaskKind) -> IntArray:
-    """The fold of every example, (examples,): of each class, or of like scores, about equally many in each."""
+def fold_rows(targets: IntArray | FloatArray, folds: int, kind: TaskKind, groups: IntArray) -> IntArray:
+    """The fold of every example, (examples,): of each class, or of like scores, about equally many in each.
+
+    A group is in one fold, by the target of the example of it that is drawn first.
+    """
+    _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.random.default_rng(0).permutation(len(targets))
+    _, drawn = np.unique(group[order], return_index=True)
+    first = order[np.sort(drawn)]  # where there are no copies, all examples as they are drawn
+    # large groups are dealt before small ones, so that no fold gets more than one of them more than another
+    first = first[np.argsort(-sizes[group[first]], kind="stable")]
     if kind != "tags":
-        order = order[np.argsort(targets[order], kind="stable")]
-    numbers = np.empty(len(targets), dtype=np.int64)
-    numbers[order] = np.arange(len(targets)) % folds
-    return numbers
+        first = first[np.argsort(targets[first], kind="stable")]
+    numbers = np.empty(len(sizes), dtype=np.int64)
+    numbers[group[first]] = np.arange(len(sizes)) % folds
+    return numbers[group]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from bertvision.cli.leaderboard import print_freeze_points, print_leaderboard
+from bertvision.cli.leaderboard import HELD_OUT, print_freeze_points, print_leaderboard, shown_metrics
+from bertvision.tasks.load import TASKS
 
 Capture = pytest.CaptureFixture[str]
 
@@ -55,3 +56,26 @@ def test_what_is_not_there_is_left_blank(capsys: Capture) -> None:
 def test_without_known_metrics_all_are_shown(capsys: Capture) -> None:
     print_leaderboard(Path("runs/y"), [{**HEAD, "metrics": {"held_out_mine": 0.5}}])
     assert "held_out_mine" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("task", "first"), [("sst5", "accuracy"), ("answerable", "accuracy"), ("mrpc", "f1"), ("stsb", "pearson")]
+)
+@pytest.mark.parametrize("prefix", ["", HELD_OUT])
+def test_the_metric_that_heads_are_sorted_by_comes_first(
+    task: str, first: str, prefix: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    metrics = {prefix + name: 0.5 for name in TASKS[task].metrics}
+    print_leaderboard(Path("runs/y"), [{**HEAD, "metrics": metrics}])
+    header = next(line for line in capsys.readouterr().out.splitlines() if "parameters" in line)
+    shown = [word for word in header.split() if word in metrics]
+    assert shown == list(metrics)
+    assert shown[0] == prefix + first
+
+
+@pytest.mark.parametrize("prefix", ["", HELD_OUT])
+def test_of_questions_f1_comes_first_though_the_official_script_begins_with_exact(prefix: str) -> None:
+    official = ("exact", "f1", "total", "HasAns_exact", "HasAns_f1", "best_exact", "best_f1")
+    metrics = {prefix + name: 50.0 for name in official}
+    assert shown_metrics([metrics], prefix) == [f"{prefix}f1", f"{prefix}best_f1", f"{prefix}exact"]

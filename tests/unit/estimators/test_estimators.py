@@ -156,6 +156,15 @@ def test_a_strength_is_chosen_by_folds_and_all_examples_are_learnt_from(encoder:
     np.testing.assert_allclose(model.predict_proba(texts).sum(axis=1), 1.0, rtol=FLOAT32)
 
 
+@pytest.mark.parametrize("paired", [False, True])
+def test_copies_of_texts_do_not_make_the_penalty_weaker(encoder: str, *, paired: bool) -> None:
+    words = [f"{first} {second}" for first in "abcdefgh" for second in "abcd"]
+    labels = np.random.default_rng(0).permutation([0, 1] * 16).tolist()  # which the texts tell nothing of
+    texts = [(text, "good") for text in words] if paired else words
+    once, copied = (AllLayerClassifier(encoder, device="cpu").fit(texts * n, labels * n) for n in (1, 5))
+    assert copied.strength_ >= 0.1 * once.strength_
+
+
 def test_balanced_classes_count_the_same(encoder: str) -> None:
     texts, labels = GOOD[:2] + BAD, [1] * 2 + [0] * 8
     plain = AllLayerClassifier(encoder, strength=1e4, device="cpu").fit(texts, labels)
@@ -255,8 +264,8 @@ def test_what_cannot_be_solved_is_refused(encoder: str) -> None:
         model.fit(BAD, ["no"] * 8)
     with pytest.raises(BertVisionError, match="there are 16 texts and 2 targets"):
         model.fit(TEXTS, [0, 1])
-    with pytest.raises(BertVisionError, match=r"2 examples are too few to choose a strength .* Set strength"):
-        model.fit(TEXTS[:2], [0, 1])
+    with pytest.raises(BertVisionError, match=r"2 different texts are too few to choose a .* Set strength"):
+        model.fit(TEXTS[:2] * 8, [0, 1] * 8)
     with pytest.raises(BertVisionError, match="folds is 1; 2 or more are expected"):
         clone(model).set_params(folds=1).fit(TEXTS, LABELS)
     with pytest.raises(BertVisionError, match=r"layers are \(2, 1\); some of 0 to"):

@@ -14,6 +14,7 @@ from bertvision.evaluation.prediction_files import read_answers, read_no_answer
 from bertvision.evaluation.score import score_squad2
 from bertvision.runs.evaluate import EvaluationResult, evaluate
 from bertvision.runs.evaluation_record import EvaluationRecord
+from bertvision.runs.finished import open_run
 from bertvision.runs.fit import fit_heads
 from bertvision.runs.judge import BEST, FITTED, PLAIN, ZERO, Judge
 from bertvision.runs.kept_outputs import load_outputs
@@ -212,6 +213,17 @@ def test_labels_and_scores_have_their_metrics(kind: str, tmp_path: Path) -> None
     given = json.loads((tmp_path / "fit/evaluation/dev/000-layer_mix/predictions.json").read_text(encoding="utf-8"))
     assert len(given) == 30
     assert {type(value) for value in given.values()} == {float if kind == "scores" else str}
+
+
+@pytest.mark.parametrize("name", ["tuned", "tuned@1", "tuned/snapshots/1"])
+def test_the_own_output_stands_beside_heads_on_the_same_files_alone(name: str, tmp_path: Path) -> None:
+    encoder, data = save_tiny_encoder(tmp_path / "encoder"), write_scores(tmp_path / "data")
+    tune(tiny_request("own", data, encoder, held_out=0.2), tmp_path / "tuned")
+    fit_heads(tiny_fit("own", data, f"{tmp_path}/{name}", PLAIN_HEAD), tmp_path / "fit")
+    assert open_run(tmp_path / "fit").own is not None
+    other = write_scores(tmp_path / "other")
+    fit_heads(tiny_fit("own", other, f"{tmp_path}/{name}", PLAIN_HEAD), tmp_path / "others")
+    assert open_run(tmp_path / "others").own is None
 
 
 def test_questions_that_all_have_an_answer_have_no_threshold(place: Path, tmp_path: Path) -> None:

@@ -389,6 +389,18 @@ def test_a_head_whose_score_is_not_defined_is_kept_until_there_is_a_better_one(
     assert [row["metrics"]["accuracy"] for row in result.leaderboard] == [None, None]  # as JSON has no NaN
 
 
+def test_copies_of_texts_do_not_flatter_the_folds_of_a_solved_head(ask: Ask, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    texts = [f"{first} {second}" for first in "abcdefgh" for second in "abcd"]
+    labels = random.permutation(["yes", "no"] * 16)  # which the texts tell nothing of
+    lines = [f"{text},{label}\n" for text, label in zip(texts, labels, strict=True)]
+    (tmp_path / "own.csv").write_text("text,label\n" + "".join(random.permutation(lines * 6)), encoding="utf-8")
+    request = replace(ask("own", CONCAT, replace(CONCAT, fraction=0.5)), data=str(tmp_path / "own.csv"))
+    losses = [line["loss"] for line in read_lines(fit_heads(request, tmp_path / "run").run) if "strength" in line]
+    assert len(losses) == 2
+    assert min(losses) > 0.9 * math.log(2)
+
+
 def test_convex_heads_are_solved_for_rows_and_trained_if_asked(ask: Ask, tmp_path: Path) -> None:
     solved = fit_heads(ask("sst2", PLAIN, MIX, CONCAT), tmp_path / "solved")
     lines = [line for line in read_lines(solved.run) if "strength" in line]

@@ -11,14 +11,16 @@ from typing_extensions import override
 
 from bertvision.runs import measure_rates
 from bertvision.runs.frozen import FrozenTask, freeze_task
-from bertvision.runs.measure_rates import measure_rows, measure_spans, rough_rate
+from bertvision.runs.measure_rates import has_room_to_try, measure_rows, measure_spans, rough_rate
+from bertvision.store.codec import bytes_per_token
+from bertvision.store.room import bytes_on_disk
 from bertvision.tasks.examples import IntArray
 from bertvision.training.fit import FitData, States
 from bertvision.training.plan import Plan
 from bertvision.training.states import StateBatch
 from bertvision.training.trainee import HeadSpec, Trainee
 from folders import everything
-from tiny_run import save_tiny_encoder, tiny_fit, write_labels, write_pairs, write_questions
+from tiny_run import WIDTH, save_tiny_encoder, tiny_fit, write_labels, write_pairs, write_questions
 
 PLAIN = HeadSpec(head="last_layer")
 MIX = HeadSpec(head="layer_mix")
@@ -63,6 +65,33 @@ def test_large_states_are_kept_in_bfloat16(
     found = measure_spans(questions, [PLAIN], range(1, 3), tmp_path)
     assert found.half == "bf16"
     assert set(found.write) == {"fp16", "bf16", "int8"}
+
+
+def test_the_store_that_is_tried_takes_no_more_than_is_allowed(
+    questions: FrozenTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+
+    def look(folder: Path) -> None:
+        taken.append(sum(path.stat().st_size for path in folder.iterdir()))
+
+    def measured(max_disk: int | None) -> int:
+        taken.clear()
+        frozen = replace(questions, request=replace(questions.request, max_disk=max_disk))
+        assert has_room_to_try(frozen, range(3))
+        measure_spans(frozen, [PLAIN], range(3), tmp_path)
+        assert len(taken) == 2  # in 16 bits, and in 8
+        return max(taken)
+
+    monkeypatch.setattr(measure_rates, "_forget_pages", look)
+    longest = int(questions.train.windows.lengths.max())
+    beside = bytes_on_disk("int8", 3, WIDTH, windows=1, tokens=0)
+    least = beside + measure_rates.BATCHES * longest * bytes_per_token("fp16", 3, WIDTH)
+    assert measured(least) < measured(None)
+    assert measured(least) <= least
+    assert measured(10**12) == measured(None)
+    frozen = replace(questions, request=replace(questions.request, max_disk=least - 1))
+    assert not has_room_to_try(frozen, range(3))
 
 
 def test_all_layers_are_timed_apart_where_heads_stop_below(

@@ -292,6 +292,20 @@ def test_where_nothing_can_be_written_states_are_streamed(
     assert plan_fit(request, tmp_path / "run").reasons == expected
 
 
+def test_where_a_store_cannot_even_be_tried_nothing_is_written(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = ask("squad2", PLAIN, epochs=5.0, max_disk=10_000)
+    expected = "States are streamed: --max-disk allows 10 KB, which is too little to try a store"
+    with monkeypatch.context() as patch:
+        patch.setattr(source_module, "measure_spans", lambda *_: pytest.fail("it was tried"))
+        plan = plan_fit(request, tmp_path / "run")
+        assert (plan.chosen, plan.reasons) == (Source(kind="stream"), (f"{expected}.",))
+        extract_states(_extraction(request), tmp_path / "stores" / "squad2")
+        stored = f"{expected}; the one in stores/squad2 is read with --from store:stores/squad2."
+        assert plan_fit(request, tmp_path / "run").reasons == (stored,)
+
+
 def test_a_store_made_in_bfloat16_is_no_answer_to_float32(ask: Ask, tmp_path: Path) -> None:
     frozen = freeze_task(ask("squad2", PLAIN, epochs=5.0))
 

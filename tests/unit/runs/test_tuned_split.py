@@ -87,5 +87,6 @@ def test_a_fit_tells_that_its_encoder_learnt_from_what_it_holds_out(tmp_path: Pa
     assert seen_notice(replace(fit(seed=3), encoder=str(run))) == ()
     (notice,) = seen_notice(replace(fit(seed=0), encoder=f"{run}@0.5"))
     assert notice.startswith("thresholds and choices may flatter:")
+    assert seen_notice(replace(fit(seed=0), encoder=f"{run}/snapshots/0.5")) == (notice,)
     assert "Use --held-out 0.2 --seed 3" in notice
     assert seen_notice(fit(seed=0)) == ()

@@ -164,7 +164,7 @@ def test_the_loss_is_that_of_folds_by_maps_that_did_not_learn_from_them(
     x = rows(60, 8)
     y, outputs = TARGETS[kind](x), OUTPUTS[kind]
     found = solve_linear(x, y, kind=kind, outputs=outputs, folds=3)
-    fold = fold_rows(y.numpy(), 3, kind)
+    fold = fold_rows(y.numpy(), 3, kind, np.arange(60))
     total = 0.0
     # all maps see inputs that were standardised by all examples
     scaled = torch.from_numpy(standardised(x)).float()
@@ -212,7 +212,7 @@ def test_where_classes_have_weights_the_strength_is_chosen_by_them_too(monkeypat
     y = torch.tensor([0, 0, 0, 0, 0, 1, 1, 1, 2, 2] * 6)
     weights = torch.tensor([0.5, 1.0, 2.0])
     found = solve_linear(x, y, kind="labels", outputs=3, folds=3, weights=weights)
-    fold = fold_rows(y.numpy(), 3, "labels")
+    fold = fold_rows(y.numpy(), 3, "labels", np.arange(60))
     scaled, total = standardised(x), np.zeros(3)
     for number in range(3):
         learnt, judged = fold != number, fold == number
@@ -226,13 +226,67 @@ def test_where_classes_have_weights_the_strength_is_chosen_by_them_too(monkeypat
 
 def test_folds_have_as_many_of_every_class_and_of_like_scores() -> None:
     y = np.array([0] * 9 + [1] * 3)
-    fold = fold_rows(y, 3, "labels")
+    alone = np.arange(12)
+    fold = fold_rows(y, 3, "labels", alone)
     assert [np.bincount(y[fold == number]).tolist() for number in range(3)] == [[3, 1]] * 3
-    fold = fold_rows(np.arange(12.0), 3, "scores")
+    fold = fold_rows(np.arange(12.0), 3, "scores", alone)
     assert {tuple(np.sort(part // 3)) for part in (np.flatnonzero(fold == number) for number in range(3))} == {
         (0, 1, 2, 3)
     }
-    assert np.bincount(fold_rows(np.zeros((12, 2)), 3, "tags")).tolist() == [4, 4, 4]
+    assert np.bincount(fold_rows(np.zeros((12, 2)), 3, "tags", alone)).tolist() == [4, 4, 4]
+
+
+def test_where_there_are_no_copies_folds_are_what_records_were_made_with() -> None:
+    groups = np.random.default_rng(1).permutation(12)
+    made: list[tuple[TaskKind, np.ndarray, list[int]]] = [
+        ("labels", np.arange(12) % 3, [1, 3, 0, 2, 1, 1, 3, 0, 3, 0, 2, 2]),
+        ("scores", np.arange(12) % 5 / 2.0, [1, 1, 2, 0, 3, 0, 0, 3, 1, 2, 2, 3]),
+        ("tags", np.arange(24).reshape(12, 2) % 2, [2, 3, 1, 3, 3, 0, 0, 2, 2, 0, 1, 1]),
+    ]
+    for kind, targets, expected in made:
+        assert fold_rows(targets, 4, kind, groups).tolist() == expected
+
+
+@pytest.mark.parametrize("kind", ["scores", "labels", "tags"])
+def test_copies_are_in_one_fold_and_folds_stay_about_equal(kind: TaskKind) -> None:
+    random = np.random.default_rng(0)
+    drawn = {
+        "scores": random.normal(size=150),
+        "labels": random.choice(3, 150, p=[0.7, 0.2, 0.1]),
+        "tags": random.integers(0, 2, (150, 2)),
+    }
+    copies = random.integers(1, 7, 150)
+    groups = random.permutation(np.repeat(np.arange(150), copies))
+    targets = drawn[kind][groups]
+    fold = fold_rows(targets, 5, kind, groups)
+    assert len(set(zip(groups.tolist(), fold.tolist(), strict=True))) == 150
+    assert np.bincount(fold, minlength=5).min() > 0.8 * len(groups) / 5
+    for label in range(3) if kind == "labels" else ():
+        assert np.ptp(np.bincount(fold[targets == label], minlength=5)) <= copies.max()
+
+
+@pytest.mark.parametrize("kind", ["scores", "labels", "tags"])
+def test_copies_do_not_flatter_the_loss_of_folds(kind: TaskKind) -> None:
+    random = np.random.default_rng(0)
+    x = torch.from_numpy(random.normal(size=(40, 30))).float()
+    drawn = {"scores": random.normal(size=40), "labels": np.arange(40) % 2, "tags": random.integers(0, 2, (40, 3))}
+    y = torch.from_numpy(drawn[kind])  # nothing to be learnt from x
+    outputs = {"scores": 1, "labels": 2, "tags": 3}[kind]
+    groups = np.arange(200) % 40
+    alone = solve_linear(x, y, kind=kind, outputs=outputs)
+    leaking = solve_linear(x[groups], y[groups], kind=kind, outputs=outputs)
+    found = solve_linear(x[groups], y[groups], kind=kind, outputs=outputs, groups=groups)
+    assert leaking.loss < 0.5 * alone.loss
+    assert leaking.strength < 0.01 * alone.strength
+    assert found.loss == pytest.approx(alone.loss, rel=0.1)
+    assert found.strength >= 0.1 * alone.strength
+
+
+def test_one_text_alone_is_solved_with_the_strongest_penalty() -> None:
+    x, y = torch.ones(6, 2), torch.tensor([0, 1, 1, 0, 1, 1])
+    found = solve_linear(x, y, kind="labels", outputs=2, groups=np.zeros(6, dtype=np.int64))
+    assert found.strength == solve_module.STRENGTHS[0]
+    assert (x @ found.weight.T + found.bias).softmax(dim=1)[0, 1].item() == pytest.approx(2 / 3, abs=SOLVED)
 
 
 def test_more_folds_than_examples_are_one_for_each() -> None:
