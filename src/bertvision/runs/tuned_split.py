@@ -7,6 +7,7 @@ from bertvision.encoder.snapshot import SNAPSHOTS
 from bertvision.errors import BertVisionError
 from bertvision.runs.fit_request import FitRequest, split_snapshot
 from bertvision.runs.folder import RunFolder
+from bertvision.runs.multitask_request import task_names
 from bertvision.tasks.own import OWN
 
 
@@ -49,7 +50,7 @@ def tuned_run(encoder: str) -> Path:
 
 
 def learnt_from(run: Path, task: str, data: str | None) -> bool:
-    """Whether the folder holds an encoder that was tuned on the training examples of a task.
+    """Whether the folder holds an encoder that was tuned on the training examples of a task, or of several with it.
 
     Args:
         run: any folder.
@@ -60,7 +61,7 @@ def learnt_from(run: Path, task: str, data: str | None) -> bool:
         asked = RunFolder(run).request()
     except BertVisionError:
         return False  # no run: an encoder's own folder, or none
-    return "learn" in asked and asked["task"] == task and (task != OWN or asked["data"] == data)
+    return "learn" in asked and task in task_names(asked["task"]) and (task != OWN or asked["data"] == data)
 
 
 def seen_notice(request: FitRequest) -> tuple[str, ...]:

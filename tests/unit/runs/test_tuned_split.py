@@ -75,6 +75,13 @@ def test_a_run_has_learnt_from_the_task_that_it_was_tuned_for(tmp_path: Path) ->
     assert not learnt_from(heads, "sst2", "builtin")  # a fit of heads, no encoder
 
 
+def test_a_run_for_several_tasks_has_learnt_from_each_of_them(tmp_path: Path) -> None:
+    RunFolder(tmp_path).begin({**asdict(tiny_request("sst2", "builtin", "minilm")), "task": "sst5,sst2"}, "weights")
+    assert learnt_from(tmp_path, "sst5", "builtin")
+    assert learnt_from(tmp_path, "sst2", "builtin")
+    assert not learnt_from(tmp_path, "sts", "builtin")
+
+
 def test_files_of_ones_own_are_the_same_only_where_they_are(tmp_path: Path) -> None:
     run = tmp_path / "tuned"
     RunFolder(run).begin({**asdict(tiny_request("sst2", "reviews", "minilm")), "task": "own"}, "weights")
