@@ -263,3 +263,8 @@ def test_it_needs_no_package_of_the_extras() -> None:
     blocked = f"sys.modules.update(dict.fromkeys({names}))"
     code = f"import sys; {blocked}; import bertvision.cli.bench, bertvision.bench.run, bertvision.bench.tables"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_help_says_that_other_records_are_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--help"]) == 0
+    assert "--join FILE" in capsys.readouterr().out

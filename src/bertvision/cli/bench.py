@@ -1,6 +1,6 @@
 """`bertvision bench`: a suite of experiments in, a record out; goes on where it was when it is run again."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -55,7 +55,7 @@ class Options:
     untimed: bool = False
     """Keep no seconds: for a machine that does other work meanwhile."""
 
-    join: tuple[str, ...] = ()
+    join: tuple[str, ...] = field(default=(), metadata={"metavar": "FILE"})
     """Take over the cells of another record, such as one of another machine; repeat it for more."""
 
     dry_run: bool = False
