@@ -36,8 +36,12 @@ def print_leaderboard(run: Path, leaderboard: Sequence[Mapping[str, Any]]) -> No
     metrics = shown_metrics(found) or shown_metrics(found, HELD_OUT)
     metrics = metrics or list(dict.fromkeys(name for some in found for name in some))
     rows = [
-        [row["head"], row["lr"], row["seed"], row["fraction"], row["parameters"], row["seconds"]]
-        + [row["metrics"].get(name) for name in metrics]
+        [
+            row["head"],
+            "solved" if row.get("solved") else row["lr"],
+            *(row[name] for name in ("seed", "fraction", "parameters", "seconds")),
+            *(row["metrics"].get(name) for name in metrics),
+        ]
         for row in leaderboard
     ]
     print_table(

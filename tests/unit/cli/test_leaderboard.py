@@ -53,6 +53,13 @@ def test_what_is_not_there_is_left_blank(capsys: Capture) -> None:
     assert cells == [["0.1", "", "", "", "", ""], ["1", "0.25", "layer_mix", "0.75", "0.5", ""]]
 
 
+def test_heads_that_were_solved_have_no_learning_rate(capsys: Capture) -> None:
+    rows = [{**HEAD, "solved": solved, "metrics": {"accuracy": 0.5}} for solved in (True, False)]
+    print_leaderboard(Path("runs/y"), rows)
+    shown = [line.split("│")[2].strip() for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    assert shown == ["solved", "0.1"]
+
+
 def test_without_known_metrics_all_are_shown(capsys: Capture) -> None:
     print_leaderboard(Path("runs/y"), [{**HEAD, "metrics": {"held_out_mine": 0.5}}])
     assert "held_out_mine" in capsys.readouterr().out
