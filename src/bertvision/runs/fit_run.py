@@ -121,7 +121,7 @@ class FitRun:
         One whose outputs are not all finite has none, however well it would do by chance: it is dropped.
         """
         heads = [self._trainees[number].head for number in numbers]
-        read = dict(zip(numbers, self._read(heads, self._frozen.held_out, self.held_out), strict=True))
+        read = dict(zip(numbers, self._read(heads, self._frozen.held_out, self.held_out, step), strict=True))
         sound = [number for number in numbers if all_finite(read[number])]
         for number in sorted(set(numbers) - set(sound)):
             self._drop(number, f"its outputs on held-out examples were not finite at step {step}", step)
@@ -133,10 +133,10 @@ class FitRun:
         kept = [number for number in range(len(self._trainees)) if self.place(number).is_dir()]
         heads = [load_head(self.place(number)).to(frozen.encoder.device) for number in kept]
         self._tell(self._total, {}, doing=f"scoring {in_words(len(heads), 'head')} …")
-        held_out = self._read(heads, frozen.held_out, self.held_out)
+        held_out = self._read(heads, frozen.held_out, self.held_out, self._total)
         dev: Sequence[Outputs | None] = [None] * len(heads)
         if frozen.dev is not None:
-            dev = self._read(heads, frozen.dev, frozen.states(frozen.dev, self._layers))
+            dev = self._read(heads, frozen.dev, frozen.states(frozen.dev, self._layers), self._total)
         rows = [
             self._row(number, head, *self._validation.score_outputs(mine, reported))
             for number, head, mine, reported in zip(kept, heads, held_out, dev, strict=True)
@@ -166,7 +166,7 @@ class FitRun:
             "metrics": dict(metrics),
         }
 
-    def _read(self, heads: Sequence[Head], part: Part, states: States) -> list[Outputs]:
+    def _read(self, heads: Sequence[Head], part: Part, states: States, step: int) -> list[Outputs]:
         frozen = self._frozen
         return read_heads(
             heads,
@@ -176,6 +176,7 @@ class FitRun:
             pool=frozen.pool,
             device=frozen.encoder.device,
             bf16=frozen.passes.bf16,
+            tell=lambda doing: self._tell(step, {}, doing=doing),
         )
 
     def _drop(self, number: int, reason: str, step: int | None = None) -> None:

@@ -1,6 +1,6 @@
 """One pass of an encoder over a split for the heads of all runs that share it, and for its own output."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import final
 
@@ -20,16 +20,13 @@ from bertvision.runs.kept_outputs import ModelOutputs
 from bertvision.runs.outputs import frozen_batches
 from bertvision.runs.own_scores import own_scores
 from bertvision.runs.parts import Device
-from bertvision.runs.read import read_heads
+from bertvision.runs.read import Tell, read_heads
 from bertvision.runs.states import RowStates, StreamStates, encode_rows, join_texts
 from bertvision.runs.subject import OWN_OUTPUT, Subject
 from bertvision.runs.validate import Part
 from bertvision.tasks.examples import IntArray
 from bertvision.training.fit import States
 from bertvision.training.states import StateBatch
-
-Tell = Callable[[str], None]
-"""Who is told what takes long now."""
 
 
 def read_subjects(
@@ -116,7 +113,7 @@ class SharedPass:
                 apart[key] = subject.run.own
         parts = [self._first.part, self._first.held_out]
         tell(f"encoding {self._first.split} for {in_words(len(models), 'model')} …")
-        outputs = [None if part is None else self._read(list(heads.values()), part) for part in parts]
+        outputs = [None if part is None else self._read(list(heads.values()), part, tell) for part in parts]
         read = {key: tuple(None if one is None else one[n] for one in outputs) for n, key in enumerate(heads)}
         for key, own in apart.items():
             read[key] = self._own(own, parts)
@@ -152,7 +149,7 @@ class SharedPass:
         return plain and own.pool == parts.pool and not parts.apart and self._in_memory
 
     @torch.inference_mode()
-    def _read(self, heads: Sequence[Head], part: Part) -> list[Outputs]:
+    def _read(self, heads: Sequence[Head], part: Part, tell: Tell) -> list[Outputs]:
         if not heads:
             return []
         task = self._first.parts.task
@@ -164,6 +161,7 @@ class SharedPass:
             pool=self._first.parts.pool,
             device=self.encoder.device,
             bf16=self._passes.bf16,
+            tell=tell,
         )
         return [one if isinstance(one, SpanScores) else merge_rows(task, part.windows, one) for one in found]
 

@@ -10,6 +10,7 @@ from bertvision.encoder.load import load_encoder
 from bertvision.evaluation.outputs import SpanScores
 from bertvision.heads import Head, HeadShape, build_head
 from bertvision.runs import outputs as outputs_module
+from bertvision.runs import read as read_module
 from bertvision.runs.outputs import PassOptions, row_scores, span_scores
 from bertvision.runs.read import read_heads
 from bertvision.runs.states import RowStates, StreamStates, encode_rows
@@ -85,3 +86,18 @@ def test_heads_are_judged_without_dropout_and_left_as_they_were(encoder: str, wi
 def test_no_head_gives_no_outputs(encoder: str, windows: Windows) -> None:
     states = StreamStates(load_encoder(encoder), windows, PASS, range(3))
     assert read_heads([], states, windows, task=TASKS["squad2"], pool="cls", device=CPU, bf16=False) == []
+
+
+def test_long_reading_tells_how_far_it_is(encoder: str, windows: Windows, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def read() -> None:
+        states = StreamStates(load_encoder(encoder), windows, PASS, range(3))
+        read_heads(heads(), states, windows, task=TASKS["squad2"], pool="cls", device=CPU, bf16=False, tell=told.append)
+
+    read()
+    assert not told  # it took no time
+    monkeypatch.setattr(read_module, "SHOW_SECONDS", 0.0)
+    read()
+    assert len(told) > 1
+    assert told[-1] == f"4 heads: {len(windows)} of {len(windows)} windows read …"
