@@ -47,8 +47,7 @@ class VectorCache:
         self.device = str(choose_device(device))
         self.weights = fingerprint(load_encoder(encoder))
         self._folder = folder
-        limit = TextTokenizer.load(encoder).limit
-        self.length = length if limit is None else min(length, limit)
+        self.length = TextTokenizer.load(encoder).capped(length)
         self._show = show
 
     def layers(self, texts: Sequence[str]) -> tuple[Vectors, float]:

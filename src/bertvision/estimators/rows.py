@@ -38,8 +38,7 @@ class TextRows:
         base = base_encoder(encoder)
         self._tokenizer = TextTokenizer.load(base)
         self._pool: Pool = pool or ("mean" if mean_pooled(encoder) else "cls")
-        limit = self._tokenizer.limit
-        self._windows = WindowOptions(length=length if limit is None else min(length, limit))
+        self._windows = WindowOptions(length=self._tokenizer.capped(length))
         config = self.encoder.config
         self._passes = PassOptions(packed=place.type == "cuda", pad=config.pad_token_id or 0, bf16=False)
         self._rows: dict[str, Tensor] = {}

@@ -108,6 +108,10 @@ class TextTokenizer:
             raise BertVisionError(f"encoder '{encoder}' has no fast tokenizer, which offsets need. Take another.")
         return cls(loaded.backend_tokenizer, limit=limit)
 
+    def capped(self, length: int) -> int:
+        """So many tokens, or as many as the encoder takes."""
+        return length if self.limit is None else min(length, self.limit)
+
     @classmethod
     def from_file(cls, path: Path, *, limit: int | None) -> Self:
         """The tokenizer that `save` wrote.

@@ -60,6 +60,13 @@ def test_a_tokenizer_without_a_limit_takes_that_of_the_encoders_positions(
     assert TextTokenizer.load(str(tmp_path / "encoder")).limit == limit
 
 
+def test_a_length_is_capped_at_what_the_encoder_takes(tokenizer: TextTokenizer) -> None:
+    assert [tokenizer.capped(length) for length in (384, 512, 4096)] == [384, 512, 512]
+    unlimited = TextTokenizer.load()
+    unlimited.limit = None
+    assert unlimited.capped(4096) == 4096
+
+
 def test_a_tokenizer_that_fails_without_a_word_is_refused_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_place: str) -> None:
         raise ValueError
