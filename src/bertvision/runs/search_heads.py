@@ -89,7 +89,7 @@ class HeadTrials:
         for place, (number, trainee) in enumerate(zip(numbers, trainees, strict=True)):
             value = solved[place] if place in solved else run.best(place)
             notes: dict[str, object] = {
-                SECONDS: round(trainee.watch.seconds, 3),
+                SECONDS: round(trainee.watch.seconds, 6),
                 SOLVED: place in solved,
                 PROVENANCE: origin,
             }
@@ -197,6 +197,4 @@ def _encoded(frozen: FrozenTask) -> FrozenTask:
     """The same with the rows of all its texts in memory, where heads read one row per text."""
     if not frozen.in_memory or frozen.request.store is not None:
         return frozen
-    parts = [part for part in (frozen.train, frozen.held_out, frozen.dev) if part is not None]
-    texts = [windows for part in parts for windows in frozen.parts.texts(part)]
-    return replace(frozen, shared=SharedRows(frozen.encoder, texts, frozen.passes, frozen.pool))
+    return replace(frozen, shared=SharedRows(frozen.encoder, frozen.texts, frozen.passes, frozen.pool))
