@@ -57,7 +57,7 @@ def make_pack(folder: Path, encoder: str, task: str = "squad2") -> Path:
         heads=("layer_mix",),
         reads="tokens" if asked.kind == "spans" else "rows",
         pool="mean",
-        apart=False,
+        pairs="together",
         windows=WindowOptions(length=min(384, int(loaded.config.max_position_embeddings))),
         threshold=0.0,
         scores={},

@@ -10,8 +10,9 @@ from bertvision.encoder.load import fingerprint, load_encoder
 from bertvision.heads import HeadShape, build_head
 from bertvision.packs.card import PackCard, Reads
 from bertvision.packs.pack import Pack, write_pack
+from bertvision.runs.compare import PARTS
 from bertvision.tasks.load import TASKS
-from bertvision.tasks.task import Task
+from bertvision.tasks.task import Pairs, Task
 from tiny_run import WIDTH, WINDOWS
 
 TAGS = Task(
@@ -32,7 +33,7 @@ def make_pack(
     *,
     heads: Sequence[str] = ("last_layer",),
     reads: Reads | None = None,
-    apart: bool = False,
+    pairs: Pairs = "together",
     threshold: float | None = None,
     learn: Sequence[str] = (),
     changes: Sequence[dict[str, Any]] = (),
@@ -40,7 +41,7 @@ def make_pack(
 ) -> Pack:
     """A pack with random heads."""
     torch.manual_seed(seed)
-    shape = HeadShape(layers=3, width=WIDTH * (2 if apart else 1), outputs=task.outputs)
+    shape = HeadShape(layers=3, width=WIDTH * PARTS[pairs], outputs=task.outputs)
     built = {}
     for number, name in enumerate(heads):
         head = build_head(name, shape)
@@ -56,7 +57,7 @@ def make_pack(
         heads=tuple(built),
         reads=reads or ("tokens" if task.kind == "spans" else "rows"),
         pool="mean",
-        apart=apart,
+        pairs=pairs,
         windows=WINDOWS,
         threshold=threshold,
         scores={task.metrics[0]: 0.5},

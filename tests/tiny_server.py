@@ -34,7 +34,7 @@ def make_packs(folder: Path) -> dict[str, Pack]:
     return {
         "squad2": make_pack(folder / "qa", encoder, TASKS["squad2"], heads=heads, threshold=ANY_ANSWER),
         "sst2": make_pack(folder / "mood", encoder, TASKS["sst2"], seed=1),
-        "sts": make_pack(folder / "alike", encoder, TASKS["sts"], apart=True, seed=2),
+        "sts": make_pack(folder / "alike", encoder, TASKS["sts"], pairs="apart", seed=2),
         "moods": make_pack(folder / "tags", encoder, TAGS, reads="tokens", seed=3),
         "answerable": make_pack(folder / "answerable", encoder, TASKS["answerable"], heads=["layer_mix"], seed=4),
         "silent": make_pack(folder / "silent", encoder, TASKS["squad2"], heads=["layer_mix"], threshold=-ANY_ANSWER),

@@ -3,7 +3,7 @@
 import json
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from bertvision.bench.sentence_vectors import VectorCache, Vectors
+from bertvision.runs.compare import PARTS, join_texts
 from bertvision.runs.solve import solve_task
-from bertvision.runs.states import join_texts
 from bertvision.runs.triplet_request import TripletRequest
 from bertvision.runs.triplets import tune_triplets
 from bertvision.tasks.batches import example_groups
@@ -99,8 +99,8 @@ def embeddings(question: Question) -> Reply:
     """Embeddings of sentence-transformers, then logistic or ridge regression of scikit-learn with cross-validation."""
     from sklearn.linear_model import LogisticRegressionCV, RidgeCV  # noqa: PLC0415 - takes seconds to import
 
-    train, encoded = _inputs(question.train, question.vectors.embeddings)
-    dev, answered = _inputs(question.dev, question.vectors.embeddings)
+    train, encoded = _embedded(question.train, question.vectors)
+    dev, answered = _embedded(question.dev, question.vectors)
     model: Any = RidgeCV(alphas=ALPHAS)
     if question.task.kind == "labels":
         model = LogisticRegressionCV(l1_ratios=(0.0,), scoring="accuracy", max_iter=1000, use_legacy_attributes=False)
@@ -214,12 +214,12 @@ METHODS: dict[str, Method] = {
 
 
 def _solved(question: Question, layers: slice) -> Reply:
-    train, encoded = _inputs(question.train, question.vectors.layers, layers)
-    dev, answered = _inputs(question.dev, question.vectors.layers, layers)
+    train, encoded = question.vectors.layers(question.train)
+    dev, answered = question.vectors.layers(question.dev)
     begin = time.perf_counter()
-    found = _solve(question, train[question.rows])
+    found = _solve(question, train[question.rows][:, layers])
     fitted = time.perf_counter()
-    predictions = _answers(question.task, found.weight, found.bias, dev)
+    predictions = _answers(question.task, found.weight, found.bias, dev[:, layers])
     return Reply(
         predictions=predictions,
         parameters=found.weight.numel() + found.bias.numel(),
@@ -231,7 +231,8 @@ def _solved(question: Question, layers: slice) -> Reply:
 
 def _solve(question: Question, rows: Vectors) -> Solution:
     """A map of the examples that are learnt from, (examples, layers, numbers)."""
-    layout = Layout(layers=rows.shape[1], compared=question.train.pairs is not None)
+    parts = 1 if question.train.pairs is None else PARTS["aligned"]
+    layout = Layout(layers=rows.shape[1], parts=parts)
     groups, _ = example_groups(question.learnt)
     inputs = torch.from_numpy(rows).flatten(1)
     return solve_task(question.task, inputs, question.learnt.targets, layout=layout, groups=groups)
@@ -244,17 +245,9 @@ def _answers(task: Task, weight: Tensor, bias: Tensor, rows: Vectors) -> IntArra
     return scores if task.kind == "scores" else outputs.argmax(axis=1)
 
 
-def _inputs(
-    examples: Texts,
-    encode: Callable[[Sequence[str]], tuple[Vectors, float]],
-    layers: slice | None = None,
-) -> tuple[Vectors, float]:
-    """One row per example, or one for each layer, and the seconds of encoding.
-
-    Of pairs it is how far they are apart, and how far they agree.
-    """
+def _embedded(examples: Texts, vectors: VectorCache) -> tuple[Vectors, float]:
+    """One embedding per example, of pairs how far they are apart and how far they agree, and seconds of encoding."""
     columns = [examples.texts] if examples.pairs is None else [examples.texts, examples.pairs]
-    found = [encode(column) for column in columns]
-    rows = [torch.from_numpy(vectors if layers is None else vectors[:, layers]) for vectors, _ in found]
-    joined: Vectors = join_texts(rows).numpy()
+    found = [vectors.embeddings(column) for column in columns]
+    joined: Vectors = join_texts([torch.from_numpy(rows) for rows, _ in found]).numpy()
     return joined, sum(seconds for _, seconds in found)

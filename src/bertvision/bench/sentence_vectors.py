@@ -17,6 +17,7 @@ from bertvision.pretrained import locate_encoder
 from bertvision.runs.evaluate import tell
 from bertvision.runs.parts import Device, choose_device
 from bertvision.runs.watch import Show
+from bertvision.tasks.examples import Texts
 from bertvision.tasks.files import read_json
 from bertvision.tasks.tokenizer import TextTokenizer
 
@@ -24,7 +25,8 @@ Vectors = NDArray[np.float32]
 
 WARM = "a text that stands nowhere else"
 
-Encode = Callable[[Sequence[str]], Vectors]
+Encode = Callable[..., Vectors]
+"""Texts, or the first and the second texts of pairs, → one row for each, or one for each and layer."""
 
 
 @final
@@ -50,35 +52,39 @@ class VectorCache:
         self.length = TextTokenizer.load(encoder).capped(length)
         self._show = show
 
-    def layers(self, texts: Sequence[str]) -> tuple[Vectors, float]:
-        """The states of all layers, the mean over tokens, (texts, layers, width), and seconds."""
+    def layers(self, examples: Texts) -> tuple[Vectors, float]:
+        """The states of all layers, (examples, layers, parts · width), and seconds; texts of pairs are aligned."""
         # the reader anew for each list of texts: what it has seen in another would come for nothing
-        return self._kept("layers", texts, lambda: self.reader(self.encoder))
+        kind, columns = "layers", [examples.texts]
+        if examples.pairs is not None:
+            kind, columns = "aligned", [examples.texts, examples.pairs]
+        return self._kept(kind, columns, lambda: self.reader(self.encoder))
 
     def embeddings(self, texts: Sequence[str]) -> tuple[Vectors, float]:
         """What sentence-transformers gives, (texts, width), and seconds."""
-        return self._kept("embeddings", texts, self._embedder)
+        return self._kept("embeddings", [texts], self._embedder)
 
     def reader(self, encoder: str) -> Encode:
         """What reads texts as `layers` does, by this or another encoder; nothing is kept on disk."""
         rows = TextRows(encoder, pool="mean", length=self.length, device=self.asked)
 
-        def encode(texts: Sequence[str]) -> Vectors:
-            found: Vectors = rows.rows(texts).cpu().numpy()
+        def encode(*columns: Sequence[str]) -> Vectors:
+            found: Vectors = rows.rows(*columns).cpu().numpy()
             return found
 
         return encode
 
-    def _kept(self, kind: str, texts: Sequence[str], load: Callable[[], Encode]) -> tuple[Vectors, float]:
+    def _kept(self, kind: str, columns: Sequence[Sequence[str]], load: Callable[[], Encode]) -> tuple[Vectors, float]:
+        texts = [text for column in columns for text in column]
         words = [self.weights, str(self.length), self.device, *texts]
         digest = hashlib.sha256("\0".join(words).encode(errors="surrogatepass")).hexdigest()[:16]
         file, told = (self._folder / f"{kind}-{digest}{ending}" for ending in (".npy", ".json"))
         if not told.exists():  # it is written last
             tell(self._show, f"encoding {len(texts):,} texts, {kind} …")
             encode = load()
-            encode([WARM])  # the first pass is slower, and not timed
+            encode(*([WARM] for _ in columns))  # the first pass is slower, and not timed
             begin = time.perf_counter()
-            vectors = encode(texts)
+            vectors = encode(*columns)
             seconds = time.perf_counter() - begin
             self._folder.mkdir(parents=True, exist_ok=True)
             np.save(file, vectors.astype(np.float16))

@@ -86,9 +86,9 @@ class FitOptions(TaskOptions):
     """Which row stands for a text, for labels, tags and scores; 'attention' lets every head learn which tokens count,
     and runs the encoder for every batch (default: what the encoder was trained with)."""
 
-    pairs: Literal["together", "apart"] | None = None
-    """Encode the two texts of a pair together, or apart and then compare them (default: apart for encoders trained on
-    sentences)."""
+    pairs: Literal["auto", "together", "apart", "aligned"] = "auto"
+    """Encode the two texts of a pair together; or apart, and compare them as wholes, or aligned, also token by token;
+    'auto' aligns them for encoders trained on sentences, and reads them together for others."""
 
     cross_fit: int | None = None
     """Take the states of every training example from the one of so many encoders that was tuned without it: those of

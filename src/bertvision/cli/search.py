@@ -59,9 +59,9 @@ class Options(TaskOptions):
     """Which row stands for a text, for labels, tags and scores; 'attention' lets heads learn which tokens count
     (default: what the encoder was trained with)."""
 
-    pairs: Literal["together", "apart"] | None = None
-    """For heads, encode the two texts of a pair together, or apart (default: apart for encoders trained on
-    sentences)."""
+    pairs: Literal["auto", "together", "apart", "aligned"] = "auto"
+    """For heads, encode the two texts of a pair together; or apart, and compare them as wholes, or aligned, also token
+    by token; 'auto' aligns them for encoders trained on sentences, and reads them together for others."""
 
     from_: str = "stream"
     """For heads, where states come from: 'stream', or 'store:DIR' as extract has written it."""

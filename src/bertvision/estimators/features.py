@@ -1,7 +1,7 @@
 """AllLayerFeatures: texts → the states of all layers side by side, for any estimator of scikit-learn."""
 
 from collections.abc import Iterable
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,17 @@ from bertvision.estimators.rows import TextRows, check_texts, text_rows
 from bertvision.objectives import Pool
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.runs.parts import Device
-from bertvision.runs.states import join_texts
+
+ComparedPairs = Literal["apart", "aligned"]
+"""How the two texts of a pair, each encoded by itself, become one row."""
 
 
 class AllLayerFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """The states of a frozen encoder's layers, side by side: (texts, layers · width).
 
-    A pair of texts becomes how far they are apart and how far they agree, number by number. States of a text are
-    computed once for all estimators of this process with the same encoder, so that folds and settings cost nothing.
+    A pair of texts becomes how far they are apart and how far they agree, number by number, and what each has that the
+    other lacks. States of a text, or of a pair, are computed once for all estimators of this process with the same
+    encoder, so that folds and settings cost nothing.
 
     Example:
         >>> from bertvision import AllLayerFeatures
@@ -29,12 +32,13 @@ class AllLayerFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         (2, 2688)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - scikit-learn wants every setting as an argument
         self,
         encoder: str = BUILTIN_ENCODER,
         *,
         layers: tuple[int, ...] | None = None,
         pool: Pool | None = None,
+        pairs: ComparedPairs = "aligned",
         length: int = 384,
         device: Device = "auto",
     ) -> None:
@@ -44,12 +48,15 @@ class AllLayerFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
             encoder: `minilm`, a folder, a hub name, a tuned run, or a pack.
             layers: which, in ascending order, 0 being the embedding output; None for all.
             pool: `cls` or `mean`; None takes what the encoder was trained with.
+            pairs: `aligned` compares the texts of a pair token by token, too, and `apart` as wholes alone: a third of
+                the numbers, and each text is encoded once in however many pairs it stands.
             length: most tokens of a text.
             device: `auto`, `cpu` or `cuda`.
         """
         self.encoder = encoder
         self.layers = layers
         self.pool = pool
+        self.pairs = pairs
         self.length = length
         self.device = device
 
@@ -74,8 +81,7 @@ class AllLayerFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
             BertVisionError: something is no text.
         """
         layers = self._checked_layers() if not hasattr(self, "layers_") else self.layers_
-        kept = self._kept()
-        rows = join_texts([kept.rows(column)[:, list(layers)] for column in check_texts(texts) if column is not None])
+        rows = self._kept().rows(*check_texts(texts), pairs=self.pairs)[:, list(layers)]
         found: NDArray[np.float32] = rows.flatten(1).numpy()
         return found
 

@@ -61,7 +61,7 @@ def load_linear(kind: type[E], folder: Path) -> E:
         name = card["estimator"]
         if name != kind.__name__:
             raise BertVisionError(f"{folder} holds a {name}. Use {name}.load.")
-        settings = card["settings"]
+        settings = {"pairs": "apart"} | card["settings"]  # of estimators that were saved before texts could be aligned
         layers = settings["layers"]
         estimator: Any = kind(**settings | {"layers": None if layers is None else tuple(layers)})
         estimator.coef_, estimator.intercept_ = weights["coef"], weights["intercept"]

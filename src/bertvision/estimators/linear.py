@@ -15,11 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from typing_extensions import override
 
 from bertvision.errors import BertVisionError
-from bertvision.estimators.features import AllLayerFeatures, text_tags
+from bertvision.estimators.features import AllLayerFeatures, ComparedPairs, text_tags
 from bertvision.estimators.files import load_linear, save_linear
 from bertvision.estimators.rows import refuse_table, text_groups
 from bertvision.objectives import Pool
 from bertvision.pretrained import BUILTIN_ENCODER
+from bertvision.runs.compare import PARTS
 from bertvision.runs.parts import Device
 from bertvision.tasks.task import TaskKind
 from bertvision.training.linear_problem import Layout
@@ -42,6 +43,7 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         strength: float | None = None,
         folds: int = FOLDS,
         pool: Pool | None = None,
+        pairs: ComparedPairs = "aligned",
         length: int = 384,
         device: Device = "auto",
     ) -> None:
@@ -55,6 +57,7 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             folds: parts of the examples that choose the strength, copies of a text in the same one; the map is then
                 solved from all of them.
             pool: `cls` or `mean`; None takes what the encoder was trained with.
+            pairs: how two texts are compared: `aligned` also token by token, `apart` as wholes alone.
             length: most tokens of a text.
             device: `auto`, `cpu` or `cuda`, for the encoder.
         """
@@ -63,6 +66,7 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         self.strength = strength
         self.folds = folds
         self.pool = pool
+        self.pairs = pairs
         self.length = length
         self.device = device
 
@@ -92,7 +96,12 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def features(self) -> AllLayerFeatures:
         """The states that it reads."""
         return AllLayerFeatures(
-            self.encoder, layers=self.layers, pool=self.pool, length=self.length, device=self.device
+            self.encoder,
+            layers=self.layers,
+            pool=self.pool,
+            pairs=self.pairs,
+            length=self.length,
+            device=self.device,
         )
 
     def _solve(
@@ -105,7 +114,8 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise BertVisionError(f"there are {len(inputs)} texts and {len(targets)} targets; as many are expected.")
         outputs = len(np.unique(targets)) if self._kind == "labels" else 1
         goal = torch.from_numpy(targets)
-        layout = Layout(layers=len(features.layers_), compared=not isinstance(texts[0], str))
+        parts = 1 if isinstance(texts[0], str) else PARTS[self.pairs]
+        layout = Layout(layers=len(features.layers_), parts=parts)
         if self.strength is None:
             groups = text_groups(texts)
             self._check_folds(len(np.unique(groups)), outputs)
@@ -178,6 +188,7 @@ class AllLayerClassifier(ClassifierMixin, _AllLayerLinear):  # type: ignore[misc
         folds: int = FOLDS,
         class_weight: Literal["balanced"] | None = None,
         pool: Pool | None = None,
+        pairs: ComparedPairs = "aligned",
         length: int = 384,
         device: Device = "auto",
     ) -> None:
@@ -188,6 +199,7 @@ class AllLayerClassifier(ClassifierMixin, _AllLayerLinear):  # type: ignore[misc
             strength=strength,
             folds=folds,
             pool=pool,
+            pairs=pairs,
             length=length,
             device=device,
         )

@@ -1,4 +1,4 @@
-"""TextRows: one row of states per text, encoded once however often folds and settings ask for it."""
+"""TextRows: one row of states per text or pair, encoded once however often folds and settings ask for it."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -11,15 +11,16 @@ from torch import Tensor
 from bertvision.encoder.load import load_encoder, mean_pooled
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
-from bertvision.objectives import Pool
+from bertvision.runs.compare import join_texts
 from bertvision.runs.outputs import PassOptions
 from bertvision.runs.parts import Device, choose_device
-from bertvision.runs.states import encode_rows
+from bertvision.runs.states import encode_texts
 from bertvision.tasks.batches import example_groups
 from bertvision.tasks.examples import IntArray, Texts
 from bertvision.tasks.load import TASKS
+from bertvision.tasks.task import Pairs, Pool
 from bertvision.tasks.tokenizer import TextTokenizer
-from bertvision.tasks.windows import WindowOptions, build_windows
+from bertvision.tasks.windows import WindowOptions, Windows, build_windows
 
 MOST_BYTES = 2 * 1024**3
 """Rows that one encoder keeps in memory; the oldest go first."""
@@ -30,7 +31,7 @@ ENCODERS = 2
 
 @final
 class TextRows:
-    """A frozen encoder, and the rows of the texts that it has seen."""
+    """A frozen encoder, and the rows of the texts, and of the aligned pairs of texts, that it has seen."""
 
     def __init__(self, encoder: str, *, pool: Pool | None, length: int, device: Device) -> None:
         place = choose_device(device)
@@ -41,26 +42,46 @@ class TextRows:
         self._windows = WindowOptions(length=self._tokenizer.capped(length))
         config = self.encoder.config
         self._passes = PassOptions(packed=place.type == "cuda", pad=config.pad_token_id or 0, bf16=False)
-        self._rows: dict[str, Tensor] = {}
+        self._rows: dict[tuple[str, ...], Tensor] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def rows(self, texts: Sequence[str]) -> Tensor:
-        """The rows of some texts, (texts, layers, width); those that are new are encoded in one pass."""
-        new = list(dict.fromkeys(text for text in texts if text not in self._rows))
+    def rows(self, texts: Sequence[str], second: Sequence[str] | None = None, *, pairs: Pairs = "aligned") -> Tensor:
+        """One row per text or pair, and layer, (rows, layers, parts · width); what is new is encoded in one pass.
+
+        Args:
+            texts: single ones, or the first of pairs.
+            second: the second of pairs.
+            pairs: `apart` or `aligned`.
+        """
+        if second is None:
+            return self._known([(text,) for text in texts], "together")
+        if pairs == "apart":  # a text is encoded once, in however many pairs it stands
+            return join_texts([self.rows(texts), self.rows(second)])
+        return self._known(list(zip(texts, second, strict=True)), pairs)
+
+    def _known(self, wanted: Sequence[tuple[str, ...]], pairs: Pairs) -> Tensor:
+        new = list(dict.fromkeys(texts for texts in wanted if texts not in self._rows))
         if new:
-            examples = Texts(ids=[str(number) for number in range(len(new))], texts=new, pairs=None, targets=_NOTHING)
-            windows = build_windows(TASKS["sst2"], examples, self._tokenizer, self._windows)
-            found = encode_rows(self.encoder, windows, self._passes, self._pool)
+            columns = [self._cut(list(column)) for column in zip(*new, strict=True)]
+            found = encode_texts(self.encoder, columns, self._passes, pool=self._pool, pairs=pairs)
             self._rows |= dict(zip(new, found, strict=True))
-        rows = torch.stack([self._rows[text] for text in texts])
-        self._forget(rows[0].nbytes)
+        rows = torch.stack([self._rows[texts] for texts in wanted])
+        self._forget()
         return rows
 
-    def _forget(self, size: int) -> None:
-        for text in list(self._rows)[: max(0, len(self._rows) - MOST_BYTES // size)]:
-            del self._rows[text]
+    def _cut(self, texts: list[str]) -> Windows:
+        ids = [str(number) for number in range(len(texts))]
+        examples = Texts(ids=ids, texts=texts, pairs=None, targets=_NOTHING)
+        return build_windows(TASKS["sst2"], examples, self._tokenizer, self._windows)
+
+    def _forget(self) -> None:
+        spare = sum(row.nbytes for row in self._rows.values()) - MOST_BYTES
+        for texts in list(self._rows):
+            if spare <= 0:
+                break
+            spare -= self._rows.pop(texts).nbytes
 
 
 _NOTHING = np.zeros(0, dtype=np.int64)

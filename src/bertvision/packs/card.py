@@ -8,7 +8,7 @@ from typing import Any, Literal
 from bertvision.errors import BertVisionError
 from bertvision.pack_files import FORMAT, PACK_FILE, read_pack_file, unreadable
 from bertvision.provenance import package_version
-from bertvision.tasks.task import Pool, SquadLayout, TableLayout, Task
+from bertvision.tasks.task import Pairs, Pool, SquadLayout, TableLayout, Task
 from bertvision.tasks.windows import WindowOptions
 
 Keep = Literal["float16", "float32"]
@@ -30,7 +30,7 @@ class PackCard:
         heads: names of the heads; of several the mean counts.
         reads: what they are given.
         pool: which token's row counts, or the mean; for labels, tags and scores.
-        apart: whether the texts of a pair are encoded apart.
+        pairs: how the two texts of a pair are encoded; `together` where texts are single.
         windows: how texts were cut when heads learnt.
         threshold: margins of "no answer" above it are answered with nothing; None where every question has an answer.
         scores: metrics on a split that nobody learnt from, at that threshold.
@@ -47,7 +47,7 @@ class PackCard:
     heads: tuple[str, ...]
     reads: Reads
     pool: Pool
-    apart: bool
+    pairs: Pairs
     windows: WindowOptions
     threshold: float | None
     scores: dict[str, float | None]
@@ -55,6 +55,11 @@ class PackCard:
     licence: str
     provenance: dict[str, Any]
     digests: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def apart(self) -> bool:
+        """Whether the texts of a pair are encoded each by itself."""
+        return self.pairs != "together"
 
     def as_json(self) -> dict[str, Any]:
         """What its file holds."""
@@ -107,4 +112,6 @@ def _build(content: dict[str, Any]) -> PackCard:
     asked |= {name: tuple(asked[name]) for name in ("labels", "metrics", "limits") if asked[name] is not None}
     task = Task(layout=form(**layout), files={}, **asked)
     content |= {name: tuple(content[name]) for name in ("learn", "heads")}
+    if "apart" in content:  # of packs that were made before texts could be aligned
+        content["pairs"] = "apart" if content.pop("apart") else "together"
     return PackCard(task=task, windows=WindowOptions(**content.pop("windows")), **content)

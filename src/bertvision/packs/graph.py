@@ -21,7 +21,7 @@ from bertvision.heads import Head
 from bertvision.objectives import pool_rows
 from bertvision.packs.card import PackCard
 from bertvision.packs.graph_reader import input_names
-from bertvision.runs.states import join_texts
+from bertvision.runs.compare import read_texts
 from bertvision.training.states import StateBatch
 
 OPSET = 20
@@ -68,7 +68,7 @@ class PackGraph(nn.Module):
             hidden.append(self._encode(second_ids, second_types, second_mask))
         card, lowest = self._card, self._layers[0]
         if card.reads == "rows":
-            rows = join_texts([pool_rows(one.states, one.mask, card.pool) for one in hidden]).unsqueeze(2)
+            rows = read_texts(hidden, card.pool, card.pairs).unsqueeze(2)
             batch = StateBatch(HiddenStates(rows, torch.ones_like(rows[:, 0, :, 0], dtype=torch.bool)), lowest=lowest)
             return tuple(batch.read(head)[0][:, 0] for head in self._readers)
         batch = StateBatch(hidden[0], lowest=lowest)

@@ -13,7 +13,7 @@ from bertvision.objectives import pool_rows
 from bertvision.packs.card import PackCard
 from bertvision.packs.target import Target
 from bertvision.runs.outputs import PassOptions
-from bertvision.runs.states import RowStates, StreamStates, encode_rows, join_texts
+from bertvision.runs.states import RowStates, StreamStates, encode_texts
 from bertvision.tasks.windows import Windows
 from bertvision.training.states import StateBatch
 
@@ -61,6 +61,6 @@ class LayerReader:
         return StreamStates(self._encoder, windows[0], self._passes, layers).batch(np.array([target.window]))
 
     def _rows(self, card: PackCard, windows: tuple[Windows, ...], target: Target, layers: range) -> StateBatch:
-        row = np.array([target.window])
-        sides = [encode_rows(self._encoder, one.select(row), self._passes, card.pool, layers) for one in windows]
-        return RowStates(join_texts(sides), self._encoder.device, lowest=layers[0]).batch(np.zeros(1, dtype=np.int64))
+        texts = [one.select(np.array([target.window])) for one in windows]
+        rows = encode_texts(self._encoder, texts, self._passes, pool=card.pool, pairs=card.pairs, layers=layers)
+        return RowStates(rows, self._encoder.device, lowest=layers[0]).batch(np.zeros(1, dtype=np.int64))

@@ -9,7 +9,6 @@ from bertvision.encoder.tuned import Tuned, tunings
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.heads import load_head
 from bertvision.heads.options import ATTENTION
-from bertvision.objectives import Pool
 from bertvision.packs.card import Keep, PackCard, Reads
 from bertvision.packs.pack import Pack, write_pack
 from bertvision.runs.ensemble import ensemble
@@ -20,6 +19,7 @@ from bertvision.runs.parts import Device
 from bertvision.runs.subject import HELD_OUT, OWN_OUTPUT, Subject, load_subject
 from bertvision.runs.validate import answerable_only
 from bertvision.runs.watch import Show
+from bertvision.tasks.task import Pairs, Pool
 
 BEST = "best"
 """Means the head that is best on held-out training examples."""
@@ -78,7 +78,7 @@ def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
     subject = load_subject(run, data=data, split=split)
     record = _evaluated(subject, run, data=data, device=device, show=show)
     rows = _choose(record, heads)
-    reads, pool, apart = _reading(subject, rows)
+    reads, pool, pairs = _reading(subject, rows)
     chain = tunings(subject.run.request.encoder)
     scored = rows[0]
     if len(rows) > 1:
@@ -103,7 +103,7 @@ def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
         heads=tuple(row.name for row in rows),
         reads=reads,
         pool=pool,
-        apart=apart,
+        pairs=pairs,
         windows=subject.run.request.windows,
         threshold=at.threshold,
         scores={name: estimate.value for name, estimate in at.values.items()},
@@ -145,10 +145,10 @@ def _choose(record: EvaluationRecord, heads: str | Sequence[str]) -> list[Evalua
     return list({row.name: row for row in chosen}.values())
 
 
-def _reading(subject: Subject, rows: Sequence[EvaluatedRow]) -> tuple[Reads, Pool, bool]:
-    """What all heads are given, which row counts, and whether pairs are encoded apart."""
+def _reading(subject: Subject, rows: Sequence[EvaluatedRow]) -> tuple[Reads, Pool, Pairs]:
+    """What all heads are given, which row counts, and how pairs are encoded."""
     parts, request, own = subject.parts, subject.run.request, subject.run.own
-    ways = set()
+    ways: set[tuple[Reads, Pool, Pairs]] = set()
     for row in rows:
         if own is not None and row.name == OWN_OUTPUT:
             if own.pooled:
@@ -157,14 +157,13 @@ def _reading(subject: Subject, rows: Sequence[EvaluatedRow]) -> tuple[Reads, Poo
                     "packs do not read. Fit heads on it (bertvision fit --encoder …), and pack those."
                 )
             pool: Pool = "mean" if own.pool == "mean" else "cls"
-            ways.add(("tokens", pool, False))
+            ways.add(("tokens", pool, "together"))
         else:
             in_memory = parts.task.kind != "spans" and request.pool != ATTENTION
-            ways.add(("rows" if in_memory else "tokens", parts.pool, parts.apart))
+            ways.add(("rows" if in_memory else "tokens", parts.pool, parts.pairs))
     if len(ways) > 1 and parts.task.kind != "spans":
         raise BertVisionError(f"{OWN_OUTPUT} is given other rows than the other heads. Pack it alone, or leave it out.")
-    reads, pool, apart = ways.pop()
-    return ("tokens" if reads == "tokens" else "rows"), pool, apart
+    return ways.pop()
 
 
 def _at(row: EvaluatedRow) -> ScoresAt:

@@ -18,10 +18,11 @@ from bertvision.packs.layer_reader import LayerReader
 from bertvision.packs.pack import Pack
 from bertvision.packs.reader import Ask, Reader
 from bertvision.packs.target import Target
+from bertvision.runs.compare import join_texts
 from bertvision.runs.frozen_encoder import frozen_passes
 from bertvision.runs.outputs import frozen_batches
 from bertvision.runs.parts import Device
-from bertvision.runs.states import RowStates, StreamStates, join_texts
+from bertvision.runs.states import RowStates, StreamStates, encode_texts
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.token_rows import join_rows
 from bertvision.tasks.tokenizer import TextTokenizer
@@ -67,22 +68,42 @@ class PackModels(Reader):
     @override
     @torch.inference_mode()
     def read_heads(self, asks: Sequence[Ask]) -> list[list[Outputs]]:
-        reading = _Reading(self.cards, self.heads, asks)
         heads = [head for ask in asks for head in self.heads[ask.pack]]
         layers = range(min(head.reads[0] for head in heads), max(head.depth for head in heads) + 1)
-        stream = StreamStates(self.encoder, reading.rows, self.passes, layers)
-        padding = None if self.passes.packed else MOST_PADDING
-        for rows in frozen_batches(reading.rows, self.encoder.device, padding=padding):
-            states = stream.batch(rows)
-            with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=self.passes.bf16):
-                reading.take(states, rows)
-        return [reading.outputs(ask, layers[0]) for ask in asks]
+        shared = self._read_shared([ask for ask in asks if not self._aligns(ask)], layers)
+        pairs: dict[object, Tensor] = {}
+        found = []
+        for ask in asks:
+            pool = self.cards[ask.pack].pool
+            key = *map(id, ask.windows), pool
+            if self._aligns(ask) and key not in pairs:  # a pass of its own: both texts' tokens are needed at once
+                pairs[key] = encode_texts(
+                    self.encoder, ask.windows, self.passes, pool=pool, pairs="aligned", layers=layers
+                )
+            rows = pairs.get(key)
+            mine = self.heads[ask.pack]
+            found.append(shared.outputs(ask, layers[0]) if rows is None else _read_rows(rows, mine, layers[0]))
+        return found
 
     @override
     def contributions(self, ask: Ask, targets: Sequence[Target]) -> list[NDArray[np.float64]]:
         card, reader = self.cards[ask.pack], LayerReader(self.encoder, self.passes)
         heads = self.heads[ask.pack]
         return [reader.read(card, head, ask.windows, target) for head, target in zip(heads, targets, strict=True)]
+
+    def _aligns(self, ask: Ask) -> bool:
+        return self.cards[ask.pack].pairs == "aligned"
+
+    def _read_shared(self, asks: Sequence[Ask], layers: range) -> "_Reading":
+        """One pass over the windows of all asks."""
+        reading = _Reading(self.cards, self.heads, asks)
+        stream = StreamStates(self.encoder, reading.rows, self.passes, layers)
+        padding = None if self.passes.packed else MOST_PADDING
+        for rows in frozen_batches(reading.rows.sizes, self.encoder.device, padding=padding):
+            states = stream.batch(rows)
+            with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=self.passes.bf16):
+                reading.take(states, rows)
+        return reading
 
 
 @final
@@ -147,10 +168,7 @@ class _Reading:
         if card.reads == "tokens":
             arrays = self._arrays[ask.pack, id(ask.windows[0])]
             return [split_scores(array) if card.task.kind == "spans" else array for array in arrays]
-        rows = join_texts([self._pooled[id(windows), card.pool] for windows in ask.windows])
-        device = next(heads[0].parameters()).device
-        batch = RowStates(rows, device, lowest=lowest).batch(np.arange(len(rows)))
-        return [batch.read(head)[0][:, 0].float().cpu().numpy() for head in heads]
+        return _read_rows(join_texts([self._pooled[id(windows), card.pool] for windows in ask.windows]), heads, lowest)
 
     def _part(self, states: StateBatch, rows: IntArray, windows: Windows) -> tuple[IntArray, StateBatch | None]:
         """Which windows of an ask stand in a batch, and their states; None if there are none."""
@@ -162,6 +180,13 @@ class _Reading:
         if not len(mine):
             return mine, None
         return mine, states.only(torch.from_numpy(np.flatnonzero(inside)).to(states.hidden.states.device))
+
+
+def _read_rows(rows: Tensor, heads: Sequence[Head], lowest: int) -> list[Outputs]:
+    """What heads say of rows, (windows, layers, numbers), from the lowest layer on."""
+    device = next(heads[0].parameters()).device
+    batch = RowStates(rows, device, lowest=lowest).batch(np.arange(len(rows)))
+    return [batch.read(head)[0][:, 0].float().cpu().numpy() for head in heads]
 
 
 def _check_shared(packs: Sequence[Pack]) -> None:

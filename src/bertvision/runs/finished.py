@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bertvision.encoder.load import mean_pooled
 from bertvision.encoder.snapshot import Snapshot, find_snapshot
 from bertvision.errors import BertVisionError
 from bertvision.runs.fit import LEADERBOARD
@@ -90,6 +91,8 @@ def _fit(run: Path, asked: dict[str, Any], weights: str) -> FinishedRun:
         "validate": tuple(asked["validate"]),
     }
     request = FitRequest(**(asked | nested))
+    if asked["pairs"] is None:  # what nobody asked for meant before texts could be aligned
+        request = replace(request, pairs="apart" if mean_pooled(request.main_encoder) else "together")
     # one encoder gives the states of all examples that none has learnt from
     request = replace(request, encoder=request.main_encoder, cross_fit=None, source=STREAM)
     leaderboard = read_json(run / LEADERBOARD)

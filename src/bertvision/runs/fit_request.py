@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Literal
 
 from bertvision.errors import BertVisionError
-from bertvision.objectives import Pool
 from bertvision.runs.data_request import DataRequest
+from bertvision.tasks.task import Pairs, Pool
 from bertvision.training.options import TuneOptions
 from bertvision.training.trainee import HeadSpec
 
@@ -16,9 +16,6 @@ WHOLE = "whole"
 
 FEWEST_FOLDS = 2
 """With one fold, its encoder would have learnt from nothing."""
-
-Pairs = Literal["together", "apart"]
-"""Two texts as one window, or each by itself and then compared number by number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +31,8 @@ class FitRequest(DataRequest):
         held_out: share of the training examples that nobody learns from.
         pool: which row counts for labels, tags and scores; `attention` lets every head learn which tokens count, None
             takes what the encoder was trained with.
-        pairs: how pairs of texts are encoded; None takes `apart` for encoders trained on sentences.
+        pairs: how pairs of texts are encoded; `auto` takes `aligned` for encoders trained on sentences, and `together`
+            for others.
         source: where states come from: `stream` computes them anew, `store:DIR` reads them, `auto` measures
             and chooses.
         max_disk: most bytes that a store made by `auto` may take.
@@ -55,7 +53,7 @@ class FitRequest(DataRequest):
     validate: tuple[float, ...] = ()
     held_out: float = 0.1
     pool: Pool | Literal["attention"] | None = None
-    pairs: Pairs | None = None
+    pairs: Pairs | Literal["auto"] = "auto"
     source: str = AUTO
     max_disk: int | None = None
     max_memory: int | None = None

@@ -63,7 +63,7 @@ def fit_tasks(
         shared = _share(list(frozen.values()))
         frozen = {task: replace(one, shared=shared) for task, one in frozen.items()}
         notices.append(
-            f"{shared.windows:,} windows of {len(frozen)} tasks; {len(shared):,} different ones, encoded once."
+            f"{shared.asked:,} texts or pairs of {len(frozen)} tasks; {len(shared):,} different ones, encoded once."
         )
     results = {
         request.task: fit_heads(
@@ -110,11 +110,4 @@ def _check_rows(frozen: FrozenTask) -> None:
 
 def _share(tasks: Sequence[FrozenTask]) -> SharedRows:
     first = tasks[0]
-    parts = [
-        windows
-        for frozen in tasks
-        for part in (frozen.train, frozen.held_out, frozen.dev)
-        if part is not None
-        for windows in frozen.parts.texts(part)
-    ]
-    return SharedRows(first.encoder, parts, first.passes, first.pool)
+    return SharedRows(first.encoder, [some for frozen in tasks for some in frozen.texts], first.passes, first.pool)

@@ -1,6 +1,6 @@
 """Folds: encoders that were each tuned without a part of the training examples, and the states they give that part."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -10,15 +10,16 @@ from torch import Tensor
 
 from bertvision.encoder.encoder import Encoder
 from bertvision.errors import BertVisionError
-from bertvision.objectives import Pool
+from bertvision.runs.compare import PARTS
 from bertvision.runs.fit_request import WHOLE, FitRequest, fold_encoder, split_snapshot
 from bertvision.runs.outputs import PassOptions
-from bertvision.runs.states import StreamStates, encode_rows
+from bertvision.runs.states import StreamStates, encode_texts
 from bertvision.runs.tuned_split import check_unseen
 from bertvision.runs.validate import Part
 from bertvision.tasks.examples import Examples, IntArray
 from bertvision.tasks.files import read_json
 from bertvision.tasks.folds import fold_numbers, folds_digest
+from bertvision.tasks.task import Pairs, Pool
 from bertvision.tasks.token_rows import TokenRows
 from bertvision.training.states import StateBatch
 
@@ -43,14 +44,15 @@ class Folds:
         streams = [StreamStates(encoder, windows, options, layers) for encoder in self.encoders]
         return FoldStates(streams, self.numbers)
 
-    def rows(self, windows: TokenRows, options: PassOptions, pool: Pool) -> Tensor:
-        """One row per window and layer, (windows, layers, width), as `encode_rows` gives them."""
+    def rows(self, texts: Sequence[TokenRows], options: PassOptions, *, pool: Pool, pairs: Pairs) -> Tensor:
+        """One row per example and layer, as `encode_texts` gives them."""
         first = self.encoders[0]
-        rows = torch.empty(len(windows), first.depth + 1, first.width)
+        rows = torch.empty(len(texts[0]), first.depth + 1, PARTS[pairs] * first.width)
         for fold, encoder in enumerate(self.encoders):
             mine = np.flatnonzero(self.numbers == fold)
             if len(mine):
-                rows[torch.from_numpy(mine)] = encode_rows(encoder, windows.select(mine), options, pool)
+                some = [windows.select(mine) for windows in texts]
+                rows[torch.from_numpy(mine)] = encode_texts(encoder, some, options, pool=pool, pairs=pairs)
         return rows
 
 

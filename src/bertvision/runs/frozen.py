@@ -12,6 +12,7 @@ from bertvision.errors import BertVisionError
 from bertvision.heads import HeadShape
 from bertvision.heads.options import ATTENTION
 from bertvision.objectives import Pool
+from bertvision.runs.compare import PARTS
 from bertvision.runs.extract import ExtractRequest, store_content
 from bertvision.runs.extract_command import extract_command
 from bertvision.runs.fit_request import STORE, FitRequest
@@ -20,13 +21,13 @@ from bertvision.runs.frozen_encoder import frozen_passes, load_frozen
 from bertvision.runs.outputs import PassOptions
 from bertvision.runs.parts import examples_digest
 from bertvision.runs.shared_rows import SharedRows
-from bertvision.runs.states import RowStates, StreamStates, encode_rows, join_texts
+from bertvision.runs.states import RowStates, StreamStates, encode_texts
 from bertvision.runs.store_states import StoredSplit, StoreStates, rows_in_memory
 from bertvision.runs.task_parts import TaskParts, split_parts
 from bertvision.runs.validate import Part
 from bertvision.store.reader import StoreReader
 from bertvision.tasks.load import load_task
-from bertvision.tasks.task import Task
+from bertvision.tasks.task import Pairs, Task
 from bertvision.tasks.token_rows import TokenRows
 from bertvision.training.fit import FitData, States
 from bertvision.training.lessons import class_weights
@@ -81,6 +82,12 @@ class FrozenTask:
         """Whether heads read one row per text, so that all states stay in memory."""
         return self.task.kind != "spans" and self.request.pool != ATTENTION
 
+    @property
+    def texts(self) -> list[tuple[list[TokenRows], Pairs]]:
+        """The windows that are encoded for each part, and how those of two texts become one row."""
+        parts = [part for part in (self.train, self.held_out, self.dev) if part is not None]
+        return [(self.parts.texts(part), self.parts.pairs) for part in parts]
+
     def states(self, part: Part, layers: range) -> States:
         """The states of a part: from a store, in memory, or batch by batch where heads read every token.
 
@@ -93,8 +100,7 @@ class FrozenTask:
             return self.folds.stream(part.windows, self.passes, layers)
         if not self.in_memory:
             return StreamStates(self.encoder, part.windows, self.passes, layers)
-        rows = [self._rows(windows, part) for windows in self.parts.texts(part)]
-        return RowStates(join_texts(rows), self.encoder.device, compared=self.parts.apart)
+        return RowStates(self._rows(part), self.encoder.device, parts=PARTS[self.parts.pairs])
 
     def reading(self, store: Path) -> "FrozenTask":
         """The same with its states from a store.
@@ -149,12 +155,13 @@ class FrozenTask:
         others = () if self.folds is None else self.folds.encoders
         return "+".join(fingerprint(encoder) for encoder in (self.encoder, *others))
 
-    def _rows(self, windows: TokenRows, part: Part) -> Tensor:
+    def _rows(self, part: Part) -> Tensor:
+        texts, pool, pairs = self.parts.texts(part), self.pool, self.parts.pairs
         if self.folds is not None and part is self.train:
-            return self.folds.rows(windows, self.passes, self.pool)
+            return self.folds.rows(texts, self.passes, pool=pool, pairs=pairs)
         if self.shared is not None:
-            return self.shared.rows(windows)
-        return encode_rows(self.encoder, windows, self.passes, self.pool)
+            return self.shared.rows(texts, pairs)
+        return encode_texts(self.encoder, texts, self.passes, pool=pool, pairs=pairs)
 
     def check_stores(self, layers: range) -> None:
         """See that the stores that states come from, if any, hold these layers of these windows; reads no states.
@@ -236,5 +243,5 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
 
 def head_shape(encoder: Encoder, parts: TaskParts) -> HeadShape:
     """What heads on a frozen encoder are built for."""
-    width = encoder.width * (2 if parts.apart else 1)
+    width = encoder.width * PARTS[parts.pairs]
     return HeadShape(layers=encoder.depth + 1, width=width, outputs=parts.task.outputs)

@@ -67,7 +67,7 @@ def measure_spans(frozen: FrozenTask, heads: Sequence[HeadSpec], layers: range, 
     stream = StreamStates(encoder, windows, frozen.passes, layers)
     most = round(BATCH_SECONDS / rough_rate(frozen, layers))
     steps = _spread(length_batches(windows.lengths, frozen.request.batch, seed=0), windows.lengths, most)
-    passes = _spread(frozen_batches(windows, encoder.device), windows.lengths, most)
+    passes = _spread(frozen_batches(windows.sizes, encoder.device), windows.lengths, most)
     encode_pass = timer.per_token(stream, passes)
     whole = StreamStates(encoder, windows, frozen.passes, range(encoder.depth + 1))
     rows = _few(steps, _tried_tokens(frozen, layers), windows.lengths)
@@ -106,7 +106,7 @@ def measure_rows(frozen: FrozenTask, heads: Sequence[HeadSpec]) -> RowRates:
     timer = _Timer(frozen.encoder.device, windows.lengths)
     stream = StreamStates(frozen.encoder, windows, frozen.passes, layers)
     most = round(BATCH_SECONDS / rough_rate(frozen, layers))
-    batches = _spread(frozen_batches(windows, frozen.encoder.device), windows.lengths, most)
+    batches = _spread(frozen_batches(windows.sizes, frozen.encoder.device), windows.lengths, most)
     rows = np.arange(min(frozen.request.batch, len(windows)))
     random = torch.Generator().manual_seed(0)
     numbers = torch.randn(len(rows), len(layers), frozen.shape.width, generator=random)  # as fast as real ones

@@ -13,7 +13,6 @@ from bertvision.evaluation.outputs import SpanScores, split_scores
 from bertvision.objectives import Pool, pool_rows
 from bertvision.tasks.batches import length_batches
 from bertvision.tasks.examples import IntArray
-from bertvision.tasks.token_rows import TokenRows
 from bertvision.tasks.windows import Windows
 from bertvision.training.model import TunedModel
 
@@ -58,10 +57,10 @@ def row_scores(model: TunedModel, windows: Windows, options: PassOptions, *, poo
     return np.stack([collected[row] for row in range(len(windows))])
 
 
-def frozen_batches(windows: TokenRows, device: torch.device, *, padding: int | None = None) -> list[IntArray]:
-    """Batches for a pass that learns nothing, longest windows first, with so many tokens of padding at most."""
+def frozen_batches(sizes: IntArray, device: torch.device, *, padding: int | None = None) -> list[IntArray]:
+    """Batches of windows of such sizes for a pass that learns nothing, longest first, with so much padding at most."""
     tokens = BATCH_TOKENS["cpu" if device.type == "cpu" else "cuda"]
-    return length_batches(windows.sizes, size=tokens, tokens=tokens, padding=padding)
+    return length_batches(sizes, size=tokens, tokens=tokens, padding=padding)
 
 
 def _passes(
@@ -70,7 +69,7 @@ def _passes(
     device = model.encoder.device
     was_training = model.training
     model.eval()
-    for rows in frozen_batches(windows, device):
+    for rows in frozen_batches(windows.sizes, device):
         batch = token_batch(windows, rows, packed=options.packed, pad=options.pad)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=options.bf16):
             outputs, mask = model(batch.to(device))

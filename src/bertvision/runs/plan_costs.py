@@ -263,6 +263,7 @@ class RowWork:
         rows: of all parts.
         numbers: per row.
         copied: numbers of all rows that solving the largest convex head copies; 0 if none is solved.
+        parts: of a row, each as wide as the encoder.
     """
 
     tokens: float
@@ -271,6 +272,7 @@ class RowWork:
     rows: int
     numbers: int
     copied: int = 0
+    parts: int = 1
 
     @property
     def memory(self) -> int:

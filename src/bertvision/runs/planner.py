@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bertvision.runs.amounts import in_bytes, in_seconds, in_tokens
+from bertvision.runs.compare import PARTS
 from bertvision.runs.plan_costs import Candidate, Limits, Rates, RowRates, RowWork, Source, SpanWork
 from bertvision.store.codec import Keep
 
@@ -105,9 +106,11 @@ def plan_rows(work: RowWork, rates: RowRates | None, limits: Limits) -> FitPlan:
         return FitPlan(chosen=Source(kind="memory"), reasons=(reason, *slow), candidates=candidates)
     share = limits.most_memory / work.memory
     train = "; or --train-all, since heads that are solved copy rows" if work.copied else ""
+    fewer = PARTS["apart"]
+    apart = f"; or --pairs apart, which takes {fewer} of {work.parts} parts of that" if work.parts > fewer else ""
     reason = (
         f"The rows of all texts take {in_bytes(work.memory)} of memory, and {problem}. "
-        f"Use --fraction {share:.2g}{train}; or, if few layers are enough, a store of these alone: "
+        f"Use --fraction {share:.2g}{train}{apart}; or, if few layers are enough, a store of these alone: "
         "bertvision extract --layers A..B, then --from store:DIR"
     )
     return FitPlan(chosen=None, reasons=(f"{reason}.",), candidates=candidates)

@@ -53,7 +53,7 @@ def read_heads(  # noqa: PLR0913 - what outputs depend on, by keyword
         head.eval()
     follows = bool(heads) and spans and all(can_follow(head) for head in heads)
     done, told = 0, time.monotonic()
-    for rows in frozen_batches(windows, device):
+    for rows in frozen_batches(windows.sizes, device):
         places = windows.places(rows) if spans else rows
         if follows and isinstance(states, StreamStates):
             results = states.follow(rows, heads)

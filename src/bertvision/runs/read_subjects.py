@@ -21,7 +21,7 @@ from bertvision.runs.outputs import frozen_batches
 from bertvision.runs.own_scores import own_scores
 from bertvision.runs.parts import Device
 from bertvision.runs.read import Tell, read_heads
-from bertvision.runs.states import RowStates, StreamStates, encode_rows, join_texts
+from bertvision.runs.states import RowStates, StreamStates, encode_texts
 from bertvision.runs.subject import OWN_OUTPUT, Subject
 from bertvision.runs.validate import Part
 from bertvision.tasks.examples import IntArray
@@ -58,7 +58,7 @@ def _groups(subjects: Sequence[Subject]) -> Iterable[list[int]]:
     groups: dict[object, list[int]] = {}
     for number, subject in enumerate(subjects):
         request, parts = subject.run.request, subject.parts
-        key = request.encoder, subject.digests, parts.pool, parts.apart, request.pool == ATTENTION, request.dtype
+        key = request.encoder, subject.digests, parts.pool, parts.pairs, request.pool == ATTENTION, request.dtype
         groups.setdefault((*key, request.task), []).append(number)
     return groups.values()
 
@@ -133,7 +133,7 @@ class SharedPass:
     def batches(self, part: Part, layers: range) -> Iterator[tuple[IntArray, StateBatch]]:
         """Numbers of windows, and their states, until all of a part were there."""
         states = self._states(part, layers)
-        for rows in frozen_batches(part.windows, self.encoder.device):
+        for rows in frozen_batches(part.windows.sizes, self.encoder.device):
             yield rows, states.batch(rows)
 
     def autocast(self) -> torch.autocast:
@@ -168,17 +168,17 @@ class SharedPass:
     def _states(self, part: Part, layers: range) -> States:
         if not self._in_memory:
             return StreamStates(self.encoder, part.windows, self._passes, layers)
-        pool = self._first.parts.pool
-        texts = self._first.parts.texts(part)
-        rows = [encode_rows(self.encoder, windows, self._passes, pool, layers) for windows in texts]
-        return RowStates(join_texts(rows), self.encoder.device, lowest=layers[0])
+        parts = self._first.parts
+        texts = parts.texts(part)
+        rows = encode_texts(self.encoder, texts, self._passes, pool=parts.pool, pairs=parts.pairs, layers=layers)
+        return RowStates(rows, self.encoder.device, lowest=layers[0])
 
     def _own(self, own: Snapshot, parts: Sequence[Part | None]) -> tuple[Outputs | None, ...]:
         """What a snapshot's own output gives in a pass of its own: it was tuned on other rows than heads read."""
         shared, task = self._first.parts, self._first.parts.task
         there = [part for part in parts if part is not None]
         if shared.apart:
-            there = [replace(shared, apart=False).part(part.examples) for part in there]
+            there = [replace(shared, pairs="together").part(part.examples) for part in there]
         windows = [part.windows for part in there]
         name = self._first.run.request.encoder
         found = own_scores(own, self.encoder, windows, name=name, passes=self._passes, task=task)

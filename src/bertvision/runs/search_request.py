@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 from bertvision.errors import BertVisionError
 from bertvision.heads.options import ATTENTION
-from bertvision.objectives import Pool
 from bertvision.runs.data_request import DataRequest
-from bertvision.runs.fit_request import STREAM, FitRequest, Pairs
+from bertvision.runs.fit_request import STREAM, FitRequest
 from bertvision.runs.multitask_request import MultitaskRequest, task_names, task_problems, unknown_tasks
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.search_file import ASK, CAP, LEARN, OF_SEVERAL
 from bertvision.runs.search_space import Choice, Point, SearchSpace
+from bertvision.tasks.task import Pairs, Pool
 from bertvision.training.mix import Turns
 from bertvision.training.options import TuneOptions
 from bertvision.training.plan import total_steps
@@ -60,7 +60,7 @@ class SearchRequest(DataRequest):
     held_out: float = 0.1
     seed: int = 0
     pool: Pool | Literal["attention"] | None = None
-    pairs: Pairs | None = None
+    pairs: Pairs | Literal["auto"] = "auto"
     source: str = STREAM
     solve: bool = True
     device: Literal["auto", "cpu", "cuda"] = "auto"

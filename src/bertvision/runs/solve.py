@@ -41,7 +41,7 @@ def solve_trainee(
     with trainee.watch:
         chosen = torch.arange(len(train[1])) if trainee.rows is None else torch.from_numpy(trainee.rows).nonzero()[:, 0]
         inputs = _inputs(trainee, train[0])[chosen]
-        layout = Layout(layers=len(trainee.head.reads), compared=train[0].compared)
+        layout = Layout(layers=len(trainee.head.reads), parts=train[0].parts)
         mine = None if groups is None else groups[chosen.numpy()]
         solution = solve_task(task, inputs, train[1][chosen.numpy()], groups=mine, layout=layout, weights=weights)
         _put(solution, trainee)

@@ -9,6 +9,7 @@ from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
 from bertvision.heads import HEADS, blank_head
 from bertvision.runs.amounts import in_bytes, in_seconds
+from bertvision.runs.compare import PARTS
 from bertvision.runs.extract import ExtractRequest, default_store, extract_states
 from bertvision.runs.fit_request import STORE, STREAM, FitRequest
 from bertvision.runs.frozen import FrozenTask
@@ -152,6 +153,7 @@ def row_work(frozen: FrozenTask) -> RowWork:
         rows=sum(rows),
         numbers=frozen.shape.layers * frozen.shape.width,
         copied=rows[0] * max((len(head.reads) * frozen.shape.width for head in solved), default=0),
+        parts=PARTS[frozen.parts.pairs],
     )
 
 

@@ -3,17 +3,19 @@
 from collections.abc import Sequence
 from typing import final
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bertvision.encoder.batch import TokenBatch, packed_batch, padded_batch
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.states import HiddenStates
 from bertvision.errors import BertVisionError
 from bertvision.heads import Head, LayerwiseHead
-from bertvision.objectives import Pool, pool_rows
+from bertvision.runs.compare import PARTS, join_texts, read_texts
 from bertvision.runs.outputs import PassOptions, frozen_batches
 from bertvision.tasks.examples import IntArray
+from bertvision.tasks.task import Pairs, Pool
 from bertvision.tasks.token_rows import TokenRows
 from bertvision.training.states import StateBatch, read_parts
 
@@ -84,14 +86,14 @@ class RowStates:
     Attributes:
         rows: (windows, layers, width).
         lowest: number of the first layer.
-        compared: whether they are those of two texts as one; see `compare_rows`.
+        parts: of a row that mean one thing each; see `PARTS`.
     """
 
-    def __init__(self, rows: Tensor, device: torch.device, *, lowest: int = 0, compared: bool = False) -> None:
+    def __init__(self, rows: Tensor, device: torch.device, *, lowest: int = 0, parts: int = 1) -> None:
         self.rows = rows
         self._device = device
         self.lowest = lowest
-        self.compared = compared
+        self.parts = parts
 
     def batch(self, rows: IntArray) -> StateBatch:
         """The rows at `rows`, as windows of one token."""
@@ -101,45 +103,42 @@ class RowStates:
 
 
 @torch.no_grad()
-def encode_rows(
-    encoder: Encoder, windows: TokenRows, options: PassOptions, pool: Pool, layers: range | None = None
+def encode_texts(  # noqa: PLR0913 - what rows depend on, by keyword
+    encoder: Encoder,
+    texts: Sequence[TokenRows],
+    options: PassOptions,
+    *,
+    pool: Pool,
+    pairs: Pairs = "together",
+    layers: range | None = None,
 ) -> Tensor:
-    """One row per window and layer, (windows, layers, width), float32 in memory; one frozen pass.
+    """One row per example and layer, (examples, layers, parts · width), float32 in memory; one frozen pass.
 
     Args:
         encoder: frozen; it stops at the last of the layers.
-        windows: of a split.
+        texts: windows of the examples: one each, or of pairs apart or aligned, those of the first texts and the second.
         options: of the pass.
         pool: which row counts.
+        pairs: how two texts become one row.
         layers: neighbouring ones; None takes all.
 
     Raises:
         BertVisionError: a state is not finite.
     """
+    if pairs == "apart":  # texts need not come in the order of the pairs, but in batches of like lengths
+        alone = [encode_texts(encoder, [windows], options, pool=pool, layers=layers) for windows in texts]
+        return join_texts(alone)
     encoder.eval()
     layers = range(encoder.depth + 1) if layers is None else layers
-    rows = torch.empty(len(windows), len(layers), encoder.width)
-    stream = StreamStates(encoder, windows, options, layers)
-    for some in frozen_batches(windows, encoder.device):
-        hidden = stream.batch(some).padded
-        found = pool_rows(hidden.states.float(), hidden.mask, pool).cpu()
+    rows = torch.empty(len(texts[0]), len(layers), PARTS[pairs] * encoder.width)
+    streams = [StreamStates(encoder, windows, options, layers) for windows in texts]
+    for some in frozen_batches(np.maximum.reduce([windows.sizes for windows in texts]), encoder.device):
+        found = read_texts([_in_float32(stream.batch(some).padded) for stream in streams], pool, pairs).cpu()
         if not bool(found.isfinite().all()):
             raise BertVisionError(f"a state of {encoder.name} is not finite. Is the encoder whole?")
         rows[torch.from_numpy(some)] = found
     return rows
 
 
-def join_texts(rows: Sequence[Tensor]) -> Tensor:
-    """The rows of one text each, or of the first texts and the second as one; see `compare_rows`."""
-    first, *second = rows
-    return compare_rows(first, *second) if second else first
-
-
-def compare_rows(first: Tensor, second: Tensor) -> Tensor:
-    """Two texts' rows as one: how far they are apart, and how far they agree, number by number.
-
-    Every layer's row has length 1 before that, so that what the texts share is not lost among how long their rows are.
-    The sum of each half of a layer's row then says by itself how alike the texts are: the second is a cosine.
-    """
-    one, two = (nn.functional.normalize(rows, dim=-1) for rows in (first, second))
-    return torch.cat([(one - two).abs(), one * two], dim=-1)
+def _in_float32(hidden: HiddenStates) -> HiddenStates:
+    return HiddenStates(hidden.states.float(), hidden.mask)

@@ -7,13 +7,12 @@ from bertvision.encoder.load import mean_pooled
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads.options import ATTENTION
-from bertvision.objectives import Pool
 from bertvision.runs.fit_request import FitRequest
 from bertvision.runs.parts import split_train, training_split
 from bertvision.runs.validate import Part
 from bertvision.tasks.examples import Examples, Texts
 from bertvision.tasks.load import TaskData
-from bertvision.tasks.task import Task
+from bertvision.tasks.task import Pairs, Pool, Task
 from bertvision.tasks.token_rows import TokenRows
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, build_windows
@@ -32,7 +31,7 @@ class TaskParts:
         tokenizer: the encoder's.
         options: of token windows.
         pool: which row counts for labels, tags and scores, where heads do not pool tokens themselves.
-        apart: whether the texts of a pair are encoded apart.
+        pairs: how the two texts of a pair are encoded; `together` where texts are single.
     """
 
     task: Task
@@ -43,7 +42,12 @@ class TaskParts:
     tokenizer: TextTokenizer
     options: WindowOptions
     pool: Pool
-    apart: bool
+    pairs: Pairs
+
+    @property
+    def apart(self) -> bool:
+        """Whether the texts of a pair are encoded each by itself."""
+        return self.pairs != "together"
 
     def part(self, examples: Examples) -> Part:
         """Examples with their windows: of pairs apart, those of the first texts."""
@@ -68,10 +72,12 @@ def split_parts(request: FitRequest, loaded: TaskData) -> TaskParts:
     sentences = mean_pooled(request.main_encoder)
     paired = isinstance(train, Texts) and train.pairs is not None
     attention = request.pool == ATTENTION
-    apart = paired and (request.pairs or ("apart" if sentences and not attention else "together")) == "apart"
+    own: Pairs = "aligned" if sentences and not attention else "together"
+    asked: Pairs = own if request.pairs == "auto" else request.pairs
+    pairs = asked if paired else "together"
     if attention:
-        _check_attention(request, loaded.task, apart=apart)
-    if request.store is not None and apart:
+        _check_attention(request, loaded.task, apart=pairs != "together")
+    if request.store is not None and pairs != "together":
         raise BertVisionError("a store keeps pairs together. Use --pairs together, or --from stream.")
     learnt, held_out = split_train(train, fraction=request.largest, held_out=request.held_out, seed=request.seed)
     return TaskParts(
@@ -83,7 +89,7 @@ def split_parts(request: FitRequest, loaded: TaskData) -> TaskParts:
         tokenizer=TextTokenizer.load(base_encoder(request.main_encoder)),
         options=request.windows,
         pool=request.pool if request.pool in ("cls", "mean") else "mean" if sentences else "cls",
-        apart=apart,
+        pairs=pairs,
     )
 
 

@@ -188,7 +188,7 @@ def _vectors(model: SentenceModel, windows: Windows, passes: PassOptions) -> NDA
     was_training = model.training
     model.eval()
     vectors = np.empty((len(windows), model.encoder.width), dtype=np.float32)
-    for rows in frozen_batches(windows, device):
+    for rows in frozen_batches(windows.sizes, device):
         batch = token_batch(windows, rows, packed=passes.packed, pad=passes.pad).to(device)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=passes.bf16):
             vectors[rows] = model(batch).float().cpu().numpy()

@@ -10,6 +10,9 @@ TaskKind = Literal["spans", "labels", "tags", "scores"]
 Pool = Literal["cls", "mean"]
 """Which row stands for a text: the first token's, or the mean over its tokens."""
 
+Pairs = Literal["together", "apart", "aligned"]
+"""Two texts as one window; or each by itself and then compared, as wholes or also token by token."""
+
 Split = str
 """`train`, `dev`, or another part of the data such as `dev_mismatched`."""
 

@@ -30,21 +30,16 @@ class Layout:
 
     Attributes:
         layers: so many of the same width, one after the other.
-        compared: whether each is a comparison of two texts: how far they are apart, then how far they agree.
+        parts: of a layer that mean one thing each; more than one where two texts are compared.
     """
 
     layers: int = 1
-    compared: bool = False
+    parts: int = 1
 
     @property
     def blocks(self) -> int:
-        """Parts of the inputs that mean one thing each: a layer, or half of one that compares two texts."""
-        return self.layers * self.halves
-
-    @property
-    def halves(self) -> int:
-        """Parts of a layer."""
-        return 2 if self.compared else 1
+        """Parts of the inputs that mean one thing each."""
+        return self.layers * self.parts
 
 
 def losses(kind: TaskKind, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -190,19 +185,19 @@ class LinearProblem:
 
 
 def _half_decorrelating(inputs: Tensor, layout: Layout) -> Tensor | None:
-    """What to mix layers with, (halves, layers, layers), so that they tell less of each other; None for one layer.
+    """What to mix layers with, (parts, layers, layers), so that they tell less of each other; None for one layer.
 
     It is the correlation of layers, as it is on average over their numbers, to the power of minus half of
     `DECORRELATION`; the inputs have as much variance in all as before.
     """
     if layout.layers == 1:
         return None
-    total = inputs.new_zeros(layout.halves, layout.layers, layout.layers)
+    total = inputs.new_zeros(layout.parts, layout.layers, layout.layers)
     for some in torch.split(inputs, _ROWS):
-        parts = some.reshape(len(some), layout.layers, layout.halves, -1)  # (rows, layers, halves, width)
-        total += torch.einsum("rlhw,rmhw->hlm", parts, parts)
+        blocks = some.reshape(len(some), layout.layers, layout.parts, -1)  # (rows, layers, parts, width)
+        total += torch.einsum("rlpw,rmpw->plm", blocks, blocks)
     sizes, axes = torch.linalg.eigh(total / total.diagonal(dim1=1, dim2=2).mean(dim=1)[:, None, None].clamp(min=1e-12))
-    sizes = sizes.clamp(min=1e-6)  # (halves, layers)
+    sizes = sizes.clamp(min=1e-6)  # (parts, layers)
     powers = sizes.pow(-0.5 * DECORRELATION)
     powers = powers * (sizes.sum(dim=1) / (sizes * powers.square()).sum(dim=1)).sqrt()[:, None]
     mixing: Tensor = (axes * powers[:, None]) @ axes.mT
@@ -213,9 +208,9 @@ def _mixed(values: Tensor, mixing: Tensor | None) -> Tensor:
     """Every number with those at its place in the other layers, (rows, inputs)."""
     if mixing is None:
         return values
-    halves, layers, _ = mixing.shape
-    parts = values.reshape(len(values), layers, halves, -1)
-    return torch.einsum("rlhw,hlm->rmhw", parts, mixing).flatten(1)
+    parts, layers, _ = mixing.shape
+    blocks = values.reshape(len(values), layers, parts, -1)
+    return torch.einsum("rlpw,plm->rmpw", blocks, mixing).flatten(1)
 
 
 def _steepness(targets: Tensor, kind: TaskKind, outputs: int) -> float:

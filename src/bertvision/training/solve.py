@@ -97,7 +97,7 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
 
     steps: list[_Step] = []
     # with few examples the sums may mislead: the folds tell
-    for sums in (False, True) if layout.compared else (False,):
+    for sums in (False, True) if layout.parts > 1 else (False,):
         problem = LinearProblem(
             inputs, targets, ~judged, kind=kind, outputs=outputs, layout=layout, sums=sums, weights=weights
         )
@@ -130,7 +130,7 @@ def solve_at(  # noqa: PLR0913 - what a solution depends on, by keyword
     """
     everything = torch.ones(len(inputs), 1, dtype=torch.bool, device=inputs.device)
     problem = LinearProblem(
-        inputs, targets, everything, kind=kind, outputs=outputs, layout=layout, sums=layout.compared, weights=weights
+        inputs, targets, everything, kind=kind, outputs=outputs, layout=layout, sums=layout.parts > 1, weights=weights
     )
     problem.solve(strength)
     return problem.map()

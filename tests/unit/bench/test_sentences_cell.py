@@ -99,7 +99,7 @@ def test_pairs_with_scores_are_measured_too(place: Place, tmp_path: Path) -> Non
     model = found["models"]["layer_concat"]
     assert model["scores"]["plain"]["pearson"] > 0.9
     assert len(unpack_outcomes(model["outcomes"])) == 9
-    assert model["parameters"] == 2 * 3 * 16 + 1
+    assert model["parameters"] == 6 * 3 * 16 + 1
 
 
 @pytest.mark.parametrize(("method", "package"), [("embeddings", "sentence_transformers"), ("setfit", "setfit")])

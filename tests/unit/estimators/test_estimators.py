@@ -81,7 +81,21 @@ def test_a_pair_is_how_far_its_texts_are_apart_and_agree(encoder: str) -> None:
     )
     expected = np.concatenate([np.abs(first - second), first * second], axis=1)
     for pairs in (list(zip(GOOD, BAD, strict=True)), np.array([GOOD, BAD]).T):
-        np.testing.assert_allclose(features.fit_transform(pairs), expected, rtol=FLOAT32, atol=FLOAT32)
+        aligned = features.fit_transform(pairs)  # as wholes, then token by token
+        assert aligned.shape == (8, 6 * 16)
+        np.testing.assert_allclose(aligned[:, : 2 * 16], expected, rtol=FLOAT32, atol=FLOAT32)
+        wholes = clone(features).set_params(pairs="apart").fit_transform(pairs)
+        np.testing.assert_allclose(wholes, expected, rtol=FLOAT32, atol=FLOAT32)
+
+
+def test_a_pair_is_aligned_once_and_a_text_apart_once_in_however_many_pairs(encoder: str, encoded: list[int]) -> None:
+    pairs = [(GOOD[0], BAD[0]), (GOOD[0], BAD[1]), (GOOD[0], BAD[0])]
+    features = AllLayerFeatures(encoder, pool="mean", device="cpu")
+    first, again = features.fit_transform(pairs), features.fit_transform(pairs[::-1])
+    np.testing.assert_array_equal(again, first[::-1])
+    assert sum(encoded) == 2 * 2
+    clone(features).set_params(pairs="apart").fit_transform(pairs)
+    assert sum(encoded) == 2 * 2 + 3
 
 
 def test_every_text_is_encoded_once_for_all_folds_and_settings(encoder: str, encoded: list[int]) -> None:
@@ -133,7 +147,7 @@ def test_how_alike_the_texts_of_pairs_are_counts_by_itself(strength: float | Non
     inputs, goal = torch.from_numpy(model.features.fit_transform(pairs)), torch.from_numpy(scores)
 
     def solved(*, compared: bool) -> np.ndarray:
-        layout = Layout(layers=2, compared=compared)
+        layout = Layout(layers=2, parts=6 if compared else 1)
         if strength is None:  # by folds, which choose the strength and whether sums count
             found = solve_linear(inputs, goal, kind="scores", outputs=1, layout=layout)
             weight, bias = found.weight, found.bias
@@ -200,6 +214,16 @@ def test_a_saved_estimator_predicts_as_before(encoder: str, tmp_path: Path) -> N
     scores = AllLayerRegressor(encoder, strength=1.0, device="cpu").fit(TEXTS, range(16))
     scores.save(tmp_path / "scores")
     np.testing.assert_array_equal(AllLayerRegressor.load(tmp_path / "scores").predict(TEXTS), scores.predict(TEXTS))
+
+
+def test_an_estimator_saved_before_texts_could_be_aligned_compares_them_as_wholes(encoder: str, tmp_path: Path) -> None:
+    pairs = list(zip(GOOD, BAD, strict=True))
+    model = AllLayerRegressor(encoder, strength=1.0, pairs="apart", device="cpu").fit(pairs, range(8))
+    model.save(tmp_path / "old")
+    card = json.loads((tmp_path / "old" / "estimator.json").read_text())
+    del card["settings"]["pairs"]
+    (tmp_path / "old" / "estimator.json").write_text(json.dumps(card))
+    np.testing.assert_array_equal(AllLayerRegressor.load(tmp_path / "old").predict(pairs), model.predict(pairs))
 
 
 def test_what_cannot_be_loaded_is_told(encoder: str, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from bertvision.packs.reader import Ask
 from bertvision.packs.runtimes import LENGTH_STEP, ROUNDING, GraphRuntime, Inputs, RunGraph, load_graph, usable_runtimes
 from bertvision.packs.text_models import TextClassifier, TextScorer
 from bertvision.tasks.load import TASKS
+from bertvision.tasks.task import Pairs
 from close import FLOAT32, HALF
 from tiny_models import save_tiny, tiny_windows
 from tiny_pack import TAGS, make_pack
@@ -135,24 +136,26 @@ def test_an_exported_pack_answers_as_the_pack_does(pack: Pack, exported: Exporte
 
 
 @pytest.mark.slow
-def test_labels_tags_and_scores_of_pairs_apart_are_those_of_the_packs(place: Path) -> None:
+def test_labels_tags_and_scores_of_pairs_are_those_of_the_packs(place: Path) -> None:
     encoder = str(place / "encoder")
     texts = ["a good a", "bad b c d e f", "gold"]
     pairs = list(zip(texts, ["b", "good", "a c d e f g h"], strict=True))
     mood = make_pack(place / "mood", encoder, TASKS["sst2"], seed=1)
     tags = make_pack(place / "tags", encoder, TAGS, reads="tokens", heads=["layer_mix"], seed=3)
-    alike = make_pack(place / "alike", encoder, TASKS["sts"], apart=True, seed=2)
-    for made in (mood, tags, alike):
+    ways: tuple[Pairs, ...] = ("apart", "aligned")
+    alike = {way: make_pack(place / way, encoder, TASKS["sts"], pairs=way, seed=2) for way in ways}
+    for made in (mood, tags, *alike.values()):
         export_pack(made, place / f"{made.folder.name}-onnx", examples=5)
     for name, made in (("mood", mood), ("tags", tags)):
         expected = TextClassifier(made, device="cpu").rows(texts)
         assert np.allclose(
             TextClassifier.from_pretrained(place / f"{name}-onnx", runtime="onnx").rows(texts), expected, atol=1e-4
         )
-    expected = TextScorer(alike, device="cpu").rows(pairs)
-    assert np.allclose(
-        TextScorer.from_pretrained(place / "alike-onnx", runtime="onnx").rows(pairs), expected, atol=1e-4
-    )
+    for way, made in alike.items():
+        expected = TextScorer(made, device="cpu").rows(pairs)
+        assert np.allclose(
+            TextScorer.from_pretrained(place / f"{way}-onnx", runtime="onnx").rows(pairs), expected, atol=1e-4
+        )
 
 
 def test_its_card_says_how_near_it_is_to_pytorch(pack: Pack, exported: ExportedPack) -> None:

@@ -52,12 +52,13 @@ def test_a_pack_gives_the_outputs_that_were_evaluated(place: Path, tmp_path: Pat
     assert np.allclose(TextClassifier(pack, device="cpu").rows(texts), kept, rtol=FLOAT32, atol=FLOAT32)
 
 
-def test_pairs_are_packed_as_they_were_encoded(place: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["apart", "aligned"])
+def test_pairs_are_packed_as_they_were_encoded(way: str, place: Path, tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs")
-    request = tiny_fit("own", data, str(place / "encoder"), HeadSpec(head="layer_mix"), pairs="apart", pool="mean")
+    request = tiny_fit("own", data, str(place / "encoder"), HeadSpec(head="layer_mix"), pairs=way, pool="mean")
     fit_heads(request, tmp_path / "fit")
     pack = make_pack(tmp_path / "fit", out=tmp_path / "pack", keep="float32", device="cpu").pack
-    assert (pack.card.apart, pack.card.pool, pack.card.task.labels) == (True, "mean", ("other", "same"))
+    assert (pack.card.pairs, pack.card.pool, pack.card.task.labels) == (way, "mean", ("other", "same"))
     dev = load_task("own", data=data).splits["dev"]
     pairs = list(zip(dev.texts, dev.pairs, strict=True))  # type: ignore[union-attr, arg-type]
     kept = load_outputs(evaluate(tmp_path / "fit", device="cpu").folder / "000-layer_mix").split

@@ -11,11 +11,13 @@ import torch
 
 from bertvision.encoder.encoder import Encoder
 from bertvision.errors import BertVisionError
-from bertvision.packs.inputs import make_texts
+from bertvision.packs.inputs import make_texts, text_windows
 from bertvision.packs.models import PackModels
 from bertvision.packs.multi_task import MultiTask
 from bertvision.packs.pack import Pack, write_pack
 from bertvision.packs.question_answerer import QuestionAnswerer
+from bertvision.packs.reader import Ask
+from bertvision.packs.target import Target
 from bertvision.packs.text_models import TextClassifier, TextScorer
 from bertvision.tasks.load import TASKS
 from close import FLOAT32
@@ -38,7 +40,8 @@ def packs(place: Path) -> dict[str, Pack]:
     return {
         "squad2": make_pack(place / "qa", encoder, TASKS["squad2"], threshold=1e9, heads=["layer_mix"]),
         "sst2": make_pack(place / "mood", encoder, TASKS["sst2"], seed=1),
-        "sts": make_pack(place / "alike", encoder, TASKS["sts"], apart=True, seed=2),
+        "sts": make_pack(place / "alike", encoder, TASKS["sts"], pairs="apart", seed=2),
+        "stsb": make_pack(place / "aligned", encoder, TASKS["stsb"], pairs="aligned", seed=6),
         "moods": make_pack(place / "tags", encoder, TAGS, reads="tokens", seed=3),
         "answerable": make_pack(place / "answerable", encoder, TASKS["answerable"], seed=4),
     }
@@ -64,7 +67,9 @@ def test_one_pass_gives_what_every_pack_gives_alone(packs: dict[str, Pack]) -> N
     got = together(TEXTS, question="where is it ?", pair=pairs)
     asked = QuestionAnswerer(packs["squad2"], device="cpu")(question=["where is it ?"] * 3, context=TEXTS)
     labels = TextClassifier(packs["sst2"], device="cpu")(TEXTS)
-    scores = TextScorer(packs["sts"], device="cpu")(list(zip(TEXTS, pairs, strict=True)))
+    scores, aligned = (
+        TextScorer(packs[name], device="cpu")(list(zip(TEXTS, pairs, strict=True))) for name in ("sts", "stsb")
+    )
     answerable = TextClassifier(packs["answerable"], device="cpu")([("where is it ?", text) for text in TEXTS])
     tags = TextClassifier(packs["moods"], device="cpu")(TEXTS, top_k=None)
     for row, one in enumerate(got):
@@ -73,8 +78,8 @@ def test_one_pass_gives_what_every_pack_gives_alone(packs: dict[str, Pack]) -> N
             labels[row]["label"],
             answerable[row]["label"],
         ]
-        mine = [one["squad2"]["score"], one["sst2"]["score"], one["sts"]["score"], one["answerable"]["score"]]
-        alone = [asked[row]["score"], labels[row]["score"], scores[row]["score"], answerable[row]["score"]]
+        mine = [one[name]["score"] for name in ("squad2", "sst2", "sts", "stsb", "answerable")]
+        alone = [found[row]["score"] for found in (asked, labels, scores, aligned, answerable)]
         assert np.allclose(mine, alone, rtol=FLOAT32)
         assert [tag["label"] for tag in one["moods"]] == [tag["label"] for tag in tags[row] if tag["score"] > 0.5]
     single = together(TEXTS[0], question="where is it ?", pair=pairs[0])
@@ -92,6 +97,25 @@ def test_a_text_is_encoded_once_for_all_packs(packs: dict[str, Pack], monkeypatc
     seen.clear()
     both(TEXTS, question="where ?")
     assert sum(seen) == 6
+
+
+def test_pairs_are_aligned_once_for_all_packs(packs: dict[str, Pack], monkeypatch: pytest.MonkeyPatch) -> None:
+    several = MultiTask([packs["stsb"], packs["stsb"]], device="cpu")
+    seen = count_passes(monkeypatch)
+    got = several(TEXTS, pair=["b", "good", "a c"])
+    assert sum(seen) == 6
+    assert got[0]["stsb"] == got[0]["stsb-2"]
+
+
+def test_layers_of_aligned_texts_add_up_to_the_score(packs: dict[str, Pack]) -> None:
+    models = PackModels([packs["stsb"]], device="cpu")
+    card, (head,) = models.cards[0], models.heads[0]
+    ask = Ask(0, text_windows(card, make_texts(card, [("a good a", "b c"), ("bad", "a bad d")]), models.tokenizer))
+    (outputs,) = models.read([ask])
+    assert isinstance(outputs, np.ndarray)
+    (found,) = models.contributions(ask, [Target(1, ((0, 0),))])
+    assert found[-1] + head.project.bias.item() == pytest.approx(outputs[1, 0], rel=FLOAT32)
+    assert not found[:-1].any()
 
 
 def test_packs_over_different_encoders_are_refused(packs: dict[str, Pack], tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from bertvision.packs.model_card import model_card
 from bertvision.packs.pack import Pack, write_pack
 from bertvision.packs.pack_folder import locate_pack
 from bertvision.tasks.load import TASKS
-from bertvision.tasks.task import Task
+from bertvision.tasks.task import Pairs, Task
 from folders import differences, everything
 from tiny_pack import TAGS, make_pack
 from tiny_run import save_tiny_encoder
@@ -124,6 +124,19 @@ def test_a_folder_with_other_things_is_left_alone(pack: Pack, tmp_path: Path) ->
     with pytest.raises(BertVisionError, match="is there already and is no pack"):
         pack.save_pretrained(tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.txt").is_file()
+
+
+@pytest.mark.parametrize(("apart", "pairs"), [(True, "apart"), (False, "together")])
+def test_a_card_of_before_texts_could_be_aligned_is_understood(
+    *, apart: bool, pairs: Pairs, tmp_path: Path, encoder: str
+) -> None:
+    pack = make_pack(tmp_path / "pack", encoder, TASKS["sts"], pairs=pairs)
+    path = pack.folder / "pack.json"
+    card = json.loads(path.read_text(encoding="utf-8"))
+    del card["pairs"]
+    path.write_text(json.dumps(card | {"apart": apart}), encoding="utf-8")
+    assert read_card(pack.folder) == pack.card
+    assert pack.card.apart == apart
 
 
 def test_a_pack_that_cannot_be_written_leaves_nothing(

@@ -28,7 +28,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_questions(folder / "data", train=25)
     make_pack(folder / "qa", encoder, TASKS["squad2"], threshold=0.0)
     make_pack(folder / "mood", encoder, TASKS["sst2"])
-    make_pack(folder / "alike", encoder, TASKS["sts"], apart=True)
+    make_pack(folder / "alike", encoder, TASKS["sts"], pairs="apart")
     make_pack(folder / "tags", encoder, TAGS)
     return folder
 

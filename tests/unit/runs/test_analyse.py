@@ -386,8 +386,9 @@ def test_whether_there_is_an_answer_is_a_label_of_a_question(place: Path, tmp_pa
         assert found.score == pytest.approx(1 - count / 40, rel=FLOAT64)
 
 
-def test_the_texts_of_a_pair_may_be_encoded_apart(place: Path, tmp_path: Path) -> None:
-    request = tiny_fit("own", write_pairs(tmp_path / "data"), str(place / "encoder"), *HEADS[2:4], pairs="apart")
+@pytest.mark.parametrize("way", ["apart", "aligned"])
+def test_the_texts_of_a_pair_may_be_encoded_apart(way: str, place: Path, tmp_path: Path) -> None:
+    request = tiny_fit("own", write_pairs(tmp_path / "data"), str(place / "encoder"), *HEADS[2:4], pairs=way)
     fit_heads(request, tmp_path / "fit")
     record = analyse(tmp_path / "fit", device="cpu").record
     assert all(row.cost.inference_seconds for row in record.efficiency)

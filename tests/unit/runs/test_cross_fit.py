@@ -24,7 +24,7 @@ from bertvision.runs.freeze_points import fit_snapshots
 from bertvision.runs.frozen import FrozenTask, freeze_task
 from bertvision.runs.parts import split_train
 from bertvision.runs.request import TuneRequest
-from bertvision.runs.states import RowStates, StreamStates, encode_rows
+from bertvision.runs.states import RowStates, StreamStates, encode_texts
 from bertvision.runs.tune import tune
 from bertvision.runs.tuning import TuneResult
 from bertvision.tasks.folds import fold_numbers
@@ -138,10 +138,10 @@ def test_windows_are_streamed_from_the_encoder_of_their_fold(tuned: Callable[[st
         states.batch(np.arange(len(folds)))
 
 
-@pytest.mark.parametrize(("task", "pairs"), [("sst2", None), ("own", "apart"), ("own", "together")])
-def test_rows_come_from_the_encoder_of_their_fold(
-    task: str, pairs: str | None, tuned: Callable[[str], TuneRequest]
-) -> None:
+@pytest.mark.parametrize(
+    ("task", "pairs"), [("sst2", "auto"), ("own", "apart"), ("own", "aligned"), ("own", "together")]
+)
+def test_rows_come_from_the_encoder_of_their_fold(task: str, pairs: str, tuned: Callable[[str], TuneRequest]) -> None:
     request = tuned(task)
     frozen = freeze_task(fit(request, pairs=pairs))
     found = frozen.states(frozen.train, range(3))
@@ -167,7 +167,7 @@ def test_held_out_and_dev_examples_come_from_the_whole(tuned: Callable[[str], Tu
         assert part is not None
         found = frozen.states(part, range(3))
         assert isinstance(found, RowStates)
-        expected = encode_rows(whole, part.windows, frozen.passes, frozen.pool)
+        expected = encode_texts(whole, [part.windows], frozen.passes, pool=frozen.pool)
         torch.testing.assert_close(found.rows, expected, rtol=EXACT, atol=EXACT)
 
 

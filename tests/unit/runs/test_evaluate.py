@@ -192,13 +192,14 @@ def test_answers_are_best_first_with_their_probabilities(place: Path, result: Ev
         assert (answers[0]["text"] == "") == (silent[key] >= 0)
 
 
-@pytest.mark.parametrize("kind", ["labels", "scores", "pairs"])
-def test_labels_and_scores_have_their_metrics(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "pairs"), [("labels", "auto"), ("scores", "auto"), ("pairs", "apart"), ("pairs", "aligned")]
+)
+def test_labels_and_scores_have_their_metrics(kind: str, pairs: str, tmp_path: Path) -> None:
     encoder = save_tiny_encoder(tmp_path / "encoder")
     writers = {"labels": write_labels, "scores": write_scores, "pairs": write_pairs}
     data, task = writers[kind](tmp_path / "data", train=60, dev=30), "sst2" if kind == "labels" else "own"
     tune(tiny_request(task, data, encoder, pool="mean", epochs=2, held_out=0.2), tmp_path / "tuned")
-    pairs = "apart" if kind == "pairs" else "together"
     request = tiny_fit(task, data, f"{tmp_path}/tuned", MIX, PLAIN_HEAD, pool="mean", pairs=pairs)
     fitted = fit_heads(request, tmp_path / "fit")
     found = evaluate(tmp_path / "fit", resamples=RESAMPLES, device="cpu").record
@@ -213,6 +214,24 @@ def test_labels_and_scores_have_their_metrics(kind: str, tmp_path: Path) -> None
     given = json.loads((tmp_path / "fit/evaluation/dev/000-layer_mix/predictions.json").read_text(encoding="utf-8"))
     assert len(given) == 30
     assert {type(value) for value in given.values()} == {float if kind == "scores" else str}
+
+
+@pytest.mark.parametrize(("sentences", "meant"), [(True, "apart"), (False, "together")])
+def test_a_run_of_before_texts_could_be_aligned_is_read_as_it_was_fitted(
+    *, sentences: bool, meant: str, tmp_path: Path
+) -> None:
+    encoder = save_tiny_encoder(tmp_path / "encoder")
+    if sentences:
+        (tmp_path / "encoder" / "1_Pooling").mkdir()
+        content = json.dumps({"pooling_mode_mean_tokens": True})
+        (tmp_path / "encoder" / "1_Pooling" / "config.json").write_text(content, encoding="utf-8")
+    fit_heads(tiny_fit("own", write_pairs(tmp_path / "data"), encoder, PLAIN_HEAD, pairs=meant), tmp_path / "fit")
+    path = tmp_path / "fit" / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config["request"]["pairs"] = None
+    path.write_text(json.dumps(config), encoding="utf-8")
+    assert open_run(tmp_path / "fit").request.pairs == meant
+    assert evaluate(tmp_path / "fit", resamples=RESAMPLES, device="cpu").record.rows
 
 
 @pytest.mark.parametrize("name", ["tuned", "tuned@1", "tuned/snapshots/1"])

@@ -1,6 +1,6 @@
 """Several tasks, one pass over the union of their texts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ from bertvision.runs.fit_tasks import fit_tasks
 from bertvision.runs.frozen import freeze_task
 from bertvision.runs.outputs import BATCH_TOKENS
 from bertvision.runs.shared_rows import SharedRows
-from bertvision.runs.states import StreamStates, encode_rows
+from bertvision.runs.states import StreamStates, encode_texts
 from bertvision.tasks.examples import IntArray
+from bertvision.tasks.task import Pairs
+from bertvision.tasks.token_rows import TokenRows
 from bertvision.training.states import StateBatch
 from bertvision.training.trainee import HeadSpec
 from close import FLOAT32, SOLVED
@@ -79,7 +81,9 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-@pytest.mark.parametrize(("tasks", "pairs"), [(("own", "rte", "sst2"), "apart"), (("cola", "rte"), "together")])
+@pytest.mark.parametrize(
+    ("tasks", "pairs"), [(("own", "rte", "sst2"), "apart"), (("rte", "sst2"), "aligned"), (("cola", "rte"), "together")]
+)
 def test_each_task_ends_as_if_it_were_fitted_alone(
     tasks: tuple[str, ...], pairs: str, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,22 +117,30 @@ def test_every_different_text_is_encoded_once_for_all_tasks_and_parts(
         texts |= {line.split("\t")[0] for line in lines[1:]}
     assert sum(counts) == len(texts) <= 52
     # 52 texts of each task, and second texts of one of them
-    assert result.notices[0] == f"208 windows of 3 tasks; {len(texts)} different ones, encoded once."
+    assert result.notices[0] == f"208 texts or pairs of 3 tasks; {len(texts)} different ones, encoded once."
 
 
-def test_shared_rows_are_those_that_each_window_has_by_itself(ask: Ask) -> None:
-    tasks = [freeze_task(request) for request in ask("sst2", "rte", "own")]
+def test_shared_rows_are_those_that_each_example_has_by_itself(ask: Ask) -> None:
+    # pairs of one task are aligned, and have a row for each two texts; those of another have one for each text
+    ways = {"sst2": "apart", "rte": "aligned", "own": "apart"}
+    tasks = [freeze_task(ask(task, pairs=way)[0]) for task, way in ways.items()]
     first = tasks[0]
-    parts = [windows for one in tasks for part in (one.train, one.held_out) for windows in one.parts.texts(part)]
+    parts = [some for one in tasks for some in one.texts]
     shared = SharedRows(first.encoder, parts, first.passes, "mean")
-    assert shared.windows == sum(len(windows) for windows in parts)
-    assert len(shared) == len({content for windows in parts for content in windows.contents()})
-    for windows in parts:
-        expected = encode_rows(first.encoder, windows, first.passes, "mean")
-        torch.testing.assert_close(shared.rows(windows), expected, rtol=FLOAT32, atol=FLOAT32)
-    order = np.array([3, 1])
-    expected = encode_rows(first.encoder, parts[0].select(order), first.passes, "mean")
-    torch.testing.assert_close(shared.rows(parts[0].select(order)), expected, rtol=FLOAT32, atol=FLOAT32)
+    aligned = [texts for texts, pairs in parts if pairs == "aligned"]
+    single = [windows for texts, pairs in parts if pairs != "aligned" for windows in texts]
+    assert shared.asked == sum(map(len, single)) + sum(len(texts[0]) for texts in aligned)
+    different = {content for windows in single for content in windows.contents()}
+    both = {content for one, two in aligned for content in zip(one.contents(), two.contents(), strict=True)}
+    assert len(shared) == len(different) + len(both)
+
+    def check(texts: Sequence[TokenRows], pairs: Pairs) -> None:
+        expected = encode_texts(first.encoder, texts, first.passes, pool="mean", pairs=pairs)
+        torch.testing.assert_close(shared.rows(texts, pairs), expected, rtol=FLOAT32, atol=FLOAT32)
+
+    for texts, pairs in parts:
+        check(texts, pairs)
+        check([windows.select(np.array([3, 1])) for windows in texts], pairs)
 
 
 def test_one_killed_between_two_tasks_goes_on_and_encodes_only_what_is_left(

@@ -93,12 +93,14 @@ def test_pairs_apart_are_compared_number_by_number(encoder: str, pairs: str) -> 
         torch.testing.assert_close(found[row], expected, rtol=FLOAT32, atol=FLOAT32)
 
 
-@pytest.mark.parametrize("way", ["apart", "together"])
-def test_rows_say_whether_they_compare_two_texts(way: str, encoder: str, pairs: str) -> None:
+@pytest.mark.parametrize(("way", "parts"), [("together", 1), ("apart", 2), ("aligned", 6)])
+def test_rows_say_how_many_parts_they_have(way: str, parts: int, encoder: str, pairs: str) -> None:
     frozen = freeze_task(tiny_fit("own", pairs, encoder, HEAD, pairs=way, pool="mean"))
     states = frozen.states(frozen.train, range(3))
     assert isinstance(states, RowStates)
-    assert states.compared == (way == "apart")
+    assert states.parts == parts
+    assert states.rows.shape == (len(frozen.train.windows), 3, frozen.shape.width)
+    assert frozen.shape.width == parts * WIDTH
 
 
 def test_pairs_together_are_one_window(encoder: str, pairs: str) -> None:
@@ -113,8 +115,8 @@ def test_the_encoder_says_how_rows_and_pairs_are_made_where_nobody_else_does(
     encoder: str, sentences: str, pairs: str
 ) -> None:
     plain, trained = (freeze_task(tiny_fit("own", pairs, name, HEAD)) for name in (encoder, sentences))
-    assert (plain.parts.apart, plain.pool) == (False, "cls")
-    assert (trained.parts.apart, trained.pool) == (True, "mean")
+    assert (plain.parts.pairs, plain.pool) == ("together", "cls")
+    assert (trained.parts.pairs, trained.pool) == ("aligned", "mean")
     asked = freeze_task(tiny_fit("own", pairs, sentences, HEAD, pairs="together", pool="cls"))
     assert (asked.parts.apart, asked.pool) == (False, "cls")
 

@@ -13,7 +13,7 @@ from bertvision.runs import outputs as outputs_module
 from bertvision.runs import read as read_module
 from bertvision.runs.outputs import PassOptions, row_scores, span_scores
 from bertvision.runs.read import read_heads
-from bertvision.runs.states import RowStates, StreamStates, encode_rows
+from bertvision.runs.states import RowStates, StreamStates, encode_texts
 from bertvision.tasks.load import TASKS, load_task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows, build_windows
@@ -61,7 +61,7 @@ def test_every_token_gets_its_scores_from_every_head(encoder: str, windows: Wind
 
 def test_every_window_gets_its_row_from_every_head(encoder: str, windows: Windows) -> None:
     loaded, made = load_encoder(encoder), heads()[:3]
-    states = RowStates(encode_rows(loaded, windows, PASS, "mean"), CPU)
+    states = RowStates(encode_texts(loaded, [windows], PASS, pool="mean"), CPU)
     found = read_heads(made, states, windows, task=TASKS["sst2"], pool="mean", device=CPU, bf16=False)
     for head, rows in zip(made, found, strict=True):
         assert not isinstance(rows, SpanScores)

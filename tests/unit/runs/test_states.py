@@ -14,7 +14,7 @@ from bertvision.heads import HeadShape, build_head
 from bertvision.objectives import Pool
 from bertvision.runs import outputs as outputs_module
 from bertvision.runs.outputs import PassOptions
-from bertvision.runs.states import RowStates, StreamStates, can_follow, compare_rows, encode_rows
+from bertvision.runs.states import RowStates, StreamStates, can_follow, encode_texts
 from close import FLOAT32
 from known_weights import randomise
 from tiny_models import tiny_model, tiny_windows
@@ -136,7 +136,7 @@ def test_rows_in_memory_are_windows_of_one_token() -> None:
 def test_every_window_becomes_one_row_per_layer(*, pool: Pool, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(outputs_module.BATCH_TOKENS, "cpu", 18)  # two windows at a time
     encoder = make().train()  # it is frozen, whatever it was before
-    rows = encode_rows(encoder, WINDOWS, PACKED_PASS if packed else PADDED, pool)
+    rows = encode_texts(encoder, [WINDOWS], PACKED_PASS if packed else PADDED, pool=pool)
     assert rows.shape == (5, 4, 16)
     assert rows.dtype == torch.float32
     for row in range(5):
@@ -145,16 +145,9 @@ def test_every_window_becomes_one_row_per_layer(*, pool: Pool, packed: bool, mon
         torch.testing.assert_close(rows[row], expected, rtol=FLOAT32, atol=FLOAT32)
 
 
-def test_two_rows_of_length_1_are_compared_number_by_number() -> None:
-    first, second = torch.tensor([[[4.0, -3.0]]]), torch.tensor([[[6.0, 8.0]]])  # 0.8, -0.6 and 0.6, 0.8
-    expected = torch.tensor([[[0.2, 1.4, 0.48, -0.48]]])
-    torch.testing.assert_close(compare_rows(first, second), expected, rtol=FLOAT32, atol=FLOAT32)
-    assert torch.equal(compare_rows(first, second), compare_rows(second, first))
-
-
 def test_rows_of_some_layers_are_those_of_all_and_the_encoder_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = make()
-    whole = encode_rows(encoder, WINDOWS, PADDED, "mean")
+    whole = encode_texts(encoder, [WINDOWS], PADDED, pool="mean")
     depths = []
     forward = Encoder.forward
 
@@ -163,6 +156,6 @@ def test_rows_of_some_layers_are_those_of_all_and_the_encoder_stops(monkeypatch:
         return forward(self, batch, layers=layers)
 
     monkeypatch.setattr(Encoder, "forward", note)
-    some = encode_rows(encoder, WINDOWS, PADDED, "mean", range(1, 3))
+    some = encode_texts(encoder, [WINDOWS], PADDED, pool="mean", layers=range(1, 3))
     torch.testing.assert_close(some, whole[:, 1:3], rtol=FLOAT32, atol=FLOAT32)
     assert set(depths) == {2}

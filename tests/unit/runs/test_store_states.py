@@ -14,7 +14,7 @@ from bertvision.errors import BertVisionError
 from bertvision.heads import HeadShape, build_head
 from bertvision.runs.extract import ExtractRequest, extract_states
 from bertvision.runs.outputs import PassOptions
-from bertvision.runs.states import StreamStates, encode_rows
+from bertvision.runs.states import StreamStates, encode_texts
 from bertvision.runs.store_states import StoredSplit, StoreStates, rows_in_memory
 from bertvision.store.codec import Keep
 from bertvision.store.reader import StoreReader
@@ -151,7 +151,7 @@ def test_one_row_per_window_is_read_into_memory(keep: Keep, layers: range, encod
     windows = build_windows(loaded.task, whole, TextTokenizer.load(encoder), SHORT)
     rows = rows_of(whole, whole.select(np.array([8, 1, 5])), windows)
     states = rows_in_memory(StoreReader(tmp_path / "store" / "train"), rows, layers, CPU)
-    expected = encode_rows(load_encoder(encoder), windows, PASS, "cls")[[8, 1, 5], layers[0] : layers[-1] + 1]
+    expected = encode_texts(load_encoder(encoder), [windows], PASS, pool="cls")[[8, 1, 5], layers[0] : layers[-1] + 1]
     close = KEPT if keep == "fp16" else KEPT_INT8
     torch.testing.assert_close(states.rows, expected, rtol=close, atol=close)
     batch = states.batch(np.array([2, 0]))

@@ -48,7 +48,7 @@ def test_layers_are_decorrelated_by_what_they_share_on_average_over_their_number
     shared, x = random(60, 1, 8), random(60, 3, 8, seed=1)
     x = 5.0 * (x + 2.0 * shared) + 1.0  # (examples, layers, width)
     y = x[:, 0, 0] - x[:, 1, 0] + random(60, seed=2)
-    layout = Layout(layers=3, compared=compared)
+    layout = Layout(layers=3, parts=2 if compared else 1)
     weight, bias = solve_at(x.flatten(1), y, strength=0.3, kind="scores", outputs=1, layout=layout)
     values = x.double().numpy()
     scaled = (values - values.mean(axis=0)) / values.std(axis=0)
