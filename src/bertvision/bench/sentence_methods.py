@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bertvision.bench.sentence_vectors import VectorCache, Vectors
-from bertvision.runs.compare import PARTS, join_texts
+from bertvision.runs.compare import join_texts, row_layout
 from bertvision.runs.solve import solve_task
 from bertvision.runs.triplet_request import TripletRequest
 from bertvision.runs.triplets import tune_triplets
@@ -22,7 +22,6 @@ from bertvision.tasks.examples import FloatArray, IntArray, Texts
 from bertvision.tasks.own import OWN
 from bertvision.tasks.task import Task
 from bertvision.tasks.windows import WindowOptions
-from bertvision.training.linear_problem import Layout
 from bertvision.training.options import TuneOptions
 from bertvision.training.solve import Solution, solve_at
 
@@ -231,8 +230,7 @@ def _solved(question: Question, layers: slice) -> Reply:
 
 def _solve(question: Question, rows: Vectors) -> Solution:
     """A map of the examples that are learnt from, (examples, layers, numbers)."""
-    parts = 1 if question.train.pairs is None else PARTS["aligned"]
-    layout = Layout(layers=rows.shape[1], parts=parts)
+    layout = row_layout(rows.shape[1], "together" if question.train.pairs is None else "aligned")
     groups, _ = example_groups(question.learnt)
     inputs = torch.from_numpy(rows).flatten(1)
     return solve_task(question.task, inputs, question.learnt.targets, layout=layout, groups=groups)

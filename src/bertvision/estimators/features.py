@@ -1,7 +1,7 @@
 """AllLayerFeatures: texts → the states of all layers side by side, for any estimator of scikit-learn."""
 
 from collections.abc import Iterable
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,10 @@ ComparedPairs = Literal["apart", "aligned"]
 class AllLayerFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """The states of a frozen encoder's layers, side by side: (texts, layers · width).
 
-    A pair of texts becomes how far they are apart and how far they agree, number by number, and what each has that the
-    other lacks. States of a text, or of a pair, are computed once for all estimators of this process with the same
-    encoder, so that folds and settings cost nothing.
+    A pair of texts becomes how far they are apart and how far they agree, number by number, as wholes and, if
+    `aligned`, token by token, and what each has that the other lacks: 2 or 6 times as many numbers. States of a text,
+    or of an aligned pair, are computed once for all estimators of this process with the same encoder, so that folds
+    and settings cost nothing.
 
     Example:
         >>> from bertvision import AllLayerFeatures
@@ -71,6 +72,8 @@ class AllLayerFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
             BertVisionError: there is no such encoder or layer, or something is no text.
         """
         check_texts(texts)
+        if self.pairs not in get_args(ComparedPairs):
+            raise BertVisionError(f"pairs is '{self.pairs}'; {' or '.join(get_args(ComparedPairs))} is expected.")
         self.layers_ = self._checked_layers()
         return self
 

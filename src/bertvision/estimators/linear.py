@@ -20,10 +20,9 @@ from bertvision.estimators.files import load_linear, save_linear
 from bertvision.estimators.rows import refuse_table, text_groups
 from bertvision.objectives import Pool
 from bertvision.pretrained import BUILTIN_ENCODER
-from bertvision.runs.compare import PARTS
+from bertvision.runs.compare import row_layout
 from bertvision.runs.parts import Device
 from bertvision.tasks.task import TaskKind
-from bertvision.training.linear_problem import Layout
 from bertvision.training.solve import FOLDS, solve_at, solve_linear
 
 LEAST_EXAMPLES = 4
@@ -114,8 +113,7 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise BertVisionError(f"there are {len(inputs)} texts and {len(targets)} targets; as many are expected.")
         outputs = len(np.unique(targets)) if self._kind == "labels" else 1
         goal = torch.from_numpy(targets)
-        parts = 1 if isinstance(texts[0], str) else PARTS[self.pairs]
-        layout = Layout(layers=len(features.layers_), parts=parts)
+        layout = row_layout(len(features.layers_), "together" if isinstance(texts[0], str) else self.pairs)
         if self.strength is None:
             groups = text_groups(texts)
             self._check_folds(len(np.unique(groups)), outputs)

@@ -66,7 +66,8 @@ class TextRows:
         if new:
             columns = [self._cut(list(column)) for column in zip(*new, strict=True)]
             found = encode_texts(self.encoder, columns, self._passes, pool=self._pool, pairs=pairs)
-            self._rows |= dict(zip(new, found, strict=True))
+            # copies: what is left of a tensor would keep all of it in memory
+            self._rows |= {texts: row.clone() for texts, row in zip(new, found, strict=True)}
         rows = torch.stack([self._rows[texts] for texts in wanted])
         self._forget()
         return rows

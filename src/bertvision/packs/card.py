@@ -57,7 +57,7 @@ class PackCard:
     digests: dict[str, str] = field(default_factory=dict)
 
     @property
-    def apart(self) -> bool:
+    def separate(self) -> bool:
         """Whether the texts of a pair are encoded each by itself."""
         return self.pairs != "together"
 

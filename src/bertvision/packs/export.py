@@ -160,7 +160,7 @@ def sample_inputs(reader: PackModels, rows: Sequence[Row]) -> Iterator[dict[str,
         ask, _ = ask_rows(reader, [row])
         for window in range(len(ask.windows[0])):
             inputs: dict[str, NDArray[Any]] = {}
-            for windows, names in zip(ask.windows, input_names(apart=card.apart), strict=True):
+            for windows, names in zip(ask.windows, input_names(separate=card.separate), strict=True):
                 inputs |= dict(zip(names, windows.padded(np.array([window]), reader.passes.pad), strict=True))
             yield inputs
 

@@ -97,7 +97,7 @@ def write_graph(graph: PackGraph, card: PackCard, path: Path, *, limit: int | No
         BertVisionError: something that encoder or heads do has no form in ONNX.
     """
     graph.eval()
-    names = input_names(apart=card.apart)
+    names = input_names(separate=card.separate)
     dtypes = (torch.int64, torch.int64, torch.bool)
     batch = Dim("batch", min=1)
     tokens = [Dim(name, min=2, max=limit) for name in ("tokens", "second_tokens")]

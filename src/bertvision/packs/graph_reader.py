@@ -72,7 +72,7 @@ class GraphReader(Reader):
         for rows in length_batches(lengths, size=BATCH_TOKENS, tokens=BATCH_TOKENS, padding=MOST_PADDING):
             inputs: dict[str, NDArray[Any]] = {}
             multiple = self._step if len(rows) == 1 else 1  # of several, all would be padded
-            for windows, names in zip(ask.windows, input_names(apart=card.apart), strict=True):
+            for windows, names in zip(ask.windows, input_names(separate=card.separate), strict=True):
                 padded = windows.padded(rows, self._pad, multiple=multiple, limit=self._limit)
                 inputs |= dict(zip(names, padded, strict=True))
             for array, values in zip(arrays, self._run(inputs), strict=True):
@@ -83,6 +83,6 @@ class GraphReader(Reader):
         return [split_scores(array) if spans else array for array in arrays]
 
 
-def input_names(*, apart: bool) -> list[tuple[str, ...]]:
+def input_names(*, separate: bool) -> list[tuple[str, ...]]:
     """What a graph calls the inputs of each text."""
-    return [INPUTS, tuple(f"second_{name}" for name in INPUTS)] if apart else [INPUTS]
+    return [INPUTS, tuple(f"second_{name}" for name in INPUTS)] if separate else [INPUTS]

@@ -77,7 +77,7 @@ def text_windows(card: PackCard, texts: Texts, tokenizer: TextTokenizer) -> tupl
     if isinstance(card.task.layout, SquadLayout):  # a label for a question and its context
         questions = make_questions(texts.texts, texts.pairs or [])
         return (build_windows(card.task, questions, tokenizer, card.windows),)
-    if not card.apart:
+    if not card.separate:
         return (build_windows(card.task, texts, tokenizer, card.windows),)
     sides = [replace(texts, pairs=None), replace(texts, texts=texts.pairs or [], pairs=None)]
     first, second = (build_windows(card.task, side, tokenizer, card.windows) for side in sides)

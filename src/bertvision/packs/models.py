@@ -68,21 +68,28 @@ class PackModels(Reader):
     @override
     @torch.inference_mode()
     def read_heads(self, asks: Sequence[Ask]) -> list[list[Outputs]]:
-        heads = [head for ask in asks for head in self.heads[ask.pack]]
-        layers = range(min(head.reads[0] for head in heads), max(head.depth for head in heads) + 1)
-        shared = self._read_shared([ask for ask in asks if not self._aligns(ask)], layers)
+        shared = [ask for ask in asks if self.cards[ask.pack].pairs != "aligned"]
+        reading = self._read_shared(shared) if shared else None
         pairs: dict[object, Tensor] = {}
         found = []
         for ask in asks:
-            pool = self.cards[ask.pack].pool
-            key = *map(id, ask.windows), pool
-            if self._aligns(ask) and key not in pairs:  # a pass of its own: both texts' tokens are needed at once
+            if reading is not None and ask in shared:
+                found.append(reading.outputs(ask))
+                continue
+            heads, pool = self.heads[ask.pack], self.cards[ask.pack].pool
+            layers = _layers(heads)
+            key = *map(id, ask.windows), pool, layers
+            if key not in pairs:  # a pass of its own, since the tokens of both texts are needed at once
                 pairs[key] = encode_texts(
-                    self.encoder, ask.windows, self.passes, pool=pool, pairs="aligned", layers=layers
+                    self.encoder,
+                    ask.windows,
+                    self.passes,
+                    pool=pool,
+                    pairs="aligned",
+                    layers=layers,
+                    padding=self._padding,
                 )
-            rows = pairs.get(key)
-            mine = self.heads[ask.pack]
-            found.append(shared.outputs(ask, layers[0]) if rows is None else _read_rows(rows, mine, layers[0]))
+            found.append(_read_rows(pairs[key], heads, layers[0]))
         return found
 
     @override
@@ -91,15 +98,15 @@ class PackModels(Reader):
         heads = self.heads[ask.pack]
         return [reader.read(card, head, ask.windows, target) for head, target in zip(heads, targets, strict=True)]
 
-    def _aligns(self, ask: Ask) -> bool:
-        return self.cards[ask.pack].pairs == "aligned"
+    @property
+    def _padding(self) -> int | None:
+        return None if self.passes.packed else MOST_PADDING
 
-    def _read_shared(self, asks: Sequence[Ask], layers: range) -> "_Reading":
+    def _read_shared(self, asks: Sequence[Ask]) -> "_Reading":
         """One pass over the windows of all asks."""
         reading = _Reading(self.cards, self.heads, asks)
-        stream = StreamStates(self.encoder, reading.rows, self.passes, layers)
-        padding = None if self.passes.packed else MOST_PADDING
-        for rows in frozen_batches(reading.rows.sizes, self.encoder.device, padding=padding):
+        stream = StreamStates(self.encoder, reading.rows, self.passes, reading.layers)
+        for rows in frozen_batches(reading.rows.sizes, self.encoder.device, padding=self._padding):
             states = stream.batch(rows)
             with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=self.passes.bf16):
                 reading.take(states, rows)
@@ -112,11 +119,13 @@ class _Reading:
 
     Attributes:
         rows: all windows.
+        layers: from the lowest to the highest that one of the heads reads.
     """
 
     def __init__(self, cards: Sequence[PackCard], heads: Sequence[Sequence[Head]], asks: Sequence[Ask]) -> None:
         self._cards = cards
         self._heads = heads
+        self.layers = _layers([head for ask in asks for head in heads[ask.pack]])
         self._different = {id(windows): windows for ask in asks for windows in ask.windows}
         firsts = np.cumsum([0, *(len(windows) for windows in self._different.values())]).tolist()
         self._first = dict(zip(self._different, firsts, strict=False))
@@ -162,13 +171,14 @@ class _Reading:
                 values = outputs.float()[mask] if spans else pool_rows(outputs.float(), mask, card.pool)
                 array[places] = values.cpu().numpy()
 
-    def outputs(self, ask: Ask, lowest: int) -> list[Outputs]:
+    def outputs(self, ask: Ask) -> list[Outputs]:
         """What the heads of an ask's pack gave."""
         card, heads = self._cards[ask.pack], self._heads[ask.pack]
         if card.reads == "tokens":
             arrays = self._arrays[ask.pack, id(ask.windows[0])]
             return [split_scores(array) if card.task.kind == "spans" else array for array in arrays]
-        return _read_rows(join_texts([self._pooled[id(windows), card.pool] for windows in ask.windows]), heads, lowest)
+        rows = join_texts([self._pooled[id(windows), card.pool] for windows in ask.windows])
+        return _read_rows(rows, heads, self.layers[0])
 
     def _part(self, states: StateBatch, rows: IntArray, windows: Windows) -> tuple[IntArray, StateBatch | None]:
         """Which windows of an ask stand in a batch, and their states; None if there are none."""
@@ -180,6 +190,11 @@ class _Reading:
         if not len(mine):
             return mine, None
         return mine, states.only(torch.from_numpy(np.flatnonzero(inside)).to(states.hidden.states.device))
+
+
+def _layers(heads: Sequence[Head]) -> range:
+    """From the lowest to the highest layer that one of them reads."""
+    return range(min(head.reads[0] for head in heads), max(head.depth for head in heads) + 1)
 
 
 def _read_rows(rows: Tensor, heads: Sequence[Head], lowest: int) -> list[Outputs]:

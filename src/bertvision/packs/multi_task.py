@@ -79,7 +79,7 @@ class MultiTask:
         shared: dict[object, tuple[Windows, ...]] = {}
         asks = []
         for number, card in enumerate(self._models.cards):
-            key = isinstance(card.task.layout, SquadLayout), takes_pairs(card), card.apart, card.windows
+            key = isinstance(card.task.layout, SquadLayout), takes_pairs(card), card.separate, card.windows
             if key not in shared:
                 shared[key] = self._windows(card, texts, question, pairs)
             asks.append(Ask(number, shared[key]))

@@ -8,17 +8,35 @@ from torch import Tensor, nn
 from bertvision.encoder.states import HiddenStates
 from bertvision.objectives import pool_rows
 from bertvision.tasks.task import Pairs, Pool
+from bertvision.training.linear_problem import Layout
+
+SHARPNESS = 30.0
+"""How much more a token counts the nearer it is: e to the power of this times the cosine."""
 
 PARTS: dict[Pairs, int] = {"together": 1, "apart": 2, "aligned": 6}
 """Parts of a row that mean one thing each, and are as wide as the encoder."""
 
+ALIKE: dict[Pairs, int] = {"together": 0, "apart": 2, "aligned": 4}
+"""So many of them, the first ones, tell by their sum how alike two texts are."""
+
+
+def row_layout(layers: int, pairs: Pairs) -> Layout:
+    """How the numbers of a row stand."""
+    return Layout(layers=layers, parts=PARTS[pairs], alike=ALIKE[pairs])
+
 
 def read_texts(texts: Sequence[HiddenStates], pool: Pool, pairs: Pairs) -> Tensor:
-    """One row per example and layer, (examples, layers, parts · width), of examples of one text, or of two apart."""
+    """One row per example and layer, (examples, layers, parts · width), of one text each, or of two that are compared.
+
+    Args:
+        texts: states of one text of every example, or those of the first texts and of the second.
+        pool: which row stands for a text.
+        pairs: how two texts become one row.
+    """
     if pairs == "aligned":
         first, second = texts
         return compare_tokens(first, second, pool)
-    return join_texts([pool_rows(text.states, text.mask, pool) for text in texts])
+    return join_texts([pool_rows(text.states.float(), text.mask, pool) for text in texts])
 
 
 def join_texts(rows: Sequence[Tensor]) -> Tensor:
@@ -39,30 +57,38 @@ def compare_rows(first: Tensor, second: Tensor) -> Tensor:
 def compare_tokens(first: HiddenStates, second: HiddenStates, pool: Pool) -> Tensor:
     """Two texts as one row of every layer, (pairs, layers, 6 · width): as wholes, then token by token.
 
-    Every token, as a direction, is compared with the one of the other text that is nearest to it in the same layer:
-    how far these two are apart, and how far they agree, on average over the tokens of a text, then over both texts. The
-    sum of the latter is the mean of BERTScore's precision and recall. The last two parts tell what the other text
-    lacks: the mean direction of the tokens of the first text, and of the second, each as long as 1 less its cosine to
-    the nearest. So a word without a counterpart shows, and which one it is; means over whole texts hide it.
+    Every token, as a direction, is compared with what is nearest to it in the other text, in the same layer: how far
+    the two are apart, and how far they agree, on average over the tokens of a text, then over both texts. The last two
+    parts tell what the other text lacks: the mean direction of the tokens of the first text, and of the second, each
+    as long as 1 less how far it agrees. So a word without a counterpart shows, and which one it is; means over whole
+    texts hide it.
+
+    What is nearest is a mean over the other text's tokens that hardly counts any but the nearest ones, see `SHARPNESS`:
+    which of two comes first would depend on rounding, where both are as near.
     """
-    wholes = compare_rows(*(pool_rows(text.states, text.mask, pool) for text in (first, second)))
-    one, two = (nn.functional.normalize(text.states, dim=-1) for text in (first, second))
-    alike = one @ two.mT  # (pairs, layers, first tokens, second tokens)
-    mine = _compare_nearest(one, two, alike, mask=first.mask, others_mask=second.mask)
-    others = _compare_nearest(two, one, alike.mT, mask=second.mask, others_mask=first.mask)
+    both = zip(first.states.unbind(dim=1), second.states.unbind(dim=1), strict=True)
+    masks = first.mask, second.mask
+    # one layer after the other, so that memory does not grow with the depth
+    return torch.stack([_compare_layer(one.float(), two.float(), masks, pool) for one, two in both], dim=1)
+
+
+def _compare_layer(first: Tensor, second: Tensor, masks: tuple[Tensor, Tensor], pool: Pool) -> Tensor:
+    """The same of one layer, (pairs, tokens, width) each → (pairs, 6 · width)."""
+    wholes = compare_rows(*(pool_rows(text, mask, pool) for text, mask in zip((first, second), masks, strict=True)))
+    one, two = (nn.functional.normalize(text, dim=-1) for text in (first, second))
+    mine = _compare_nearest(one, two, *masks)
+    others = _compare_nearest(two, one, *masks[::-1])
     both = [(here + there) / 2 for here, there in zip(mine[:2], others[:2], strict=True)]
     return torch.cat([wholes, *both, mine[2], others[2]], dim=-1)
 
 
-def _compare_nearest(
-    tokens: Tensor, others: Tensor, alike: Tensor, *, mask: Tensor, others_mask: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """How far tokens are from their nearest, how far they agree, and what has none: means, (pairs, layers, width)."""
-    cosines, nearest = alike.masked_fill(~others_mask[:, None, None], -2.0).max(dim=-1)  # (pairs, layers, tokens)
-    partners = others.gather(2, nearest[..., None].expand(-1, -1, -1, others.shape[-1]))
-    lonely = tokens * (1.0 - cosines)[..., None]
-    apart, agree, lacking = (pool_rows(part, mask, "mean") for part in (*_differ(tokens, partners), lonely))
-    return apart, agree, lacking
+def _compare_nearest(tokens: Tensor, others: Tensor, mask: Tensor, others_mask: Tensor) -> tuple[Tensor, ...]:
+    """How far tokens are from what is nearest, how far they agree with it, and what is left: means, (pairs, width)."""
+    attend = nn.functional.scaled_dot_product_attention
+    nearest = attend(tokens, others, others, attn_mask=others_mask[:, None], scale=SHARPNESS)  # (pairs, tokens, width)
+    apart, agree = _differ(tokens, nearest)
+    lonely = tokens * (1.0 - agree.sum(dim=-1, keepdim=True))
+    return tuple(pool_rows(part, mask, "mean") for part in (apart, agree, lonely))
 
 
 def _differ(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor]:

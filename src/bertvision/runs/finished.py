@@ -8,6 +8,7 @@ from typing import Any
 from bertvision.encoder.load import mean_pooled
 from bertvision.encoder.snapshot import Snapshot, find_snapshot
 from bertvision.errors import BertVisionError
+from bertvision.heads.options import ATTENTION
 from bertvision.runs.fit import LEADERBOARD
 from bertvision.runs.fit_request import STREAM, FitRequest, split_snapshot
 from bertvision.runs.folder import CONFIG, RESULT, RunFolder
@@ -92,7 +93,8 @@ def _fit(run: Path, asked: dict[str, Any], weights: str) -> FinishedRun:
     }
     request = FitRequest(**(asked | nested))
     if asked["pairs"] is None:  # what nobody asked for meant before texts could be aligned
-        request = replace(request, pairs="apart" if mean_pooled(request.main_encoder) else "together")
+        apart = mean_pooled(request.main_encoder) and request.pool != ATTENTION
+        request = replace(request, pairs="apart" if apart else "together")
     # one encoder gives the states of all examples that none has learnt from
     request = replace(request, encoder=request.main_encoder, cross_fit=None, source=STREAM)
     leaderboard = read_json(run / LEADERBOARD)

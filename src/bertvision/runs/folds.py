@@ -44,15 +44,19 @@ class Folds:
         streams = [StreamStates(encoder, windows, options, layers) for encoder in self.encoders]
         return FoldStates(streams, self.numbers)
 
-    def rows(self, texts: Sequence[TokenRows], options: PassOptions, *, pool: Pool, pairs: Pairs) -> Tensor:
+    def rows(
+        self, texts: Sequence[TokenRows], options: PassOptions, *, pool: Pool, pairs: Pairs, layers: range
+    ) -> Tensor:
         """One row per example and layer, as `encode_texts` gives them."""
         first = self.encoders[0]
-        rows = torch.empty(len(texts[0]), first.depth + 1, PARTS[pairs] * first.width)
+        rows = torch.empty(len(texts[0]), len(layers), PARTS[pairs] * first.width)
         for fold, encoder in enumerate(self.encoders):
             mine = np.flatnonzero(self.numbers == fold)
             if len(mine):
                 some = [windows.select(mine) for windows in texts]
-                rows[torch.from_numpy(mine)] = encode_texts(encoder, some, options, pool=pool, pairs=pairs)
+                rows[torch.from_numpy(mine)] = encode_texts(
+                    encoder, some, options, pool=pool, pairs=pairs, layers=layers
+                )
         return rows
 
 

@@ -100,7 +100,8 @@ class FrozenTask:
             return self.folds.stream(part.windows, self.passes, layers)
         if not self.in_memory:
             return StreamStates(self.encoder, part.windows, self.passes, layers)
-        return RowStates(self._rows(part), self.encoder.device, parts=PARTS[self.parts.pairs])
+        rows, device = self._rows(part, layers), self.encoder.device
+        return RowStates(rows, device, lowest=layers[0], pairs=self.parts.pairs)
 
     def reading(self, store: Path) -> "FrozenTask":
         """The same with its states from a store.
@@ -155,13 +156,13 @@ class FrozenTask:
         others = () if self.folds is None else self.folds.encoders
         return "+".join(fingerprint(encoder) for encoder in (self.encoder, *others))
 
-    def _rows(self, part: Part) -> Tensor:
+    def _rows(self, part: Part, layers: range) -> Tensor:
         texts, pool, pairs = self.parts.texts(part), self.pool, self.parts.pairs
         if self.folds is not None and part is self.train:
-            return self.folds.rows(texts, self.passes, pool=pool, pairs=pairs)
-        if self.shared is not None:
-            return self.shared.rows(texts, pairs)
-        return encode_texts(self.encoder, texts, self.passes, pool=pool, pairs=pairs)
+            return self.folds.rows(texts, self.passes, pool=pool, pairs=pairs, layers=layers)
+        if self.shared is not None:  # heads of other tasks may read others
+            return self.shared.rows(texts, pairs)[:, layers.start : layers.stop]
+        return encode_texts(self.encoder, texts, self.passes, pool=pool, pairs=pairs, layers=layers)
 
     def check_stores(self, layers: range) -> None:
         """See that the stores that states come from, if any, hold these layers of these windows; reads no states.

@@ -105,14 +105,14 @@ def plan_rows(work: RowWork, rates: RowRates | None, limits: Limits) -> FitPlan:
         reason = f"States stay in memory: one row per text, encoded once, {in_bytes(work.memory)} in all."
         return FitPlan(chosen=Source(kind="memory"), reasons=(reason, *slow), candidates=candidates)
     share = limits.most_memory / work.memory
-    train = "; or --train-all, since heads that are solved copy rows" if work.copied else ""
-    fewer = PARTS["apart"]
-    apart = f"; or --pairs apart, which takes {fewer} of {work.parts} parts of that" if work.parts > fewer else ""
-    reason = (
-        f"The rows of all texts take {in_bytes(work.memory)} of memory, and {problem}. "
-        f"Use --fraction {share:.2g}{train}{apart}; or, if few layers are enough, a store of these alone: "
-        "bertvision extract --layers A..B, then --from store:DIR"
-    )
+    advice = [f"--fraction {share:.2g}"]
+    if work.copied:
+        advice.append("--train-all, since heads that are solved copy rows")
+    if work.parts > PARTS["apart"]:
+        advice.append(f"--pairs apart, which takes {PARTS['apart']} of {work.parts} parts of that")
+    if work.parts == 1:  # two texts that are compared are in no store
+        advice.append("a store of few layers: bertvision extract --layers A..B, then --from store:DIR")
+    reason = f"The rows of all texts take {in_bytes(work.memory)} of memory, and {problem}. Use {'; or '.join(advice)}"
     return FitPlan(chosen=None, reasons=(f"{reason}.",), candidates=candidates)
 
 

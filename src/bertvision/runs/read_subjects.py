@@ -146,7 +146,7 @@ class SharedPass:
             return not own.pooled
         parts = self._first.parts
         plain = head.token_wise and head.token_pool is None
-        return plain and own.pool == parts.pool and not parts.apart and self._in_memory
+        return plain and own.pool == parts.pool and not parts.separate and self._in_memory
 
     @torch.inference_mode()
     def _read(self, heads: Sequence[Head], part: Part, tell: Tell) -> list[Outputs]:
@@ -177,7 +177,7 @@ class SharedPass:
         """What a snapshot's own output gives in a pass of its own: it was tuned on other rows than heads read."""
         shared, task = self._first.parts, self._first.parts.task
         there = [part for part in parts if part is not None]
-        if shared.apart:
+        if shared.separate:
             there = [replace(shared, pairs="together").part(part.examples) for part in there]
         windows = [part.windows for part in there]
         name = self._first.run.request.encoder

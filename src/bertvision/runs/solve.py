@@ -10,6 +10,7 @@ from torch import Tensor
 from bertvision.evaluation.weighted import weighted_label_metrics
 from bertvision.heads.last_layer import LastLayer
 from bertvision.heads.layer_concat import LayerConcat
+from bertvision.runs.compare import row_layout
 from bertvision.runs.states import RowStates
 from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import Task
@@ -41,7 +42,7 @@ def solve_trainee(
     with trainee.watch:
         chosen = torch.arange(len(train[1])) if trainee.rows is None else torch.from_numpy(trainee.rows).nonzero()[:, 0]
         inputs = _inputs(trainee, train[0])[chosen]
-        layout = Layout(layers=len(trainee.head.reads), parts=train[0].parts)
+        layout = row_layout(len(trainee.head.reads), train[0].pairs)
         mine = None if groups is None else groups[chosen.numpy()]
         solution = solve_task(task, inputs, train[1][chosen.numpy()], groups=mine, layout=layout, weights=weights)
         _put(solution, trainee)

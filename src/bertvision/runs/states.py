@@ -86,14 +86,14 @@ class RowStates:
     Attributes:
         rows: (windows, layers, width).
         lowest: number of the first layer.
-        parts: of a row that mean one thing each; see `PARTS`.
+        pairs: how two texts became one row; `together` where texts are single.
     """
 
-    def __init__(self, rows: Tensor, device: torch.device, *, lowest: int = 0, parts: int = 1) -> None:
+    def __init__(self, rows: Tensor, device: torch.device, *, lowest: int = 0, pairs: Pairs = "together") -> None:
         self.rows = rows
         self._device = device
         self.lowest = lowest
-        self.parts = parts
+        self.pairs: Pairs = pairs
 
     def batch(self, rows: IntArray) -> StateBatch:
         """The rows at `rows`, as windows of one token."""
@@ -111,6 +111,7 @@ def encode_texts(  # noqa: PLR0913 - what rows depend on, by keyword
     pool: Pool,
     pairs: Pairs = "together",
     layers: range | None = None,
+    padding: int | None = None,
 ) -> Tensor:
     """One row per example and layer, (examples, layers, parts · width), float32 in memory; one frozen pass.
 
@@ -121,24 +122,23 @@ def encode_texts(  # noqa: PLR0913 - what rows depend on, by keyword
         pool: which row counts.
         pairs: how two texts become one row.
         layers: neighbouring ones; None takes all.
+        padding: most tokens of padding in a batch; see `frozen_batches`.
 
     Raises:
         BertVisionError: a state is not finite.
     """
     if pairs == "apart":  # texts need not come in the order of the pairs, but in batches of like lengths
-        alone = [encode_texts(encoder, [windows], options, pool=pool, layers=layers) for windows in texts]
-        return join_texts(alone)
+        return join_texts(
+            [encode_texts(encoder, [windows], options, pool=pool, layers=layers, padding=padding) for windows in texts]
+        )
     encoder.eval()
     layers = range(encoder.depth + 1) if layers is None else layers
     rows = torch.empty(len(texts[0]), len(layers), PARTS[pairs] * encoder.width)
     streams = [StreamStates(encoder, windows, options, layers) for windows in texts]
-    for some in frozen_batches(np.maximum.reduce([windows.sizes for windows in texts]), encoder.device):
-        found = read_texts([_in_float32(stream.batch(some).padded) for stream in streams], pool, pairs).cpu()
+    longest = np.maximum.reduce([windows.sizes for windows in texts])
+    for some in frozen_batches(longest, encoder.device, padding=padding):
+        found = read_texts([stream.batch(some).padded for stream in streams], pool, pairs).cpu()
         if not bool(found.isfinite().all()):
             raise BertVisionError(f"a state of {encoder.name} is not finite. Is the encoder whole?")
         rows[torch.from_numpy(some)] = found
     return rows
-
-
-def _in_float32(hidden: HiddenStates) -> HiddenStates:
-    return HiddenStates(hidden.states.float(), hidden.mask)

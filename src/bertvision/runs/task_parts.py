@@ -45,18 +45,18 @@ class TaskParts:
     pairs: Pairs
 
     @property
-    def apart(self) -> bool:
+    def separate(self) -> bool:
         """Whether the texts of a pair are encoded each by itself."""
         return self.pairs != "together"
 
     def part(self, examples: Examples) -> Part:
         """Examples with their windows: of pairs apart, those of the first texts."""
-        first = _first(examples) if self.apart else examples
+        first = _first(examples) if self.separate else examples
         return Part(examples=examples, windows=build_windows(self.task, first, self.tokenizer, self.options))
 
     def texts(self, part: Part) -> list[TokenRows]:
         """The windows that are encoded for a part: of pairs apart, those of the first texts and of the second."""
-        if not self.apart:
+        if not self.separate:
             return [part.windows]
         second = build_windows(self.task, _second(part.examples), self.tokenizer, self.options)
         return [part.windows, second]
@@ -76,7 +76,7 @@ def split_parts(request: FitRequest, loaded: TaskData) -> TaskParts:
     asked: Pairs = own if request.pairs == "auto" else request.pairs
     pairs = asked if paired else "together"
     if attention:
-        _check_attention(request, loaded.task, apart=pairs != "together")
+        _check_attention(request, loaded.task, pairs)
     if request.store is not None and pairs != "together":
         raise BertVisionError("a store keeps pairs together. Use --pairs together, or --from stream.")
     learnt, held_out = split_train(train, fraction=request.largest, held_out=request.held_out, seed=request.seed)
@@ -93,11 +93,11 @@ def split_parts(request: FitRequest, loaded: TaskData) -> TaskParts:
     )
 
 
-def _check_attention(request: FitRequest, task: Task, *, apart: bool) -> None:
+def _check_attention(request: FitRequest, task: Task, pairs: Pairs) -> None:
     """Refuse what `--pool attention` cannot do."""
     if task.kind == "spans":
         raise BertVisionError(f"--pool attention is for labels, tags and scores; {task.name} needs every token's row.")
-    if apart:
+    if pairs != "together":
         raise BertVisionError("--pool attention reads the two texts of a pair together. Use --pairs together.")
     if request.store is not None:
         raise BertVisionError("--pool attention needs every token, and a store of texts keeps one. Use --from stream.")

@@ -81,7 +81,7 @@ def join_rows(parts: list[TokenRows]) -> TokenRows:
     bases = np.cumsum([0, *(len(part.ids) for part in parts)])
     bounds = [part.bounds[1:] + base for part, base in zip(parts, bases, strict=False)]
     return TokenRows(
-        np.concatenate([np.zeros(0, dtype=np.int32), *(part.ids for part in parts)]),
-        np.concatenate([np.zeros(0, dtype=np.uint8), *(part.types for part in parts)]),
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate([part.types for part in parts]),
         np.concatenate([np.zeros(1, dtype=np.int64), *bounds]),
     )

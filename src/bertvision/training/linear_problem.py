@@ -15,10 +15,13 @@ DIRECTIONS = 256
 """Directions of most variance along which steps are scaled, so that few are needed."""
 
 SUM_SCALE = 30.0
-"""How much larger than other inputs the sums of blocks are made: their penalty is weaker by the square of that."""
+"""How much larger than other inputs the sums of parts are made: their penalty is weaker by the square of that."""
 
 DECORRELATION = 0.5
 """How far layers are decorrelated before the penalty looks at them: 0 leaves them as they are, 1 does so wholly."""
+
+FEW = 8
+"""With so many times more numbers than examples, what the examples span is found before anything is solved."""
 
 _ROWS = 4096
 """Rows that are mixed at a time, so that no second copy of all inputs is needed."""
@@ -31,15 +34,12 @@ class Layout:
     Attributes:
         layers: so many of the same width, one after the other.
         parts: of a layer that mean one thing each; more than one where two texts are compared.
+        alike: so many of them, the first ones, tell by their sum how alike two texts are.
     """
 
     layers: int = 1
     parts: int = 1
-
-    @property
-    def blocks(self) -> int:
-        """Parts of the inputs that mean one thing each."""
-        return self.layers * self.parts
+    alike: int = 0
 
 
 def losses(kind: TaskKind, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -89,13 +89,15 @@ class LinearProblem:
             kind: of the task.
             outputs: how many: one per label, or one score.
             layout: of the inputs.
-            sums: whether the sum of each block is one more input, nearly without a penalty.
+            sums: whether the sum of each part that tells how alike texts are is one more input, nearly without a
+                penalty.
             weights: (classes,) how much an example of each class counts, for labels.
         """
         self._numbers = inputs.shape[1]
-        self._sums = layout.blocks if sums else 0
+        self._layout = layout
+        self._sums = layout.layers * layout.alike if sums else 0
         if sums:
-            inputs = torch.cat([inputs, inputs.reshape(len(inputs), layout.blocks, -1).sum(dim=2)], dim=1)
+            inputs = torch.cat([inputs, _alike(inputs, layout).sum(dim=3).flatten(1)], dim=1)
         self._mean = inputs.mean(dim=0)
         deviation = inputs.std(dim=0, correction=0)
         self._constant = deviation <= 1e-6 + 1e-5 * self._mean.abs()  # but for rounding, which would be blown up
@@ -104,6 +106,9 @@ class LinearProblem:
         self._inputs = (inputs - self._mean).div_(self._deviation)  # in place: one copy less of all inputs
         self._mixing = _half_decorrelating(self._inputs[:, : self._numbers], layout)
         self._mix_inputs()
+        self._span = _span(self._inputs)
+        if self._span is not None:
+            self._inputs = self._inputs @ self._span
         self._kind = kind
         maps = learnt.shape[1]
         self._targets = targets.repeat_interleave(maps, dim=0)  # (examples · maps, …)
@@ -113,7 +118,7 @@ class LinearProblem:
         self._variances, self._axes = _most_variance(self._inputs)
         self._sharing: Tensor | None = None
         self._first_bias = float(targets.float().mean()) if kind == "scores" else 0.0
-        self._weight = inputs.new_zeros(maps, outputs, inputs.shape[1])
+        self._weight = inputs.new_zeros(maps, outputs, self._inputs.shape[1])
         self._bias = inputs.new_full((maps, outputs), self._first_bias)
 
     def solve(self, strength: float) -> None:
@@ -161,13 +166,14 @@ class LinearProblem:
 
     def map(self) -> tuple[Tensor, Tensor]:
         """Weight and bias of the last map, for inputs as they are; a sum's weight is one of every number in it."""
-        weight = self._shared()[-1].clone()  # (outputs, inputs)
+        weight = self._shared()[-1].clone() if self._span is None else self._shared()[-1] @ self._span.T
         weight[:, : self._numbers] = _mixed(weight[:, : self._numbers], self._mixing)
         weight = (weight / self._deviation).masked_fill(self._constant, 0.0)
         bias = self._bias[-1] - weight @ self._mean
         if self._sums:
-            own, sums = weight[:, : -self._sums], weight[:, -self._sums :]
-            weight = (own.reshape(*sums.shape, -1) + sums[:, :, None]).flatten(1)
+            weight, sums = weight[:, : self._numbers].clone(), weight[:, self._numbers :]
+            parts = _alike(weight, self._layout)
+            parts += sums.reshape(*parts.shape[:3], 1)
         return weight, bias
 
     def _shared(self) -> Tensor:
@@ -182,6 +188,11 @@ class LinearProblem:
     def _rescaled(self, weight: Tensor, scales: Tensor) -> Tensor:
         along = (weight @ self._axes) * (scales[:-1] - scales[-1])
         return scales[-1] * weight + along @ self._axes.T
+
+
+def _alike(values: Tensor, layout: Layout) -> Tensor:
+    """The parts that tell how alike two texts are, (rows, layers, such parts, width): a view."""
+    return values.view(len(values), layout.layers, layout.parts, -1)[:, :, : layout.alike]
 
 
 def _half_decorrelating(inputs: Tensor, layout: Layout) -> Tensor | None:
@@ -202,6 +213,18 @@ def _half_decorrelating(inputs: Tensor, layout: Layout) -> Tensor | None:
     powers = powers * (sizes.sum(dim=1) / (sizes * powers.square()).sum(dim=1)).sqrt()[:, None]
     mixing: Tensor = (axes * powers[:, None]) @ axes.mT
     return mixing
+
+
+def _span(inputs: Tensor) -> Tensor | None:
+    """Directions at right angles that few examples span, (inputs, examples); None for more examples.
+
+    The best weights lie among them whatever the L2 penalty, so that as many numbers as examples say the same as all.
+    """
+    examples, numbers = inputs.shape
+    if FEW * examples > numbers:
+        return None
+    directions: Tensor = torch.linalg.qr(inputs.T).Q
+    return directions
 
 
 def _mixed(values: Tensor, mixing: Tensor | None) -> Tensor:

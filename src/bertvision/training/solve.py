@@ -70,8 +70,8 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
 ) -> Solution:
     """Solve for every penalty, and keep the one with the least loss of examples that were not learnt from.
 
-    Penalties differ in their strength. Those of compared texts also differ in whether the sum of each block, which
-    tells how alike two texts are, is nearly free; those of three labels or more in whether they share what they learn.
+    Penalties differ in their strength. Those of compared texts also differ in whether sums that tell how alike two
+    texts are, are nearly free; those of three labels or more in whether they share what they learn.
 
     Args:
         inputs: (examples, inputs), float32.
@@ -97,7 +97,7 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
 
     steps: list[_Step] = []
     # with few examples the sums may mislead: the folds tell
-    for sums in (False, True) if layout.parts > 1 else (False,):
+    for sums in (False, True) if layout.alike else (False,):
         problem = LinearProblem(
             inputs, targets, ~judged, kind=kind, outputs=outputs, layout=layout, sums=sums, weights=weights
         )
@@ -130,7 +130,7 @@ def solve_at(  # noqa: PLR0913 - what a solution depends on, by keyword
     """
     everything = torch.ones(len(inputs), 1, dtype=torch.bool, device=inputs.device)
     problem = LinearProblem(
-        inputs, targets, everything, kind=kind, outputs=outputs, layout=layout, sums=layout.parts > 1, weights=weights
+        inputs, targets, everything, kind=kind, outputs=outputs, layout=layout, sums=layout.alike > 0, weights=weights
     )
     problem.solve(strength)
     return problem.map()

@@ -88,6 +88,11 @@ def test_a_pair_is_how_far_its_texts_are_apart_and_agree(encoder: str) -> None:
         np.testing.assert_allclose(wholes, expected, rtol=FLOAT32, atol=FLOAT32)
 
 
+def test_another_way_to_compare_is_refused(encoder: str) -> None:
+    with pytest.raises(BertVisionError, match="pairs is 'together'; apart or aligned is expected"):
+        AllLayerFeatures(encoder, pairs="together", device="cpu").fit(TEXTS)  # type: ignore[arg-type]
+
+
 def test_a_pair_is_aligned_once_and_a_text_apart_once_in_however_many_pairs(encoder: str, encoded: list[int]) -> None:
     pairs = [(GOOD[0], BAD[0]), (GOOD[0], BAD[1]), (GOOD[0], BAD[0])]
     features = AllLayerFeatures(encoder, pool="mean", device="cpu")
@@ -147,7 +152,7 @@ def test_how_alike_the_texts_of_pairs_are_counts_by_itself(strength: float | Non
     inputs, goal = torch.from_numpy(model.features.fit_transform(pairs)), torch.from_numpy(scores)
 
     def solved(*, compared: bool) -> np.ndarray:
-        layout = Layout(layers=2, parts=6 if compared else 1)
+        layout = Layout(layers=2, parts=6, alike=4) if compared else Layout(layers=2)
         if strength is None:  # by folds, which choose the strength and whether sums count
             found = solve_linear(inputs, goal, kind="scores", outputs=1, layout=layout)
             weight, bias = found.weight, found.bias

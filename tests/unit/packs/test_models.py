@@ -60,9 +60,10 @@ def count_passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def test_one_pass_gives_what_every_pack_gives_alone(packs: dict[str, Pack]) -> None:
-    together = MultiTask(list(packs.values()), device="cpu")
-    assert together.names == tuple(packs)
+@pytest.mark.parametrize("step", [1, -1])
+def test_one_pass_gives_what_every_pack_gives_alone(packs: dict[str, Pack], step: int) -> None:
+    together = MultiTask(list(packs.values())[::step], device="cpu")
+    assert together.names == tuple(packs)[::step]
     pairs = ["b", "good", "a c"]
     got = together(TEXTS, question="where is it ?", pair=pairs)
     asked = QuestionAnswerer(packs["squad2"], device="cpu")(question=["where is it ?"] * 3, context=TEXTS)

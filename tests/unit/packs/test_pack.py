@@ -136,7 +136,7 @@ def test_a_card_of_before_texts_could_be_aligned_is_understood(
     del card["pairs"]
     path.write_text(json.dumps(card | {"apart": apart}), encoding="utf-8")
     assert read_card(pack.folder) == pack.card
-    assert pack.card.apart == apart
+    assert pack.card.separate == apart
 
 
 def test_a_pack_that_cannot_be_written_leaves_nothing(

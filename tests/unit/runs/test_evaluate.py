@@ -216,16 +216,20 @@ def test_labels_and_scores_have_their_metrics(kind: str, pairs: str, tmp_path: P
     assert {type(value) for value in given.values()} == {float if kind == "scores" else str}
 
 
-@pytest.mark.parametrize(("sentences", "meant"), [(True, "apart"), (False, "together")])
+@pytest.mark.parametrize(
+    ("sentences", "pool", "meant"),
+    [(True, None, "apart"), (False, None, "together"), (True, "attention", "together")],
+)
 def test_a_run_of_before_texts_could_be_aligned_is_read_as_it_was_fitted(
-    *, sentences: bool, meant: str, tmp_path: Path
+    *, sentences: bool, pool: str | None, meant: str, tmp_path: Path
 ) -> None:
     encoder = save_tiny_encoder(tmp_path / "encoder")
     if sentences:
         (tmp_path / "encoder" / "1_Pooling").mkdir()
         content = json.dumps({"pooling_mode_mean_tokens": True})
         (tmp_path / "encoder" / "1_Pooling" / "config.json").write_text(content, encoding="utf-8")
-    fit_heads(tiny_fit("own", write_pairs(tmp_path / "data"), encoder, PLAIN_HEAD, pairs=meant), tmp_path / "fit")
+    data = write_pairs(tmp_path / "data")
+    fit_heads(tiny_fit("own", data, encoder, PLAIN_HEAD, pairs=meant, pool=pool), tmp_path / "fit")
     path = tmp_path / "fit" / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     config["request"]["pairs"] = None

@@ -69,7 +69,7 @@ def test_the_largest_share_is_what_is_passed_over(encoder: str, tmp_path: Path) 
 @torch.no_grad()
 def test_pairs_apart_are_compared_number_by_number(encoder: str, pairs: str) -> None:
     frozen = freeze_task(tiny_fit("own", pairs, encoder, HEAD, pairs="apart", pool="mean"))
-    assert (frozen.parts.apart, frozen.shape.width, frozen.shape.layers, frozen.shape.outputs) == (
+    assert (frozen.parts.separate, frozen.shape.width, frozen.shape.layers, frozen.shape.outputs) == (
         True,
         2 * WIDTH,
         3,
@@ -98,14 +98,14 @@ def test_rows_say_how_many_parts_they_have(way: str, parts: int, encoder: str, p
     frozen = freeze_task(tiny_fit("own", pairs, encoder, HEAD, pairs=way, pool="mean"))
     states = frozen.states(frozen.train, range(3))
     assert isinstance(states, RowStates)
-    assert states.parts == parts
+    assert states.pairs == way
     assert states.rows.shape == (len(frozen.train.windows), 3, frozen.shape.width)
     assert frozen.shape.width == parts * WIDTH
 
 
 def test_pairs_together_are_one_window(encoder: str, pairs: str) -> None:
     frozen = freeze_task(tiny_fit("own", pairs, encoder, HEAD, pairs="together"))
-    assert (frozen.parts.apart, frozen.shape.width) == (False, WIDTH)
+    assert (frozen.parts.separate, frozen.shape.width) == (False, WIDTH)
     assert rows(frozen).shape == (12, 3, WIDTH)
     assert frozen.dev is not None
     assert frozen.dev.windows.types.max() == 1  # the second text is there, in the second segment
@@ -118,15 +118,15 @@ def test_the_encoder_says_how_rows_and_pairs_are_made_where_nobody_else_does(
     assert (plain.parts.pairs, plain.pool) == ("together", "cls")
     assert (trained.parts.pairs, trained.pool) == ("aligned", "mean")
     asked = freeze_task(tiny_fit("own", pairs, sentences, HEAD, pairs="together", pool="cls"))
-    assert (asked.parts.apart, asked.pool) == (False, "cls")
+    assert (asked.parts.separate, asked.pool) == (False, "cls")
 
 
 def test_single_texts_and_questions_are_never_apart(encoder: str, sentences: str, tmp_path: Path) -> None:
     texts = freeze_task(tiny_fit("sst2", write_labels(tmp_path / "labels"), sentences, HEAD))
-    assert (texts.parts.apart, texts.shape.width) == (False, WIDTH)
+    assert (texts.parts.separate, texts.shape.width) == (False, WIDTH)
     data = write_questions(tmp_path / "squad")
     questions = freeze_task(tiny_fit("squad2", data, sentences, HEAD, pairs="apart"))
-    assert (questions.parts.apart, questions.shape.width) == (False, WIDTH)
+    assert (questions.parts.separate, questions.shape.width) == (False, WIDTH)
     frozen = freeze_task(tiny_fit("squad2", data, encoder, HEAD))
     states = frozen.states(frozen.train, range(1, 3))
     assert isinstance(states, StreamStates)

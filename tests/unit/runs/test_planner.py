@@ -174,8 +174,10 @@ def test_rows_that_do_not_fit_come_with_advice() -> None:
     assert plan.candidates[0].problem == "--max-memory allows 32 KB"
     [reason] = plan.reasons
     assert reason.startswith("The rows of all texts take 64 KB of memory, and --max-memory allows 32 KB.")
-    assert "Use --fraction 0.25; or --train-all, since heads that are solved copy rows; or, if few layers" in reason
+    assert (
+        "Use --fraction 0.25; or --train-all, since heads that are solved copy rows; or a store of few layers" in reason
+    )
     trained = plan_rows(replace(ROWS, copied=0), None, Limits(memory=12_000))
-    assert "Use --fraction 0.5; or, if few layers are enough, a store of these alone" in trained.reasons[0]
+    assert "Use --fraction 0.5; or a store of few layers: bertvision extract --layers A..B" in trained.reasons[0]
     aligned = plan_rows(replace(ROWS, parts=6), None, Limits(memory=32_000))
-    assert "copy rows; or --pairs apart, which takes 2 of 6 parts of that; or, if few layers" in aligned.reasons[0]
+    assert "copy rows; or --pairs apart, which takes 2 of 6 parts of that." in aligned.reasons[0]

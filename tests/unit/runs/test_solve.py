@@ -56,14 +56,14 @@ def test_a_solved_head_gives_what_the_solution_says(name: str, options: HeadOpti
 
 @pytest.mark.parametrize(("name", "lowest"), [("last_layer", 2), ("layer_concat", 0)])
 def test_how_alike_two_texts_are_counts_by_itself(name: str, lowest: int) -> None:
-    states = RowStates(torch.randn(60, 3, 16, generator=torch.Generator().manual_seed(0)), CPU, parts=2)
+    states = RowStates(torch.randn(60, 3, 16, generator=torch.Generator().manual_seed(0)), CPU, pairs="apart")
     noise = np.random.default_rng(0).normal(size=60)
     targets = (
         states.rows[:, 2, 8:].sum(dim=1).double().numpy() + noise
     )  # the sum tells, no number of it more than others
     trainee = Trainee(HeadSpec(head=name), HeadShape(layers=3, width=16, outputs=1), device=CPU)
     found = solve_trainee(trainee, TASKS["stsb"], train=(states, targets))
-    inputs, layout = states.rows[:, lowest:].flatten(1), Layout(layers=3 - lowest, parts=2)
+    inputs, layout = states.rows[:, lowest:].flatten(1), Layout(layers=3 - lowest, parts=2, alike=2)
     expected = solve_linear(inputs, torch.from_numpy(targets), kind="scores", outputs=1, layout=layout)
     assert torch.equal(found.weight, expected.weight)
     assert found.loss == expected.loss

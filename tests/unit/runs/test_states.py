@@ -13,6 +13,7 @@ from bertvision.encoder.encoder import Encoder, Visitor
 from bertvision.heads import HeadShape, build_head
 from bertvision.objectives import Pool
 from bertvision.runs import outputs as outputs_module
+from bertvision.runs.compare import compare_tokens
 from bertvision.runs.outputs import PassOptions
 from bertvision.runs.states import RowStates, StreamStates, can_follow, encode_texts
 from close import FLOAT32
@@ -142,6 +143,24 @@ def test_every_window_becomes_one_row_per_layer(*, pool: Pool, packed: bool, mon
     for row in range(5):
         states = make()(padded_batch(WINDOWS, np.array([row]))).states[0]
         expected = states[:, 0] if pool == "cls" else states.mean(dim=1)
+        torch.testing.assert_close(rows[row], expected, rtol=FLOAT32, atol=FLOAT32)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("pool", ["cls", "mean"])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("layers", [range(4), range(1, 3)])
+def test_every_aligned_pair_becomes_the_row_that_it_has_alone(
+    *, pool: Pool, packed: bool, layers: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(outputs_module.BATCH_TOKENS, "cpu", 18)  # two pairs at a time
+    encoder, others = make(), np.array([4, 0, 3, 1, 2])  # a long text beside a short one, and one beside itself
+    texts, options = [WINDOWS, WINDOWS.select(others)], PACKED_PASS if packed else PADDED
+    rows = encode_texts(encoder, texts, options, pool=pool, pairs="aligned", layers=layers)
+    assert rows.shape == (5, len(layers), 6 * 16)
+    for row, other in enumerate(others.tolist()):
+        first, second = (encoder(padded_batch(WINDOWS, np.array([one])), layers=layers) for one in (row, other))
+        expected = compare_tokens(first, second, pool)[0]
         torch.testing.assert_close(rows[row], expected, rtol=FLOAT32, atol=FLOAT32)
 
 

@@ -9,6 +9,8 @@ from scipy.optimize import minimize
 from sklearn.linear_model import Ridge
 from torch import Tensor, nn
 
+from bertvision.tasks.task import TaskKind
+from bertvision.training import linear_problem as module
 from bertvision.training import solve as solve_module
 from bertvision.training.linear_problem import SUM_SCALE, Layout, LinearProblem
 from bertvision.training.solve import Solution, solve_at, solve_linear
@@ -43,19 +45,18 @@ def decorrelated(parts: np.ndarray) -> np.ndarray:
     return mixed
 
 
-@pytest.mark.parametrize("compared", [False, True])
-def test_layers_are_decorrelated_by_what_they_share_on_average_over_their_numbers(*, compared: bool) -> None:
+@pytest.mark.parametrize(("parts", "alike"), [(1, 0), (2, 2), (2, 1)])
+def test_layers_are_decorrelated_by_what_they_share_on_average_over_their_numbers(parts: int, alike: int) -> None:
     shared, x = random(60, 1, 8), random(60, 3, 8, seed=1)
     x = 5.0 * (x + 2.0 * shared) + 1.0  # (examples, layers, width)
     y = x[:, 0, 0] - x[:, 1, 0] + random(60, seed=2)
-    layout = Layout(layers=3, parts=2 if compared else 1)
+    layout = Layout(layers=3, parts=parts, alike=alike)
     weight, bias = solve_at(x.flatten(1), y, strength=0.3, kind="scores", outputs=1, layout=layout)
     values = x.double().numpy()
     scaled = (values - values.mean(axis=0)) / values.std(axis=0)
-    halves = np.split(scaled, 2, axis=2) if compared else [scaled]
-    design = np.concatenate([decorrelated(half).reshape(60, -1) for half in halves], axis=1)
-    if compared:
-        sums = values.reshape(60, 6, 4).sum(axis=2)
+    design = np.concatenate([decorrelated(part).reshape(60, -1) for part in np.split(scaled, parts, axis=2)], axis=1)
+    if alike:
+        sums = values.reshape(60, 3, parts, -1)[:, :, :alike].sum(axis=3).reshape(60, -1)
         design = np.column_stack([design, SUM_SCALE * (sums - sums.mean(axis=0)) / sums.std(axis=0)])
     theirs = Ridge(alpha=0.3 * 60).fit(design, y.numpy()).predict(design)
     assert (x.flatten(1) @ weight[0] + bias).numpy() == pytest.approx(theirs, rel=SOLVED, abs=5 * SOLVED)
@@ -68,6 +69,32 @@ def test_a_constant_number_has_no_weight_though_other_layers_have_one_at_its_pla
     weight, _ = solve_at(x.flatten(1), y, strength=0.1, kind="scores", outputs=1, layout=Layout(layers=2))
     assert weight[0, 1] == 0
     assert weight[0, 4] > 0.5
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("kind", ["scores", "labels"])
+def test_few_examples_are_solved_in_what_they_span_and_nothing_is_lost(
+    kind: TaskKind, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = random(20, 400) + 1.0
+    x[:, 5] = 7.0  # a number that tells nothing
+    y = x[:, :3].sum(dim=1) if kind == "scores" else (x[:, 0] > 1.0).long() + (x[:, 1] > 1.0)
+    layout, outputs = Layout(layers=2, parts=parts, alike=parts - 1), 1 if kind == "scores" else 3
+    sizes: list[tuple[int, ...]] = []
+    axes = module._most_variance  # noqa: SLF001 - sees what is solved
+
+    def look(inputs: Tensor) -> tuple[Tensor, Tensor]:
+        sizes.append(tuple(inputs.shape))
+        return axes(inputs)
+
+    monkeypatch.setattr(module, "_most_variance", look)
+    few = solve_at(x, y, strength=0.3, kind=kind, outputs=outputs, layout=layout)
+    monkeypatch.setattr(module, "FEW", 10**6)
+    whole = solve_at(x, y, strength=0.3, kind=kind, outputs=outputs, layout=layout)
+    assert sizes == [(20, 20), (20, 400 + 2 * (parts - 1))]
+    for mine, other in zip(few, whole, strict=True):
+        torch.testing.assert_close(mine, other, rtol=SOLVED, atol=SOLVED)
+    assert not few[0][:, 5].any() or parts > 1  # a sum's weight is one of every number in it
 
 
 def test_labels_that_are_known_to_be_alike_have_less_of_a_penalty_on_what_they_share() -> None:

@@ -47,7 +47,7 @@ TARGETS: dict[TaskKind, Callable[[Tensor], Tensor]] = {
     "tags": lambda inputs: tags(inputs, 3),
 }
 OUTPUTS: dict[TaskKind, int] = {"scores": 1, "labels": 3, "tags": 3}
-TWO_TEXTS = Layout(parts=2)
+TWO_TEXTS = Layout(parts=2, alike=2)
 
 
 @pytest.fixture(autouse=True)
