@@ -23,6 +23,8 @@ from bertvision.tasks.windows import Windows
 class MultiTask:
     """Several packs as one model: a text is encoded once, and every head reads the same states.
 
+    Pairs of texts that are aligned are read in a pass of their own.
+
     Attributes:
         names: of the packs: those of their tasks, with a number behind those that come again.
     """

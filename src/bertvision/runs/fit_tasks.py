@@ -36,8 +36,9 @@ def fit_tasks(
 ) -> TasksResult:
     """Encode every different text of several tasks once, then fit each task's heads in a folder of its own.
 
-    A task's results are those it has when it is fitted alone, but for the last bits: windows are encoded in other
-    batches. Killed fits go on with `resume`; the texts of tasks that are finished are not encoded again.
+    Two texts that are aligned have one row, and every different pair of them is encoded once. A task's results are
+    those it has when it is fitted alone, but for the last bits: windows are encoded in other batches. Killed fits go on
+    with `resume`; the texts of tasks that are finished are not encoded again.
 
     Raises:
         BertVisionError: the requests do not go together, or something in one of them does not fit.

@@ -82,7 +82,10 @@ class PackService:
             make_questions([job.text], [job.pair or ""])
 
     def run(self, jobs: Sequence[Job]) -> list[Reply]:
-        """The reply to every job: one pass over each encoder for all of them, but one for each that asks for layers."""
+        """The reply to every job: one pass over each encoder for all of them, but one for each that asks for layers.
+
+        Packs that align two texts take another one for their jobs.
+        """
         by_models: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
         replies: dict[int, Reply] = {}
         for row, job in enumerate(jobs):

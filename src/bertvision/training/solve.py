@@ -31,6 +31,9 @@ PATIENCE = 1.02
 FIRMER = 10.0
 """How many times the best strength is where classes show what they have in common: there weights hold little noise."""
 
+SURE_SUMS = 500
+"""From so many examples on, sums that tell how alike two texts are never mislead: without them nothing is tried."""
+
 LEAST_SHIFTED = 200
 """Fewer examples than this would shift a decision by chance."""
 
@@ -96,8 +99,8 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
         return float((losses(kind, unseen, targets) * counts).sum() / counts.sum())
 
     steps: list[_Step] = []
-    # with few examples the sums may mislead: the folds tell
-    for sums in (False, True) if layout.alike else (False,):
+    ways = [False, True] if layout.alike else [False]
+    for sums in ways[-1:] if len(targets) >= SURE_SUMS else ways:  # with few examples they may mislead: the folds tell
         problem = LinearProblem(
             inputs, targets, ~judged, kind=kind, outputs=outputs, layout=layout, sums=sums, weights=weights
         )

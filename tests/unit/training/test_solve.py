@@ -1,6 +1,7 @@
 """Convex heads: the same as scikit-learn finds, for inputs as they are."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from torch import Tensor
 from bertvision.tasks.task import TaskKind
 from bertvision.training import solve as solve_module
 from bertvision.training.linear_problem import SUM_SCALE, Layout, LinearProblem
-from bertvision.training.solve import LEAST_SHIFTED, fold_rows, solve_at, solve_linear
+from bertvision.training.solve import LEAST_SHIFTED, SURE_SUMS, fold_rows, solve_at, solve_linear
 from close import SOLVED
 
 
@@ -104,6 +105,24 @@ def test_sums_of_blocks_count_where_they_are_better_for_examples_that_were_not_l
     plain, chosen = (solve_linear(x, y, kind="scores", outputs=1, layout=layout) for layout in (Layout(), TWO_TEXTS))
     assert torch.equal(chosen.weight, plain.weight) is not telling
     assert chosen.loss < plain.loss if telling else chosen.loss == plain.loss
+
+
+@pytest.mark.parametrize(("examples", "ways"), [(60, [False, True]), (SURE_SUMS, [True])])
+def test_many_examples_need_not_try_to_do_without_sums(
+    examples: int, ways: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[bool] = []
+
+    def look(*inputs: Tensor, sums: bool, **options: Any) -> LinearProblem:  # noqa: ANN401 - handed on
+        tried.append(sums)
+        return LinearProblem(*inputs, sums=sums, **options)
+
+    monkeypatch.setattr(solve_module, "LinearProblem", look)
+    monkeypatch.setattr(solve_module, "STRENGTHS", (1.0,))
+    x = torch.randn(examples, 8, generator=torch.Generator().manual_seed(0))
+    for layout in (TWO_TEXTS, Layout()):
+        solve_linear(x, x.sum(dim=1), kind="scores", outputs=1, layout=layout)
+    assert tried == [*ways, False]
 
 
 def test_however_strong_the_penalty_sums_of_blocks_are_learnt_from() -> None:
