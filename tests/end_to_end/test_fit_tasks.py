@@ -30,7 +30,7 @@ def test_several_tasks_have_a_leaderboard_each(capsys: Capture, encoder: str, tm
     for task, board in boards.items():
         assert board == json.loads((out / task / "leaderboard.json").read_text(encoding="utf-8"))
     assert [row["head"] for row in boards["sst2"]] == [row["head"] for row in boards["cfimdb"]]  # the same built-in set
-    assert "windows of 3 tasks" in output.err
+    assert "texts or pairs of 3 tasks" in output.err
     assert "note: sts: the small built-in set is used" in output.err
     assert main(command("sst2,sts,cfimdb", encoder, out, *heads, "--resume")) == 0
     shown = " ".join(capsys.readouterr().out.split())

@@ -68,35 +68,44 @@ class PackModels(Reader):
     @override
     @torch.inference_mode()
     def read_heads(self, asks: Sequence[Ask]) -> list[list[Outputs]]:
-        shared = [ask for ask in asks if self.cards[ask.pack].pairs != "aligned"]
+        shared = [ask for ask in asks if not self._aligns(ask)]
         reading = self._read_shared(shared) if shared else None
         pairs: dict[object, Tensor] = {}
-        found = []
-        for ask in asks:
-            if reading is not None and ask in shared:
-                found.append(reading.outputs(ask))
-                continue
-            heads, pool = self.heads[ask.pack], self.cards[ask.pack].pool
-            layers = _layers(heads)
-            key = *map(id, ask.windows), pool, layers
-            if key not in pairs:  # a pass of its own, since the tokens of both texts are needed at once
-                pairs[key] = encode_texts(
-                    self.encoder,
-                    ask.windows,
-                    self.passes,
-                    pool=pool,
-                    pairs="aligned",
-                    layers=layers,
-                    padding=self._padding,
-                )
-            found.append(_read_rows(pairs[key], heads, layers[0]))
-        return found
+        return [
+            self._read_aligned(ask, pairs) if reading is None or self._aligns(ask) else reading.outputs(ask)
+            for ask in asks
+        ]
 
     @override
     def contributions(self, ask: Ask, targets: Sequence[Target]) -> list[NDArray[np.float64]]:
         card, reader = self.cards[ask.pack], LayerReader(self.encoder, self.passes)
         heads = self.heads[ask.pack]
         return [reader.read(card, head, ask.windows, target) for head, target in zip(heads, targets, strict=True)]
+
+    def _aligns(self, ask: Ask) -> bool:
+        return self.cards[ask.pack].pairs == "aligned"
+
+    def _read_aligned(self, ask: Ask, known: dict[object, Tensor]) -> list[Outputs]:
+        """What heads say of pairs, in a pass of their own, since the tokens of both texts are needed at once.
+
+        Args:
+            ask: two texts of every pair.
+            known: rows of pairs that other asks have read, to which new ones are added.
+        """
+        heads, pool = self.heads[ask.pack], self.cards[ask.pack].pool
+        layers = _layers(heads)
+        key = *map(id, ask.windows), pool, layers
+        if key not in known:
+            known[key] = encode_texts(
+                self.encoder,
+                ask.windows,
+                self.passes,
+                pool=pool,
+                pairs="aligned",
+                layers=layers,
+                padding=self._padding,
+            )
+        return _read_rows(known[key], heads, layers[0])
 
     @property
     def _padding(self) -> int | None:

@@ -68,7 +68,7 @@ def compare_tokens(first: HiddenStates, second: HiddenStates, pool: Pool) -> Ten
     """
     both = zip(first.states.unbind(dim=1), second.states.unbind(dim=1), strict=True)
     masks = first.mask, second.mask
-    # one layer after the other, so that memory does not grow with the depth
+    # one layer after the other, so that comparing takes the memory of one
     return torch.stack([_compare_layer(one.float(), two.float(), masks, pool) for one, two in both], dim=1)
 
 
@@ -84,8 +84,9 @@ def _compare_layer(first: Tensor, second: Tensor, masks: tuple[Tensor, Tensor], 
 
 def _compare_nearest(tokens: Tensor, others: Tensor, mask: Tensor, others_mask: Tensor) -> tuple[Tensor, ...]:
     """How far tokens are from what is nearest, how far they agree with it, and what is left: means, (pairs, width)."""
+    query, keys = tokens[:, None], others[:, None]  # of one attention head, since ONNX and fast kernels want four axes
     attend = nn.functional.scaled_dot_product_attention
-    nearest = attend(tokens, others, others, attn_mask=others_mask[:, None], scale=SHARPNESS)  # (pairs, tokens, width)
+    nearest = attend(query, keys, keys, attn_mask=others_mask[:, None, None], scale=SHARPNESS)[:, 0]
     apart, agree = _differ(tokens, nearest)
     lonely = tokens * (1.0 - agree.sum(dim=-1, keepdim=True))
     return tuple(pool_rows(part, mask, "mean") for part in (apart, agree, lonely))

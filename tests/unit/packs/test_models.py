@@ -108,6 +108,16 @@ def test_pairs_are_aligned_once_for_all_packs(packs: dict[str, Pack], monkeypatc
     assert got[0]["stsb"] == got[0]["stsb-2"]
 
 
+def test_asks_of_one_pack_are_read_each_by_itself(packs: dict[str, Pack]) -> None:
+    models = PackModels([packs["sts"], packs["stsb"]], device="cpu")
+    some = [("a good a", "b c"), ("bad", "a bad d"), ("gold", "gold")]
+    for pack, card in enumerate(models.cards):
+        cut = [text_windows(card, make_texts(card, pairs), models.tokenizer) for pairs in (some[:2], some[2:], some)]
+        first, second, both = models.read([Ask(pack, windows) for windows in cut])
+        assert isinstance(both, np.ndarray)
+        assert np.allclose(np.concatenate([first, second]), both, rtol=FLOAT32, atol=FLOAT32)
+
+
 def test_layers_of_aligned_texts_add_up_to_the_score(packs: dict[str, Pack]) -> None:
     models = PackModels([packs["stsb"]], device="cpu")
     card, (head,) = models.cards[0], models.heads[0]
