@@ -194,7 +194,7 @@ def test_an_ensemble_of_tuned_runs_costs_what_they_cost(command: list[str], tmp_
 def test_it_goes_on_where_it_was_and_keeps_runs_that_are_asked_for(
     capsys: Capture, command: list[str], tmp_path: Path
 ) -> None:
-    assert main([*command, "--seeds", "2", "--only", "tuned", "--max-minutes", "0.01"]) == 0
+    assert main([*command, "--seeds", "2", "--only", "tuned", "--max-minutes", "0.0001"]) == 0
     assert "Left: 1" in capsys.readouterr().out  # of the first nothing was known
     first = read(tmp_path)["cells"]
     assert main([*command, "--seeds", "1", "--only", "tuned,heads", "--keep"]) == 0
