@@ -34,6 +34,9 @@ SOLVED = 2e-3
 KEPT = 1e-3
 """States that were kept in float16, which has 11 bits: one rounding of at most 1/2048."""
 
+FAST_TANH = 3e-3
+"""States in float16, and a GPU's instruction for tanh, which is wrong by 1/2048 at most: all of it in one direction."""
+
 KEPT_BF16 = 1e-2
 """States that were kept in float16 and widened to bfloat16, which has 8 bits: one more rounding of at most 1/256."""
 

@@ -28,7 +28,7 @@ WALLS = {
         "encoder/relative.py",
         "bench/plain_rival.py",
     },
-    "triton": {"heads/parts/mixtures.py"},
+    "triton": {"heads/parts/adapted.py", "heads/parts/mixtures.py"},
     "peft": {"encoder/lora.py", "encoder/low_rank.py", "bench/plain_rival.py"},
     "accelerate": {"training/processes.py"},
     "datasets": {"tasks/hub.py", "bench/sentence_methods.py"},

@@ -11,7 +11,9 @@ import bertvision
 MODULES = [
     module.name for module in pkgutil.walk_packages(bertvision.__path__, "bertvision.") if "__main__" not in module.name
 ]
-NEEDS = {"bertvision.heads.parts.mixtures": "triton"}  # comes with torch for GPUs
+NEEDS = dict.fromkeys(
+    ["bertvision.heads.parts.adapted", "bertvision.heads.parts.mixtures"], "triton"
+)  # comes with torch for GPUs
 
 
 def test_every_public_name_can_be_had_and_has_a_docstring() -> None:

@@ -9,8 +9,10 @@ from torch import Tensor
 
 from bertvision.heads import HeadShape, build_head
 from bertvision.heads import encoder_attention as encoder_attention_module
+from bertvision.heads.parts import adapter as adapter_module
 from bertvision.heads.parts import pool as pool_module
 from bertvision.heads.parts import wide
+from bertvision.heads.parts.adapter import MOST_OUTPUTS, Adapter
 from bertvision.heads.parts.wide import MOST_SETS, has_kernels
 from close import FLOAT32
 
@@ -27,6 +29,14 @@ def mixtures(weights: Tensor, states: Tensor, heads: int) -> Tensor:
     return mixed.permute(3, 0, 1, 2, 4).reshape(heads, -1, states.shape[3])
 
 
+def adapted(states: Tensor, weight: Tensor, bias: Tensor, projection: Tensor) -> Tensor:
+    """What the kernel of adapters promises, by its formula."""
+    CALLS.append(states.shape[1])
+    assert not states.requires_grad
+    inner = torch.matmul(states, weight) + (bias if bias.ndim == 1 else bias[:, None])
+    return torch.einsum("bltd,lod->blto", torch.nn.functional.gelu(inner, approximate="tanh"), projection)
+
+
 def learn(name: str, options: dict[str, object]) -> list[Tensor]:
     """The outputs of a head, and its gradients."""
     head = build_head(name, SHAPE, options).eval()
@@ -41,22 +51,46 @@ def learn(name: str, options: dict[str, object]) -> list[Tensor]:
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("encoder_attention", {"heads": 2, "size": 3}), ("pooled_adapter", {"size": 3}), ("layer_mix", {})],
+    [
+        ("encoder_attention", {"heads": 2, "size": 3}),
+        ("pooled_adapter", {"size": 3}),
+        ("adapter_pool", {"size": 3}),
+        ("adapter_pool_own_skip", {"size": 3}),
+        ("adapter_pool_mix", {"size": 3}),
+        ("layer_mix", {}),
+    ],
 )
 def test_a_head_computes_the_same_by_a_kernel(
     name: str, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = learn(name, options)
-    stub = ModuleType("bertvision.heads.parts.mixtures")
-    stub.__dict__["layer_mixtures"] = mixtures
-    monkeypatch.setitem(sys.modules, "bertvision.heads.parts.mixtures", stub)
-    for module in (encoder_attention_module, pool_module):
-        monkeypatch.setattr(module, "has_kernels", lambda _states, _sets=1: True)
+    for module, function, formula in (("mixtures", "layer_mixtures", mixtures), ("adapted", "adapted_scores", adapted)):
+        stub = ModuleType(f"bertvision.heads.parts.{module}")
+        stub.__dict__[function] = formula
+        monkeypatch.setitem(sys.modules, stub.__name__, stub)
+    for site in (encoder_attention_module, adapter_module, pool_module):
+        monkeypatch.setattr(site, "has_kernels", lambda _states, _sets=1: True)
     CALLS.clear()
     found = learn(name, options)
     assert bool(CALLS) == (name != "layer_mix")  # which takes scores of layers, not a mixture of states
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=FLOAT32, atol=FLOAT32)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "learning", "taken"), [(MOST_OUTPUTS, False, True), (MOST_OUTPUTS + 1, False, False), (2, True, False)]
+)
+def test_adapters_take_a_kernel_for_few_outputs_of_states_that_learn_nothing(
+    outputs: int, monkeypatch: pytest.MonkeyPatch, *, learning: bool, taken: bool
+) -> None:
+    stub = ModuleType("bertvision.heads.parts.adapted")
+    stub.__dict__["adapted_scores"] = adapted
+    monkeypatch.setitem(sys.modules, stub.__name__, stub)
+    monkeypatch.setattr(adapter_module, "has_kernels", lambda _states: True)
+    CALLS.clear()
+    scores = Adapter(6, 4).scores(torch.zeros(1, 3, 2, 6, requires_grad=learning), torch.zeros(outputs, 12))
+    assert scores.shape == (1, 3, 2, outputs)
+    assert bool(CALLS) is taken
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,13 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from bertvision.heads.parts.wide import ALIGNED, layer_maps
+from bertvision.heads.parts.wide import ALIGNED, has_kernels, layer_maps
 
 SCALE = 1e-3
 """Standard deviation of the first weights."""
+
+MOST_OUTPUTS = 16
+"""That a kernel of ours projects to; every one takes registers of its own."""
 
 
 @final
@@ -51,7 +54,14 @@ class Adapter(nn.Module):
         Returns:
             (batch, layers, tokens, outputs), float32.
         """
-        each = weight.reshape(len(weight), -1, self.size).transpose(0, 1)[first : first + states.shape[1]]
+        layers = slice(first, first + states.shape[1])
+        each = weight.reshape(len(weight), -1, self.size).transpose(0, 1)[layers]
+        if has_kernels(states) and len(weight) <= MOST_OUTPUTS and not states.requires_grad:
+            from bertvision.heads.parts.adapted import adapted_scores  # noqa: PLC0415 - needs Triton
+
+            if self.weight.ndim == 2:
+                return adapted_scores(states, self.weight, self.bias, each)
+            return adapted_scores(states, self.weight[layers], self.bias[layers], each)
         return layer_maps(self._padded(states, first), each)
 
     def _padded(self, states: Tensor, first: int = 0) -> Tensor:
