@@ -13,6 +13,9 @@ from transformers import AttentionInterface
 PACKED = "bertvision_packed"
 """The name under which transformers models find it."""
 
+WIDEST = 256
+"""Numbers of the widest head that the kernel takes."""
+
 
 def packed_attention(  # noqa: PLR0913 - transformers gives the signature
     module: nn.Module,
@@ -60,6 +63,11 @@ def kernel_attention(  # noqa: PLR0913, PLR0917 - what the kernel needs
     )
     rows, heads, tokens, width = query.shape
     return cast("Tensor", output).view(rows, tokens, heads, width)
+
+
+def has_kernel(tokens: Tensor, width: int) -> bool:
+    """Whether that kernel takes tokens like these, with heads of such a width."""
+    return tokens.is_cuda and tokens.dtype in {torch.bfloat16, torch.float16} and width % 8 == 0 and width <= WIDEST
 
 
 def _masked(  # noqa: PLR0913, PLR0917 - as the kernel

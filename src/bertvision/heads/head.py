@@ -142,3 +142,35 @@ class LayerwiseHead(Head):
     @override
     def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
         return self.combine(self.parts(states), mask)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowBounds:
+    """Windows that stand end to end in one row.
+
+    Attributes:
+        bounds: (windows + 1,) int32, where each begins among all tokens; windows of padding are among them.
+        longest: no window has more tokens.
+        real: (1, all tokens) True where a token is no padding; None where all are.
+    """
+
+    bounds: Tensor
+    longest: int
+    real: Tensor | None
+
+
+class PackedHead(LayerwiseHead):
+    """A head that looks at other tokens, and can keep windows that stand end to end apart by their bounds."""
+
+    @abstractmethod
+    def takes_packed(self, parts: tuple[Tensor, ...]) -> bool:
+        """Whether it can read windows end to end of which it took these; if not, it gets them padded."""
+
+    @abstractmethod
+    def combine_packed(self, parts: tuple[Tensor, ...], windows: WindowBounds) -> Tensor:
+        """Outputs, (1, all tokens, outputs), from the parts of all layers.
+
+        Args:
+            parts: each (1, layers, all tokens, numbers).
+            windows: where each begins, and what is padding.
+        """

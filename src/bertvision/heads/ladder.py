@@ -8,13 +8,14 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from bertvision.errors import BertVisionError
-from bertvision.heads.head import HeadShape, LayerwiseHead
+from bertvision.heads.head import HeadShape, PackedHead, WindowBounds
 from bertvision.heads.options import Share, Whole
+from bertvision.heads.parts.layer_linear import layer_linear
 from bertvision.heads.parts.output import OutputMap
 
 
 @final
-class Ladder(LayerwiseHead):
+class Ladder(PackedHead):
     """Climb the layers: each rung mixes what came from below with its layer made small, and attends over tokens."""
 
     token_wise = False
@@ -34,14 +35,16 @@ class Ladder(LayerwiseHead):
 
     @override
     def compile_steps(self) -> None:
-        program = torch.compile(_Rung.forward, dynamic=True)  # one for all rungs
-        for rung in self.rungs:
-            rung.forward = MethodType(program, rung)
+        # one program for all rungs
+        alone, packed = (torch.compile(step, dynamic=True) for step in (_Rung.forward, _Rung.climb))
+        for rung in self._each():
+            rung.forward = MethodType(alone, rung)  # type: ignore[method-assign]  # for this one alone
+            rung.climb = MethodType(packed, rung)  # type: ignore[method-assign]
 
     @override
     def parts(self, states: Tensor, first: int = 0) -> tuple[Tensor, ...]:
-        entering = zip(self.rungs[first:], states.detach().unbind(dim=1), strict=False)
-        return (torch.stack([cast("_Rung", rung).enter(layer) for rung, layer in entering], dim=1),)
+        maps = [rung.enter for rung in self._each()[first : first + states.shape[1]]]
+        return (layer_linear(states.detach(), [each.weight for each in maps], [each.bias for each in maps]),)
 
     @override
     def combine(self, parts: tuple[Tensor, ...], mask: Tensor) -> Tensor:
@@ -52,6 +55,29 @@ class Ladder(LayerwiseHead):
             below = rung(below, layer, mask)  # (batch, tokens, size)
         outputs: Tensor = self.project(self.norm(below))
         return outputs
+
+    @override
+    def takes_packed(self, parts: tuple[Tensor, ...]) -> bool:
+        if not parts[0].is_cuda:
+            return False
+        from bertvision.encoder.packed import has_kernel  # noqa: PLC0415 - imports transformers
+
+        return has_kernel(parts[0], parts[0].shape[-1] // self._each()[0].heads)
+
+    @override
+    def combine_packed(self, parts: tuple[Tensor, ...], windows: WindowBounds) -> Tensor:
+        below: _Below | None = None
+        for rung, layer in zip(self._each(), parts[0].unbind(dim=1), strict=True):
+            below = rung.climb(below, layer, windows.bounds, windows.longest, windows.real)
+        outputs: Tensor = self.project(self.norm(self._each()[-1].leave(cast("_Below", below))))
+        return outputs
+
+    def _each(self) -> "list[_Rung]":
+        return cast("list[_Rung]", list(self.rungs))
+
+
+_Below = tuple[Tensor, Tensor]
+"""What a rung gives the next one: what it made, each (1, all tokens, size), but for adding the second to the first."""
 
 
 @final
@@ -80,9 +106,58 @@ class _Rung(nn.Module):
         outputs: Tensor = inner + self.dropout(self.feed_forward(inner))
         return outputs
 
+    def climb(self, below: _Below | None, entered: Tensor, bounds: Tensor, longest: int, real: Tensor | None) -> _Below:
+        """The same of windows end to end, with as few looks at all tokens as can be, for they are what it costs.
+
+        Between two products stands one step. What goes from rung to rung is not rounded to 16 bits: that would double
+        the distance of outputs and gradients from exact ones. Sums over all tokens, for gradients of norms and gates,
+        are taken together, or not at all.
+
+        Args:
+            below: what the rung below gave; None for the lowest.
+            entered: (1, all tokens, size).
+            bounds: (windows + 1,) int32, where each window begins.
+            longest: no window has more tokens.
+            real: (1, all tokens) True where a token is no padding; None where all are.
+        """
+        from bertvision.encoder.packed import packed_attention  # noqa: PLC0415 - imports transformers
+
+        if real is not None:  # a gradient's 0 times what overflows in padding would be NaN
+            entered = torch.where(real[:, :, None], entered, 0.0)
+        scale, shift, eps = self.enter_norm.weight, self.enter_norm.bias, self.enter_norm.eps
+        if below is None or self.gate is None:
+            inner = nn.functional.layer_norm(entered, scale.shape, scale, shift, eps)
+        else:
+            share = torch.sigmoid(self.gate).expand_as(scale)  # as a row its gradient is summed with the norm's
+            normed = nn.functional.layer_norm(entered, scale.shape, (1 - share) * scale, (1 - share) * shift, eps)
+            inner = share * self.leave(below) + normed
+        tokens = _normed_map(self.attention_norm, self.attention, inner)  # (1, all tokens, 3 · size)
+        parts = tokens.reshape(*tokens.shape[:2], 3, self.heads, -1)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)  # each (1, heads, all tokens, …)
+        read, _ = packed_attention(self, query, key, value, None, window_bounds=bounds, window_longest=longest)
+        inner = inner + self.dropout(self.merge(read.flatten(2)))
+        first_norm, widen, bend, narrow = self.feed_forward
+        grown: Tensor = narrow(bend(_normed_map(cast("nn.LayerNorm", first_norm), cast("nn.Linear", widen), inner)))
+        return inner, grown
+
+    def leave(self, below: _Below) -> Tensor:
+        """What a rung made."""
+        inner, grown = below
+        left: Tensor = inner + self.dropout(grown)
+        return left
+
     def _attend(self, tokens: Tensor, mask: Tensor) -> Tensor:
         parts = self.attention(tokens).unflatten(-1, (3, self.heads, -1))  # (batch, tokens, 3, heads, …)
         query, key, value = parts.permute(2, 0, 3, 1, 4)  # each (batch, heads, tokens, …)
         read = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None, :])
         merged: Tensor = self.merge(read.transpose(1, 2).flatten(2))
         return merged
+
+
+def _normed_map(norm: nn.LayerNorm, linear: nn.Linear, tokens: Tensor) -> Tensor:
+    """A norm and a linear map of it; the norm's scale and shift go into the map, and need no sums over all tokens."""
+    plain = nn.functional.layer_norm(tokens, norm.weight.shape, eps=norm.eps)
+    # a product of matrices would be rounded under autocast
+    return nn.functional.linear(
+        plain, linear.weight * norm.weight, linear.bias + (linear.weight * norm.bias).sum(dim=1)
+    )

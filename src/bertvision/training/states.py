@@ -9,6 +9,7 @@ from torch import Tensor
 from bertvision.encoder.batch import TokenBatch, unpack
 from bertvision.encoder.states import HiddenStates
 from bertvision.heads import Head, LayerwiseHead
+from bertvision.heads.head import PackedHead, WindowBounds
 from bertvision.objectives import Pool, pool_rows
 
 
@@ -112,6 +113,9 @@ def read_parts(head: Head, parts: tuple[Tensor, ...], tokens: TokenBatch) -> tup
         tokens: those windows.
     """
     mask = tokens.mask
+    if tokens.bounds is not None and isinstance(head, PackedHead) and head.takes_packed(parts):
+        windows = WindowBounds(tokens.bounds, tokens.longest, None if tokens.full else mask)
+        return unpack(head.combine_packed(parts, windows)[0], tokens)
     if tokens.packed and not head.token_wise:
         # what it took is a small part of the states
         unpacked = [unpack(part[0].transpose(0, 1), tokens) for part in parts]

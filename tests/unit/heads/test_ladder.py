@@ -1,14 +1,21 @@
 import math
+from types import MethodType
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from bertvision.encoder.batch import TokenBatch, packed_batch, unpack
+from bertvision.encoder.states import HiddenStates
 from bertvision.errors import BertVisionError
 from bertvision.heads import HeadShape, build_head
-from bertvision.heads.ladder import Ladder
-from close import EXACT, FLOAT32
+from bertvision.heads.head import WindowBounds
+from bertvision.heads.ladder import Ladder, _Rung
+from bertvision.training.states import StateBatch
+from close import EXACT, FLOAT32, HALF_HEAD
 from known_weights import random_states, randomise, real_tokens
+from tiny_models import tiny_windows
 
 SHAPE = HeadShape(layers=3, width=5, outputs=2)
 
@@ -131,3 +138,143 @@ def test_tokens_see_each_other_but_not_padding() -> None:
         assert changed.tolist() == [seen] * 4
     other = torch.where(mask[:, None, :, None], states, torch.inf)
     torch.testing.assert_close(head(other, mask)[0, :5], rows[:5], rtol=EXACT, atol=EXACT)
+
+
+# ── windows end to end
+
+
+def end_to_end(fill: int | None = None) -> TokenBatch:
+    """Four windows in a row, with fillers behind them or without."""
+    return packed_batch(tiny_windows(4, 9, 1, 6), np.arange(4), fill=fill)
+
+
+def packed_rows(head: Ladder, states: Tensor, tokens: TokenBatch) -> Tensor:
+    """What it gives for windows end to end, by bounds; on a CPU attention follows its formula."""
+    assert tokens.bounds is not None
+    windows = WindowBounds(tokens.bounds, tokens.longest, None if tokens.full else tokens.mask)
+    return unpack(head.combine_packed(head.parts(states), windows)[0], tokens)[0]
+
+
+def learn(head: Ladder, rows: Tensor, mask: Tensor) -> list[Tensor]:
+    """The rows of real tokens, and the gradients of a loss of theirs."""
+    rows = rows[mask]
+    above = random_states(*rows.shape, seed=3).to(rows.dtype)
+    return [rows.detach(), *torch.autograd.grad(rows, list(head.parameters()), above)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("fill", [None, 4])
+def test_windows_end_to_end_give_the_rows_and_gradients_of_padded_ones(fill: int | None, dtype: torch.dtype) -> None:
+    tokens = end_to_end(fill)
+    head = Ladder(SHAPE, size=8, heads=2).to(dtype).eval()
+    randomise(head)
+    states = random_states(1, 3, tokens.ids.shape[1], 5).to(dtype)
+    padded = StateBatch(HiddenStates(states, tokens.mask), packed=tokens).padded
+    expected = learn(head, head(padded.states, padded.mask), padded.mask)
+    for one, other in zip(learn(head, packed_rows(head, states, tokens), padded.mask), expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=FLOAT32, atol=FLOAT32 * float(other.abs().max()))
+
+
+@pytest.mark.parametrize("filler", [1e3, torch.inf, torch.nan])
+def test_what_stands_in_fillers_changes_neither_rows_nor_gradients(filler: float) -> None:
+    tokens = end_to_end(4)
+    head = Ladder(SHAPE, size=8, heads=2).eval()
+    randomise(head)
+    (entered,) = (part.detach() for part in head.parts(random_states(1, 3, tokens.ids.shape[1], 5)))
+    assert tokens.bounds is not None
+    windows = WindowBounds(tokens.bounds, tokens.longest, tokens.mask)
+    learning = [value for name, value in head.named_parameters() if ".enter." not in name]
+    found = []
+    for parts in (entered, torch.where(tokens.mask[:, None, :, None], entered, filler)):
+        rows = head.combine_packed((parts,), windows)[tokens.mask]
+        found.append([rows, *torch.autograd.grad(rows.square().sum(), learning)])
+    for one, other in zip(*found, strict=True):
+        assert one.isfinite().all()
+        assert torch.equal(one, other)
+
+
+def test_dropout_acts_in_the_same_two_places_end_to_end() -> None:
+    torch.manual_seed(0)
+    tokens = end_to_end()
+    states = random_states(1, 3, tokens.ids.shape[1], 5)
+    head = Ladder(SHAPE, size=8, heads=2, dropout=0.5)
+    randomise(head)
+    assert not torch.equal(packed_rows(head, states, tokens), packed_rows(head, states, tokens))
+    assert torch.equal(*(packed_rows(head.eval(), states, tokens) for _ in range(2)))
+    silent = [value for name, value in head.named_parameters() if "merge" in name or "feed_forward.3" in name]
+    for some in (silent[::4] + silent[1::4], silent[2::4] + silent[3::4]):
+        kept = [value.detach().clone() for value in some]
+        for value in some:
+            value.data.fill_(0.0)  # nothing is left for this dropout to act on, only for the other one
+        head.train()
+        assert not torch.equal(packed_rows(head, states, tokens), packed_rows(head, states, tokens))
+        for value, before in zip(some, kept, strict=True):
+            value.data.copy_(before)
+    for value in silent:
+        value.data.fill_(0.0)
+    assert torch.equal(*(packed_rows(head, states, tokens) for _ in range(2)))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("fill", [None, 4])
+def test_a_rung_over_windows_end_to_end_is_compiled_without_a_break(fill: int | None) -> None:
+    tokens = end_to_end(fill)
+    head = Ladder(SHAPE, size=8, heads=2).eval()
+    randomise(head)
+    states = random_states(1, 3, tokens.ids.shape[1], 5)
+    expected = packed_rows(head, states, tokens)
+    program = torch.compile(_Rung.climb, backend="eager", fullgraph=True, dynamic=True)
+    for rung in head.rungs:
+        assert isinstance(rung, _Rung)
+        rung.climb = MethodType(program, rung)  # type: ignore[method-assign]  # for this one alone
+    torch.testing.assert_close(packed_rows(head, states, tokens), expected, rtol=FLOAT32, atol=FLOAT32)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "on_gpu", "size", "taken"),
+    [
+        (torch.bfloat16, True, 96, True),
+        (torch.float16, True, 32, True),
+        (torch.bfloat16, False, 96, False),
+        (torch.float32, True, 96, False),
+        (torch.bfloat16, True, 16, False),  # heads of 4 numbers
+        (torch.bfloat16, True, 1056, False),  # heads of 264
+    ],
+)
+def test_windows_stay_end_to_end_where_the_kernel_takes_them(
+    dtype: torch.dtype, size: int, monkeypatch: pytest.MonkeyPatch, *, on_gpu: bool, taken: bool
+) -> None:
+    monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda _: on_gpu))
+    with torch.device("meta"):
+        head = Ladder(HeadShape(layers=1, width=2, outputs=1), size=size)
+    assert head.takes_packed((torch.zeros(1, 1, 3, size, dtype=dtype),)) is taken
+
+
+def distance(found: list[Tensor], expected: list[Tensor]) -> float:
+    """Between two lists of tensors, as a share of the length of the second."""
+    one, other = (torch.cat([tensor.flatten() for tensor in some]) for some in (found, expected))
+    return float((one - other).norm() / other.norm())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("fill", [None, 4])
+def test_on_a_gpu_windows_end_to_end_in_16_bits_are_near_to_exact_ones(fill: int | None, *, compiled: bool) -> None:
+    device = torch.device("cuda")
+    tokens = end_to_end(fill).to(device)
+    head = Ladder(SHAPE, size=32).eval().to(device)
+    randomise(head)
+    if compiled:
+        head.compile_steps()
+    states = random_states(1, 3, tokens.ids.shape[1], 5).to(device)
+    exact = StateBatch(HiddenStates(states, tokens.mask), packed=tokens)
+    rows, mask = exact.read(head)
+    expected = learn(head, rows.cpu(), mask.cpu())
+    batch = StateBatch(HiddenStates(states.bfloat16(), tokens.mask), packed=tokens)
+    with torch.autocast("cuda", torch.bfloat16):
+        assert head.takes_packed(head.parts(batch.hidden.states))
+        rows, same = batch.read(head)
+    assert torch.equal(same, mask)
+    found = learn(head, rows.cpu(), mask.cpu())
+    assert distance(found[:1], expected[:1]) < HALF_HEAD
+    assert distance(found[1:], expected[1:]) < HALF_HEAD

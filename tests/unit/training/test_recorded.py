@@ -111,6 +111,11 @@ def test_every_head_learns_the_same_from_recordings(head: str) -> None:
 
 
 @needs_gpu
+def test_a_head_that_keeps_windows_apart_by_bounds_learns_the_same_from_recordings() -> None:
+    check_recordings(span_model(head="ladder"), lessons(bf16=True, packed=True), 4e-3)
+
+
+@needs_gpu
 def test_parts_of_a_batch_add_up() -> None:
     model, data = span_model(), lessons()
     recorder = Recorder(model, Studio(GPU))

@@ -11,6 +11,8 @@ from typing_extensions import override
 from bertvision.encoder.batch import TokenBatch, packed_batch, unpack
 from bertvision.encoder.states import HiddenStates
 from bertvision.heads import Head, HeadShape, build_head
+from bertvision.heads.head import WindowBounds
+from bertvision.heads.ladder import Ladder
 from bertvision.objectives import Pool
 from bertvision.training import states as states_module
 from bertvision.training.states import StateBatch
@@ -92,6 +94,31 @@ def test_packed_and_padded_windows_give_a_head_the_same(name: str, pool: Pool | 
     others, other_mask = packed().read(head, pool)
     assert torch.equal(mask, other_mask)
     torch.testing.assert_close(others[mask], outputs[mask], rtol=FLOAT32, atol=FLOAT32)
+
+
+@pytest.mark.parametrize("fill", [None, 4])
+def test_a_head_that_takes_packed_windows_gets_them_with_their_bounds(
+    fill: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = packed_batch(tiny_windows(*LENGTHS), np.arange(len(LENGTHS)), fill=fill)
+    states = torch.randn(1, LAYERS, tokens.ids.shape[1], WIDTH, generator=torch.Generator().manual_seed(0))
+    batch = StateBatch(HiddenStates(states, tokens.mask), packed=tokens)
+    head = build_head("ladder", WHOLE, {"size": 4, "heads": 1}).eval()
+    expected, mask = batch.read(head)
+    seen: list[WindowBounds] = []
+    combine = Ladder.combine_packed
+
+    def note(self: Ladder, parts: tuple[Tensor, ...], windows: WindowBounds) -> Tensor:
+        seen.append(windows)
+        return combine(self, parts, windows)
+
+    monkeypatch.setattr(Ladder, "combine_packed", note)
+    monkeypatch.setattr(Ladder, "takes_packed", lambda _self, parts: parts[0].ndim == 4)
+    outputs, same = batch.read(head)
+    assert torch.equal(mask, same)
+    torch.testing.assert_close(outputs[mask], expected[mask], rtol=FLOAT32, atol=FLOAT32)
+    assert seen == [WindowBounds(seen[0].bounds, tokens.longest, None if fill is None else tokens.mask)]
+    assert seen[0].bounds is tokens.bounds
 
 
 def test_packed_states_are_made_padded_once_for_all_heads_that_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
