@@ -154,7 +154,7 @@ def test_a_suite_is_measured_cell_by_cell(capsys: Capture, command: list[str], t
     tuned, heads, plain = (cells[name]["models"] for name in ("tuned", "heads", "plain"))
     assert 0 < cells["tuned"]["first_step_seconds"] < tuned["0.5"]["seconds"] < tuned["1"]["seconds"]
     assert cells["tuned"]["trainable"] == cells["plain"]["trainable"] == tuned["1"]["parameters"]
-    same = ("scores", "held_out", "outcomes", "parameters", "bytes", "seconds")
+    same = ("scores", "held_out", "loss", "outcomes", "parameters", "bytes", "seconds")
     for at in ("0.5", "1"):
         assert [heads[f"own_output@{at}"][key] for key in same] == [tuned[at][key] for key in same]
     own = heads["own_output@1"]
@@ -169,13 +169,33 @@ def test_a_suite_is_measured_cell_by_cell(capsys: Capture, command: list[str], t
     assert cells["untuned"]["models"]["layer_mix@0"]["parameters"] == 16 * 2 + 2 + 3 + 1  # map, weights, scale
     assert plain["1"]["bytes"] == 4 * plain["1"]["parameters"]
     assert cells["labels"]["models"]["1"]["scores"].keys() == {"plain"}
+    assert all(model["loss"] > 0 for one in (tuned, plain, cells["untuned"]["models"]) for model in one.values())
+    assert heads["mean"]["loss"] is heads["greedy@1"]["loss"] is None
 
     text = suite_markdown(record)
     assert "**sst2, tiny**" in text
     assert "`heads:greedy` | `plain:1`" in text
+    assert text.count("loss on dev") == 2  # of questions and of labels
     assert "`together:mean` | `tuned:1`" in text
     assert "`films 8:layer_concat` | `labels:1`" in text
     assert [cell.name for cell in measured_cells(record)] == [cell.name for cell in suite.cells]
+
+
+def test_heads_that_learn_for_several_epochs_tell_their_scores_after_each(command: list[str], tmp_path: Path) -> None:
+    longer = SUITE.replace('kind = "heads"\non = "tuned"', 'kind = "heads"\nhead_epochs = 3.0\non = "tuned"')
+    (tmp_path / "small.toml").write_text(longer, encoding="utf-8")
+    assert main([*command, "--seeds", "1", "--only", "tuned,heads,untuned"]) == 0
+    record = read(tmp_path)
+    cells = {cell["name"]: cell["result"]["models"] for cell in record["cells"].values()}
+    curves = {name: model["held_out_curve"] for name, model in cells["heads"].items() if "held_out_curve" in model}
+    words = ("last_layer", "adapter_pool size=4 skip=true")
+    assert set(curves) == {f"{name}@{at}" for name in words for at in ("0.5", "1")}
+    for name, curve in curves.items():
+        assert [at for at, _ in curve] == [1, 2, 3]
+        # the best is kept
+        assert cells["heads"][name]["held_out"] == pytest.approx(max(score for _, score in curve), abs=1e-4)
+    assert not any("held_out_curve" in model for model in cells["untuned"].values())
+    assert suite_markdown(record).count("Held out, after each epoch:\n\n| cell | model | 1 | 2 | 3 |") == 1
 
 
 def test_an_ensemble_of_tuned_runs_costs_what_they_cost(command: list[str], tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ def test_a_table_names_every_threshold(capsys: Capture, place: Path) -> None:
     assert main(["evaluate", f"{place}/tuned@1", "--device", "cpu"]) == 0
     shown = capsys.readouterr().out
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
-    assert [row[3].split(",")[0] for row in rows] == ["0", "fitted", "best on dev"]
+    assert [row[4].split(",")[0] for row in rows] == ["0", "fitted", "best on dev"]
+    assert [bool(row[3]) for row in rows] == [True, False, False]  # the loss knows no threshold
     assert [row[0] for row in rows] == ["own_output", "", ""]
     assert f"{place}/tuned/evaluation/at-1/dev" in shown.replace("\n", "")
 
@@ -63,7 +64,7 @@ def test_a_table_of_labels_begins_with_the_task_s_first_metric(capsys: Capture, 
     assert main(["evaluate", out, "--device", "cpu"]) == 0
     header = next(line for line in capsys.readouterr().out.splitlines() if "model" in line)
     names = [cell.strip() for cell in header.split("┃")[1:-1]]
-    assert names == ["model", "parameters", "held out", "accuracy", "95 % interval", "f1", "matthews"]
+    assert names == ["model", "parameters", "held out", "loss", "accuracy", "95 % interval", "f1", "matthews"]
 
 
 def test_what_cannot_be_is_an_error_and_nothing_is_written(capsys: Capture, place: Path) -> None:

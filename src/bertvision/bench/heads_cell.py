@@ -115,6 +115,7 @@ class _Level:
         """What is told of each model, by its words and the epochs of the encoder."""
         rows = {Path(row["folder"]).name: row for row in self.fitted.leaderboard}
         others = sum(row["seconds"] for row in rows.values())
+        curves = self.curves()
         found: dict[str, Model] = {}
         for name, judged in self.judged.models.items():
             own = name == OWN_OUTPUT
@@ -126,7 +127,18 @@ class _Level:
                 "parameters": self.learnt + judged["head_parameters"],
                 "bytes": self.changed + _weights(self.judged.subject.head_folder(name)),
                 **judged,
+                **({"held_out_curve": curves[name]} if len(curves[name]) > 1 else {}),
             }
+        return found
+
+    def curves(self) -> dict[str, list[list[float | None]]]:
+        """Epochs, and the held-out score after them, of every model; none of those that nobody trained here."""
+        lines = [line for line in RunFolder(self.fitted.run).lines() if "validated" in line]
+        found = {}
+        for name in self.judged.models:
+            number = -1 if name == OWN_OUTPUT else int(name.partition("-")[0])
+            scores = {float(str(line["validated"])): line["score"] for line in lines if line["head"] == number}
+            found[name] = [[at, None if one is None else round(float(str(one)), 4)] for at, one in scores.items()]
         return found
 
     def share(self, members: Sequence[str]) -> tuple[int, int, float]:

@@ -85,7 +85,8 @@ def told(task: Task, row: EvaluatedRow) -> Model:
         for at, found in row.scores.items()
     }
     thresholds = {at: _rounded(found.threshold) for at, found in row.scores.items() if found.threshold is not None}
-    return {"held_out": _rounded(row.held_out), "scores": scores, "thresholds": thresholds}
+    known = {"held_out": _rounded(row.held_out), "loss": _rounded(row.loss)}
+    return {**known, "scores": scores, "thresholds": thresholds}
 
 
 def told_ensemble(subject: Subject, joined: EnsembleResult) -> Model:

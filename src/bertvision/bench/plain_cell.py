@@ -162,6 +162,7 @@ def _told(verdict: Verdict) -> Model:
         "held_out": None if verdict.held_out is None else round(verdict.held_out, 4),
         "scores": scores,
         "thresholds": {name: round(value, 4) for name, value in verdict.thresholds.items() if value is not None},
+        "loss": None if verdict.loss is None else round(verdict.loss, 4),
         "head": None,
         "outcomes": pack_outcomes(answers.scores_at(verdict.thresholds[at]).f1),
     }

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from math import ceil, inf
 from typing import Any
 
 from bertvision.bench.place import BUILTIN_DATA, Place
@@ -157,6 +158,7 @@ class HeadsSettings(TaskSettings):
         at: epochs of the snapshots; empty is the last.
         heads: names, with options behind them, such as `adapter_pool size=128 skip=true`; `all` are all that fit.
         head_epochs: passes over the data.
+        each_epoch: whether held-out examples judge heads after every epoch, and the best of each is kept, not the last.
         head_lr: learning rate.
         batch: windows per step.
         ensembles: ways of joining the heads of each snapshot, and those of all.
@@ -166,6 +168,7 @@ class HeadsSettings(TaskSettings):
     at: tuple[float, ...] = ()
     heads: tuple[str, ...] = (ALL,)
     head_epochs: float = 1.0
+    each_epoch: bool = True
     head_lr: float = 1e-3
     batch: int = 32
     ensembles: tuple[str, ...] = WAYS
@@ -221,6 +224,7 @@ class HeadsSettings(TaskSettings):
             **(self.data_fields(place) | {"encoder": encoder}),
             heads=tuple(self.specs(seed).values()),
             epochs=self.head_epochs,
+            validate=tuple(map(float, range(1, ceil(self.head_epochs)))) if self.each_epoch else (),
             batch=self.batch,
             seed=seed,
             source=STREAM,
@@ -233,6 +237,8 @@ class HeadsSettings(TaskSettings):
             BertVisionError: naming the word.
         """
         find_task(self.task)
+        if not 0.0 < self.head_epochs < inf:
+            raise BertVisionError(f"head_epochs is {self.head_epochs:g}, more than 0 is expected.")
         self.specs(0)
         check_ways(self.ensembles)
         if self.on is None and self.at:

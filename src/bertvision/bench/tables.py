@@ -14,6 +14,9 @@ Read = Callable[[Mapping[str, Any]], float | None]
 """A number of a model."""
 
 MEGABYTE, GIGABYTE, MILLI = 1e6, 1e9, 1e-3
+CURVE = "held_out_curve"
+"""What a model says of its held-out score after each epoch; older records have none."""
+
 DIRTY = "†"
 """Marks cells that were measured with changes that no commit has."""
 
@@ -46,6 +49,8 @@ def suite_markdown(record: Mapping[str, Any]) -> str:
         parts += [f"**{plain(task)}, {plain(encoder)}**", overview_table(some)]
         if any(len(cell.models) > 1 for cell in some):
             parts += ["Every model:", models_table(some)]
+        curves = curves_table(some)
+        parts += ["Held out, after each epoch:", curves] if curves else []
     tests = pairs_table(record["pairs"], there)
     parts += [tests] if tests else []
     return "\n\n".join([*parts, *suite_notes(cells)])
@@ -69,9 +74,21 @@ def overview_table(cells: Sequence[Measured]) -> str:
 def models_table(cells: Sequence[Measured]) -> str:
     """A row for each model of each cell: how good it is, after how many seconds."""
     every = [(cell, model) for cell in cells for model in cell.models]
-    columns = [_EPOCHS, *_scores(every), Column("held out", lambda one: one["held_out"], _unit(every)), *_COSTS[:3]]
+    held_out = Column("held out", lambda one: one["held_out"], _unit(every))
+    columns = [_EPOCHS, *_scores(every), held_out, Column("loss on dev", lambda one: one.get("loss")), *_COSTS[:3]]
     rows = [[*_names(cell, model), *(_number(cell, model, column) for column in columns)] for cell, model in every]
     return markdown_table(["cell", "model", *(column.title for column in columns)], rows)
+
+
+def curves_table(cells: Sequence[Measured]) -> str:
+    """A row for each head that held-out examples judged after every epoch; empty where none was."""
+    every = [(cell, model) for cell in cells for model in cell.models]
+    told = [entry["result"]["models"][model] for cell, model in every for entry in cell.entries.values()]
+    epochs = sorted({at for one in told for at, _ in one.get(CURVE, ())})
+    columns = [Column(f"{at:g}", _held_out_after(at), _unit(every)) for at in epochs]
+    values = [[_number(cell, model, column) for column in columns] for cell, model in every]
+    rows = [[*_names(*one), *row] for one, row in zip(every, values, strict=True) if any(v != NOTHING for v in row)]
+    return markdown_table(["cell", "model", *(column.title for column in columns)], rows) if rows else ""
 
 
 def pairs_table(pairs: Iterable[Mapping[str, str]], cells: Sequence[Measured]) -> str:
@@ -125,6 +142,10 @@ def _scores(models: Sequence[tuple[Measured, str]]) -> list[Column]:
 
 def _score(at: str, metric: str) -> Read:
     return lambda one: one["scores"][at][metric] if at in one["scores"] else None
+
+
+def _held_out_after(epochs: float) -> Read:
+    return lambda one: dict(one.get(CURVE, ())).get(epochs)
 
 
 def _unit(models: Sequence[tuple[Measured, str]]) -> Unit:

@@ -47,7 +47,8 @@ def print_scores(title: str, rows: "Sequence[EvaluatedRow]", *, kind: str, split
 
     names = list(rows[0].scores[next(iter(rows[0].scores))].values)
     metrics = [name for name in SHOWN if name in names] if kind == "spans" else names
-    columns = ["model", "parameters", "held out"] + ["threshold"] * ("zero" in rows[0].scores)
+    lossy = any(row.loss is not None for row in rows)
+    columns = ["model", "parameters", "held out"] + ["loss"] * lossy + ["threshold"] * ("zero" in rows[0].scores)
     columns += [metrics[0], "95 % interval", *metrics[1:]]
     if against is not None:
         columns.append(f"{metrics[0]} against {against}")
@@ -55,6 +56,7 @@ def print_scores(title: str, rows: "Sequence[EvaluatedRow]", *, kind: str, split
     for row in rows:
         for number, (at, found) in enumerate(row.scores.items()):
             line: list[object] = [row.name, row.parameters, row.held_out] if number == 0 else ["", None, None]
+            line += [row.loss if number == 0 else None] * lossy
             line += [] if found.threshold is None else [_threshold(at, found.threshold, split)]
             main = found.values[metrics[0]]
             line += [main.value, _interval(main), *(_value(found.values.get(name)) for name in metrics[1:])]

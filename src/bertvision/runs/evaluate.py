@@ -163,7 +163,14 @@ def evaluated_row(
     else:
         row = subject.run.heads[name]
         known = {field: row[field] for field in ("head", "options", "seed", "parameters", "depth")}
-    return EvaluatedRow(name=label or name, own=name == OWN_OUTPUT, held_out=verdict.held_out, scores=scores, **known)
+    return EvaluatedRow(
+        name=label or name,
+        own=name == OWN_OUTPUT,
+        held_out=verdict.held_out,
+        scores=scores,
+        loss=verdict.loss,
+        **known,
+    )
 
 
 def best_first(row: EvaluatedRow) -> tuple[float, int, str]:

@@ -14,6 +14,7 @@ from bertvision.evaluation.outputs import Outputs, SpanScores, predicted_targets
 from bertvision.evaluation.score import Scoring, score_targets, scoring_squad1, scoring_squad2
 from bertvision.evaluation.squad_metric import AnswerComparison, QuestionScores, apply_threshold, score_questions
 from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
+from bertvision.runs.split_loss import split_loss
 from bertvision.runs.validate import Part, answerable_only
 from bertvision.tasks.examples import Questions, gold_targets
 from bertvision.tasks.task import Task
@@ -93,6 +94,7 @@ class Verdict:
         scorings: by the name of the threshold.
         thresholds: their values.
         held_out: its main metric on the held-out examples; None without any, or where it is not defined.
+        loss: the mean of the task's training loss on the split; None where it is not finite.
         answers: to the questions of the split; None of other kinds.
         held_out_answers: to the held-out questions; None without any.
     """
@@ -101,6 +103,7 @@ class Verdict:
     scorings: dict[str, Scoring]
     thresholds: dict[str, float | None]
     held_out: float | None
+    loss: float | None
     answers: Answers | None = None
     held_out_answers: Answers | None = None
 
@@ -135,7 +138,7 @@ class Judge:
             return self._judge_spans(outputs, held_out)
         scorings = {PLAIN: self._side.score_rows(outputs)}
         main = None if held_out is None else _finite(self.choose(held_out))
-        return Verdict(outputs, scorings, {PLAIN: None}, main)
+        return Verdict(outputs, scorings, {PLAIN: None}, main, self._loss(outputs))
 
     def choose(self, held_out: Outputs) -> float:
         """The main metric on the held-out examples, by which one chooses; of questions F1 at its best threshold."""
@@ -147,15 +150,20 @@ class Judge:
         answers = self._side.answers(outputs)
         held = self._judging().answers(held_out) if isinstance(held_out, SpanScores) else None
         main, fitted = (None, None) if held is None else (self._best_f1(held), self._fit(held))
+        loss = self._loss(outputs)
         if answerable_only(self.task):
-            return Verdict(answers.said, {PLAIN: scoring_squad1(answers.scores)}, {PLAIN: None}, main, answers, held)
+            scorings = {PLAIN: scoring_squad1(answers.scores)}
+            return Verdict(answers.said, scorings, {PLAIN: None}, main, loss, answers, held)
         thresholds: dict[str, float | None] = {ZERO: 0.0}
         if fitted is not None:
             thresholds[FITTED] = fitted
         best = fit_threshold(answers.said, self._side.questions, answers.scores, no_answer_share=None)
         thresholds[BEST] = best.value
         scorings = {name: scoring_squad2(answers.scores_at(value)) for name, value in thresholds.items()}
-        return Verdict(answers.said, scorings, thresholds, main, answers, held)
+        return Verdict(answers.said, scorings, thresholds, main, loss, answers, held)
+
+    def _loss(self, outputs: Outputs) -> float | None:
+        return _finite(split_loss(self.task, self.split, outputs))
 
     def _judging(self) -> "_Side":
         if self._held_out_side is None:

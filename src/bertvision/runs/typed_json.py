@@ -2,7 +2,7 @@
 
 import types
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -13,6 +13,7 @@ def from_json(kind: type[T], value: object) -> T:
     """An object of a dataclass from what `json.loads` gives.
 
     Fields may be words, numbers, literals, dataclasses, None, and lists, tuples and dicts of such; `Any` is kept.
+    Those with a default may be missing, as in records of before there was such a field.
 
     Raises:
         KeyError, TypeError: something is missing, unknown, or of another type.
@@ -45,12 +46,13 @@ def _builder(hint: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - any type
 def _dataclass(kind: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - any dataclass
     hints = get_type_hints(kind)
     names = {field.name for field in fields(kind)}
+    needed = {one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING}
 
     def build(value: Any) -> Any:  # noqa: ANN401 - of that dataclass
         unknown = _checked(value, dict).keys() - names
         if unknown:
             raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}")
-        return kind(**{name: _builder(hints[name])(value[name]) for name in names})
+        return kind(**{name: _builder(hints[name])(value[name]) for name in names & value.keys() | needed})
 
     return build
 

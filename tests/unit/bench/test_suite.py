@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from bertvision.bench.ensemble_settings import EnsembleSettings
+from bertvision.bench.place import Place
 from bertvision.bench.sentence_settings import SentenceSettings
 from bertvision.bench.settings import HeadsSettings, TuneSettings
 from bertvision.bench.suite import Cell, Suite, find_suite, load_suite, parse_suite
@@ -60,6 +61,18 @@ def test_scores_are_joined_by_their_mean_alone() -> None:
     both, heads = (cell.settings for cell in suite.cells[2:])
     assert both.models == ["lora:16", "top:1", "mean"]
     assert heads.models == ["layer_mix@1", "ladder size=8@1", "own_output@1", "mean@1"]
+
+
+def test_heads_are_judged_after_every_epoch_unless_the_last_is_to_be_kept() -> None:
+    def judged_at(**words: Any) -> list[float]:  # noqa: ANN401 - any setting
+        settings = HeadsSettings(heads=("layer_mix",), **words)
+        return settings.request(Place(), 0, "e").fractions
+
+    assert judged_at() == [1.0]
+    assert judged_at(head_epochs=3.0) == [1.0, 2.0, 3.0]
+    assert judged_at(head_epochs=2.5) == [1.0, 2.0, 2.5]
+    assert judged_at(head_epochs=0.5) == [0.5]
+    assert judged_at(head_epochs=3.0, each_epoch=False) == [3.0]
 
 
 def test_an_ensemble_is_known_by_what_its_runs_differ_in() -> None:
@@ -124,6 +137,11 @@ def test_a_cell_is_known_by_its_settings_and_seed_and_not_by_its_name() -> None:
         ([HEADS], {}, r"cell 'heads': unknown cell above 'lora'"),
         ([TUNE, HEADS | {"on": "lore"}], {}, r"cell 'heads': unknown cell above 'lore'. Did you mean 'lora'\?"),
         ([TUNE, HEADS | {"at": [0.7]}], {}, r"cell 'heads': at has 0.7; the tuned run has snapshots at 0.5, 1"),
+        (
+            [TUNE, HEADS | {"head_epochs": float("inf")}],
+            {},
+            r"cell 'heads': head_epochs is inf, more than 0 is expected",
+        ),
         ([TUNE, HEADS | {"fraction": 0.5}], {}, r"cell 'heads': fraction is that of 'lora', 1.0; leave it out"),
         ([TUNE, HEADS | {"ensembles": ["men"]}], {}, r"unknown ensemble 'men'. Did you mean 'mean'\?"),
         ([TUNE, TOGETHER], {}, r"cell 'both': unknown cell above 'top'"),

@@ -1,3 +1,5 @@
+from typing import Any
+
 from bertvision.bench.tables import suite_markdown
 from suite_record import entry, model, record
 
@@ -44,6 +46,30 @@ def test_of_snapshots_the_last_is_shown_first_and_of_heads_and_ensembles_the_bes
     assert [row[:2] for row in table_rows(first)[1:]] == [["`a`", "`1`"], ["`b`", "`y@1`"], ["`c`", "`max`"]]
     assert [row[1] for row in table_rows(every)[1:6]] == ["`0.5`", "`1`", "`x@1`", "`y@1`", "`z@1`"]
     assert "±" not in first.partition("Mean")[0]
+
+
+def test_a_loss_is_shown_beside_the_score_of_every_model_that_has_one() -> None:
+    alone = record(entry("a", "tune", 0, {"1": model(70), "2": model(71)}))
+    assert "loss" not in suite_markdown(alone)
+    seeds = [entry("a", "tune", n, {"1": model(70) | {"loss": 0.6 + n / 10}, "2": model(71)}) for n in (0, 1)]
+    header, *rows = table_rows(suite_markdown(record(*seeds)).partition("Every model:")[2])
+    assert [row[header.index("loss on dev")] for row in rows] == ["0.65", "\N{EN DASH}"]
+
+
+def test_heads_that_were_judged_after_every_epoch_have_a_table_of_it() -> None:
+    def heads(first: float) -> dict[str, Any]:
+        known = model(60) | {"held_out_curve": [[1.0, first], [2.0, 50.0]]}
+        longer = model(60) | {"held_out_curve": [[1.0, None], [2.0, 40.0], [2.5, 41.0]]}
+        return {"x@1": known, "y@1": longer, "own_output@1": model(50)}
+
+    entries = [entry("b", "heads", seed, heads(first)) for seed, first in enumerate((44.0, 46.0))]
+    text = suite_markdown(record(*entries, entry("a", "tune", 0, {"1": model(70)})))
+    assert table_rows(text.partition("Held out, after each epoch:")[2]) == [
+        ["cell", "model", "1", "2", "2.5"],
+        ["`b`", "`x@1`", "45.0", "50.0", "\N{EN DASH}"],
+        ["`b`", "`y@1`", "\N{EN DASH}", "40.0", "41.0"],
+    ]
+    assert "Held out, after" not in suite_markdown(record(entry("b", "heads", 0, {"x@1": model(60)})))
 
 
 def test_comparisons_say_what_a_paired_test_says() -> None:

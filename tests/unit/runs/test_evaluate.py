@@ -18,6 +18,7 @@ from bertvision.runs.finished import open_run
 from bertvision.runs.fit import fit_heads
 from bertvision.runs.judge import BEST, FITTED, PLAIN, ZERO, Judge
 from bertvision.runs.kept_outputs import load_outputs
+from bertvision.runs.split_loss import split_loss
 from bertvision.runs.subject import load_subject
 from bertvision.runs.tune import tune
 from bertvision.runs.validate import Part
@@ -136,6 +137,27 @@ def test_the_record_can_be_read_again(place: Path, tmp_path: Path) -> None:
     assert content["format"] == 1
     assert content["provenance"]["packages"]["torch"]
     assert content["rows"][0]["scores"]["zero"]["values"]["f1"].keys() == {"value", "low", "high"}
+
+
+def test_every_row_has_the_loss_of_the_outputs_that_are_kept(place: Path, result: EvaluationResult) -> None:
+    part = load_subject(place / "fit").part
+    for row in result.record.rows:
+        outputs = load_outputs(result.folder / row.name).split
+        assert row.loss == pytest.approx(split_loss(TASKS["squad2"], part, outputs), rel=FLOAT64)
+
+
+def test_a_record_of_before_the_loss_was_told_is_read_and_its_outputs_are_used(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place / "fit", tmp_path / "fit")
+    result = evaluate(tmp_path / "fit", resamples=RESAMPLES, device="cpu")
+    path = result.folder / EvaluationRecord.FILE
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for row in content["rows"]:
+        del row["loss"]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    before = load_subject(tmp_path / "fit").kept()
+    assert before is not None
+    assert [row.loss for row in before.rows] == [None] * 3
+    assert evaluate(tmp_path / "fit", resamples=RESAMPLES, device="cpu").record.rows == result.record.rows
 
 
 def test_rows_are_in_the_order_of_held_out_examples(result: EvaluationResult) -> None:

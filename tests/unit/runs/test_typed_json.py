@@ -1,7 +1,7 @@
 """Records come back from JSON as they were, and what is not of their type is refused."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import pytest
@@ -62,6 +62,20 @@ def test_what_was_written_comes_back() -> None:
 def test_what_is_of_another_type_is_refused(key: str, value: object, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         from_json(Outer, {**json.loads(json.dumps(asdict(WHOLE))), key: value})
+
+
+@dataclass(frozen=True)
+class Later:
+    name: str
+    share: float | None = None
+    more: dict[str, int] = field(default_factory=dict)
+
+
+def test_what_has_a_default_may_be_missing_as_in_older_records() -> None:
+    assert from_json(Later, {"name": "a"}) == Later("a")
+    assert from_json(Later, {"name": "a", "more": {"b": 1}}) == Later("a", more={"b": 1})
+    with pytest.raises(KeyError, match="name"):
+        from_json(Later, {"share": 1.0})
 
 
 def test_what_is_missing_is_refused() -> None:
