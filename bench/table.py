@@ -25,6 +25,7 @@ from bertvision.heads import HEADS
 from bertvision.runs.amounts import in_bytes, in_seconds
 from bertvision.training.options import default_rate
 from claims_of_spans import claims_table, head_claims_table
+from tables_of_documents import DOCUMENT_TABLES
 from tables_of_heads import documents_table, ensembles_table
 from tables_of_readme import PROMISES, promises_table, rivals_table
 from tables_of_spans import SPAN_TABLES
@@ -213,9 +214,10 @@ def of_record(name: str, make: Callable[[Mapping[str, Any]], str]) -> str:
     return f"[The record](../{path.as_posix()}).\n\n{make(json.loads((ROOT / path).read_text(encoding='utf-8')))}"
 
 
-def of_heads(make: Callable[[Sequence[Measured]], str]) -> str:
-    """What `make` says of the suite of every head."""
-    return make(measured_cells(read_suite_record(ROOT / "results" / "heads.json")))
+def of_suites(make: Callable[[Sequence[Measured]], str], *names: str) -> str:
+    """What `make` says of the cells of some suites."""
+    records = [read_suite_record(ROOT / "results" / f"{name}.json") for name in names]
+    return make([cell for record in records for cell in measured_cells(record)])
 
 
 def of_promises() -> str:
@@ -224,23 +226,22 @@ def of_promises() -> str:
     return promises_table({name: json.loads(path.read_text(encoding="utf-8")) for name, path in found.items()})
 
 
-def of_rivals() -> str:
-    """Ours beside what people would use, from the suite."""
-    return rivals_table(measured_cells(read_suite_record(ROOT / "results" / "rival.json")))
-
-
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
-    "rivals": ("README.md", of_rivals),
+    "rivals": ("README.md", partial(of_suites, rivals_table, "rival")),
     "promises": ("README.md", of_promises),
     "speed": ("docs/speed.md", speed_table),
     "size": ("docs/speed.md", size_table),
     "quality": ("docs/benchmarks.md", quality_table),
     "heads": ("docs/heads.md", heads_table),
     **{name: ("docs/analysis.md", make) for name, make in SPAN_TABLES.items()},
-    "head claims": ("docs/analysis.md", partial(of_heads, head_claims_table)),
+    "head claims": ("docs/analysis.md", partial(of_suites, head_claims_table, "heads")),
     "span claims": ("docs/analysis.md", claims_table),
-    "span ensembles": ("docs/evaluation.md", partial(of_heads, ensembles_table)),
-    "heads beside documents": ("docs/benchmarks.md", partial(of_heads, documents_table)),
+    "span ensembles": ("docs/evaluation.md", partial(of_suites, ensembles_table, "heads")),
+    "heads beside documents": ("docs/benchmarks.md", partial(of_suites, documents_table, "heads")),
+    **{
+        name: ("docs/benchmarks.md", partial(of_suites, make, "freezing", "documents"))
+        for name, make in DOCUMENT_TABLES.items()
+    },
     "cost checks": ("docs/scale.md", checks_table),
     "scale": ("docs/scale.md", scale_table),
     "bytes": ("docs/scale.md", bytes_table),

@@ -1,6 +1,7 @@
 """The record of every head → Markdown: heads and ensembles against single models, beside the documents' figures."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ from bertvision.bench.tables import which_way
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.bootstrap import Difference
 from bertvision.heads import HEADS
-from bertvision.runs.judge import BEST, CLAIMED, FITTED, ZERO
+from bertvision.runs.judge import BEST, CLAIMED, FITTED, PLAIN, ZERO
 from tables_of_spans import points, table
 from verdicts import Says, Sure, verdict
 
@@ -113,6 +114,17 @@ class Against(NamedTuple):
         return Sure(self.fitted.value, self.fitted.p < CLAIMED)
 
 
+def score(model: Mapping[str, Any], at: str) -> float:
+    """F1 of questions at a threshold; of labels, which have none, their first metric in percent."""
+    scores = model["scores"]
+    return float(scores[at]["f1"]) if PLAIN not in scores else 100.0 * next(iter(scores[PLAIN].values()))
+
+
+def scores_of(cell: Measured, model: str, at: Sequence[str] = (ZERO, FITTED, BEST)) -> list[str]:
+    """The same as the mean over seeds, at several thresholds."""
+    return [f"{fmean(cell.over_seeds(model, partial(score, at=which))):.1f}" for which in at]
+
+
 def against(cells: Sequence[Measured], first: str, second: str) -> Against:
     """Two models of one cell, each named `CELL:MODEL`, with the same seeds.
 
@@ -123,7 +135,7 @@ def against(cells: Sequence[Measured], first: str, second: str) -> Against:
     tested = None if one is None or other is None else paired_test(one, other)
     if one is None or other is None or tested is None:
         raise BertVisionError(f"'{first}' and '{second}' are not measured.")
-    zeros = [cell.over_seeds(model, lambda model: model["scores"][ZERO]["f1"]) for cell, model in (one, other)]
+    zeros = [cell.over_seeds(model, partial(score, at=ZERO)) for cell, model in (one, other)]
     return Against([mine - own for mine, own in zip(*zeros, strict=True)], tested[0])
 
 
@@ -161,13 +173,13 @@ def ensembles_table(cells: Sequence[Measured]) -> str:
     for tuned in SNAPSHOTS:
         best, when = heads.best(single_heads(heads, [tuned])), f"{tuned} epoch"
         rows += [
-            (when, "own output", *_f1(heads, f"{OWN}@{tuned}"), "", "", ""),
-            (when, f"best single head, `{_head(best)}`", *_f1(heads, best), "", "", ""),
+            (when, "own output", *scores_of(heads, f"{OWN}@{tuned}"), "", "", ""),
+            (when, f"best single head, `{_head(best)}`", *scores_of(heads, best), "", "", ""),
             *(
                 (when, f"{how} of all {count}", *_joined(cells, heads, f"{how}@{tuned}", best))
                 for how in ("max", "mean", "greedy")
             ),
-            (when, f"`{PAIR}`", *_f1(pair, f"{PAIR}@{tuned}"), "", "", ""),
+            (when, f"`{PAIR}`", *scores_of(pair, f"{PAIR}@{tuned}"), "", "", ""),
             (when, f"max of `{PAIR}` and own output", *_joined(cells, pair, f"max@{tuned}", f"{PAIR}@{tuned}")),
         ]
         theirs = zip(
@@ -186,16 +198,9 @@ def _head(model: str) -> str:
     return model.partition("@")[0]
 
 
-def _f1(cell: Measured, model: str) -> list[str]:
-    def score(at: str) -> float:
-        return fmean(cell.over_seeds(model, lambda one: one["scores"][at]["f1"]))
-
-    return [f"{score(at):.1f}" for at in (ZERO, FITTED, BEST)]
-
-
 def _joined(cells: Sequence[Measured], cell: Measured, ensemble: str, single: str) -> list[Any]:
     """Scores of an ensemble, and what it gains over a single head."""
     found = against(cells, f"{cell.name}:{ensemble}", f"{cell.name}:{single}")
     zero, fitted = found.cells
     unsure = "" if found.sure.claimed else ", no difference"
-    return [*_f1(cell, ensemble), f"`{single}`", zero, f"{fitted}{unsure}"]
+    return [*scores_of(cell, ensemble), f"`{single}`", zero, f"{fitted}{unsure}"]

@@ -1,0 +1,194 @@
+"""The records of the documents' other tables → Markdown: their figures and claims beside ours."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from bertvision.bench.compare import Measured, find_model
+from bertvision.bench.tables import which_way
+from bertvision.runs.judge import PLAIN
+from claims import Claim, Figure, Row, beside, missing
+from tables_of_heads import OWN, OWN_F1, PAIR, THEIRS, against, says, there
+from verdicts import FAILS, HOLDS, OPEN, Says
+
+WORDS, PICTURE = "in words", "a picture"
+
+FROZEN_F1 = {
+    "L12": ("L12, all layers", 76.3),
+    "L6": ("L6, the last six", 75.2),
+    "L3": ("L3, the last three", 72.5),
+    "L1": ("L1, the last one", 65.9),
+    "L0": ("L0, LayerNorms alone", 53.1),
+    "houlsby 64": ("L0-A64, adapters of 64", 69.8),
+    "houlsby 768": ("L0-A768, adapters of 768", 75.0),
+    "houlsby 64 + full": ("L12-A64, all layers and adapters of 64", 76.3),
+}
+"""Document 001, tables 1 and 2 (BERT-base, three epochs), by our cell: what it is there, and its F1."""
+
+FROZEN_CLAIMS: tuple[tuple[str, str, str, Says], ...] = (
+    ("six layers are less than all", "L6", "L12", "less"),
+    ("three are less than six", "L3", "L6", "less"),
+    ("one is less than three", "L1", "L3", "less"),
+    ("LayerNorms alone are less than one layer", "L0", "L1", "less"),
+    ("adapters of 64 are less than all layers", "houlsby 64", "L12", "less"),
+    ("adapters of 768 are less than all layers", "houlsby 768", "L12", "less"),
+    ("adapters of 768 are more than those of 64", "houlsby 768", "houlsby 64", "more"),
+    ("adapters of 64 are more than one layer", "houlsby 64", "L1", "more"),
+)
+"""What, our two cells, and which way document 001 has it."""
+
+BOTH = Claim("adapters of 64 add hardly anything to all layers", "0.0 to +0.5", "houlsby 64 + full", "L12", "same")
+"""Its tables have 76.3 for both, its text 76.3 and 75.8."""
+
+JOINT = ("layer_weights", "dot_attention", "weighted_attention", "encoder_attention")
+"""Heads of document 002, whose figures are those of `THEIRS`."""
+
+CONTEXT = ("context_conv", "context_conv_simple")
+"""With the context vector and without."""
+
+TENTHS_F1 = (50.7, 68.1, 70.2, 75.4, 76.0, 75.5, 75.9, 77.7, 77.7)
+WHOLE_F1 = (77.7, 79.2, 78.8, 78.7, 77.8, 79.6)
+EPOCHS_F1 = {f"{n / 10}": f1 for n, f1 in enumerate(TENTHS_F1, 1)} | {f"{n}": f1 for n, f1 in enumerate(WHOLE_F1, 1)}
+"""Document 000, figure 6: its rows 1/10 to 6/10 hold 1 to 6 epochs, its rows 7/10 to 6 hold 1/10 to 9/10."""
+
+ANSWERABLE = {"0.2": 68.7, "1": 76.1, "3": 80.4}
+"""Document 000, figure 5: accuracy of BERT-large by epochs."""
+
+ANSWERABLE_HEADS = {
+    "layer_mix": ("learned pooling", {"0.2": 69.7, "1": 78.2, "3": 81.1}),
+    "xception": ("Xception", {"0.2": 70.7, "1": 78.3}),
+}
+"""Its tables 6 to 8, which call learned pooling "tenney small", by our head and epochs of tuning."""
+
+
+def frozen_table(cells: Sequence[Measured]) -> str:
+    """How many layers learn, and adapters."""
+    f1 = {cell: value for cell, (_, value) in FROZEN_F1.items()}
+    claims = [Claim(what, f"{f1[one] - f1[two]:+.1f}", one, two, claim) for what, one, two, claim in FROZEN_CLAIMS]
+    figures = [Figure(what, f"{value:.1f}", cell) for cell, (what, value) in FROZEN_F1.items()]
+    return beside(cells, figures, [*claims, BOTH])
+
+
+def joint_table(cells: Sequence[Measured]) -> str:
+    """Attention over layers that learns together with the encoder, beside the last layer."""
+    figures, claims = [], []
+    for epochs, own in OWN_F1["002"].items():
+        last = f"joint last_layer {epochs} epochs"
+        figures.append(Figure(f"the last layer (ALBERT), {epochs} epochs", f"{own:.1f}", last))
+        for head in JOINT:
+            f1, cell = THEIRS[head].f1.get(epochs), f"joint {head} {epochs} epochs"
+            what = f"{THEIRS[head].what}, {epochs} epochs"
+            figures.append(Figure(what, "" if f1 is None else f"{f1:.1f}", cell))
+            claims.append(Claim(f"{what}, against the last layer", there(head, epochs), cell, last, says(head, epochs)))
+    for head, what, of in (
+        ("last_layer", "the last layer", OWN_F1["002"]),
+        ("dot_attention", THEIRS["dot_attention"].what, THEIRS["dot_attention"].f1),
+    ):
+        late, early = (f"joint {head} {epochs} epochs" for epochs in ("5", "2"))
+        claims.append(Claim(f"{what}: 5 epochs are worse than 2", f"{of['5'] - of['2']:+.1f}", late, early, "less"))
+    return beside(cells, figures, claims)
+
+
+def context_table(cells: Sequence[Measured]) -> str:
+    """Context-aware convolutions against adapters and the plain output."""
+    asked: tuple[tuple[str, str, str, Says | None], ...] = (
+        ("L0", "houlsby 64", "LayerNorms learn: below adapters of 64", "less"),
+        ("L0", "L0", "LayerNorms learn: more than the plain output", "more"),
+        ("L3", "L3", "three layers learn: against the plain output", None),
+        ("L6", "L6", "six layers learn: against the plain output", None),
+        ("L12", "joint last_layer 2 epochs", "all layers learn: hardly more than the plain output at 3e-5", "same"),
+        ("L12", "L12", "all layers learn: against the plain output at 1e-4", None),
+    )
+    claims = [
+        Claim(f"`{head}`, {what}", "" if claim is None else WORDS, f"{head} {learn}", rival, claim)
+        for learn, rival, what, claim in asked
+        for head in CONTEXT
+    ]
+    return beside(cells, (), claims, size_rows(cells))
+
+
+def size_rows(cells: Sequence[Measured]) -> list[Row]:
+    """Learnt parameters of both context-aware convolutions, if they are measured."""
+    found = [find_model(cells, f"{head} L0") for head in CONTEXT]
+    sizes = [cell.over_seeds(model, lambda one: one["parameters"])[0] for cell, model in filter(None, found)]
+    if len(sizes) < len(CONTEXT):
+        return []
+    full, simple = sizes
+    what = f"`{CONTEXT[1]}` needs more parameters, where LayerNorms learn"
+    return [(what, WORDS, f"{simple:,} and {full:,}", "", "", HOLDS if simple > full else FAILS)]
+
+
+def lasting(epochs: str) -> str:
+    """So many epochs."""
+    return f"{epochs} {'epoch' if epochs == '1' else 'epochs'}"
+
+
+def epochs_table(cells: Sequence[Measured]) -> str:
+    """Every tenth and every epoch of tuning at a constant rate."""
+    model = {epochs: f"every tenth:{epochs}" for epochs in EPOCHS_F1}
+    figures = [Figure(lasting(epochs), f"{f1:.1f}", model[epochs]) for epochs, f1 in EPOCHS_F1.items()]
+    claims = []
+    for epochs in ("1", "3", "4", "5", "6"):
+        gain = f"{EPOCHS_F1[epochs] - EPOCHS_F1['2']:+.1f}"
+        claims.append(Claim(f"2 epochs are best: {epochs} against 2", gain, model[epochs], model["2"], "less"))
+    return beside(cells, figures, claims, rise_rows(cells))
+
+
+def rise_rows(cells: Sequence[Measured]) -> list[Row]:
+    """Whether F1 rises with every tenth of the first epoch, if they are measured: it does not if one surely falls."""
+    tenths = list(EPOCHS_F1)[: len(TENTHS_F1) + 1]
+    if missing(cells, (f"every tenth:{epochs}" for epochs in tenths)):
+        return []
+    steps = [against(cells, f"every tenth:{late}", f"every tenth:{early}") for early, late in pairwise(tenths)]
+    theirs = [EPOCHS_F1[late] - EPOCHS_F1[early] for early, late in pairwise(tenths)]
+    counted = [
+        f"rises in {sum(value > 0 for value in values)} of {len(steps)} steps"
+        for values in (theirs, [one.zero[0] for one in steps], [one.fitted.value for one in steps])
+    ]
+    ways = [which_way(one.fitted) for one in steps]
+    up, down = ways.count("higher"), ways.count("lower")
+    judged = FAILS if down else HOLDS if up == len(steps) else OPEN
+    return [("every tenth of the first epoch is better", *counted, f"{up} higher, {down} lower", judged)]
+
+
+def less_data_table(cells: Sequence[Measured]) -> str:
+    """Heads that learn from less data."""
+
+    def head(share: int, model: str = PAIR) -> str:
+        return f"{share} % of the data + heads:{model}@2"
+
+    claims = [
+        Claim("the head from 30 % beats the encoder tuned on all", PICTURE, head(30), "100 % of the data", "more"),
+        Claim("the head from 10 % comes close to the same head from all", PICTURE, head(10), head(100), "same"),
+    ]
+    for share in (1, 3, 10, 30, 100):
+        what = f"{share} %: the head against the output of the same encoder"
+        claims.append(Claim(what, "", head(share), head(share, OWN), None))
+    return beside(cells, (), claims)
+
+
+def answerable_table(cells: Sequence[Measured]) -> str:
+    """Whether a question has an answer: the encoder, and heads on its snapshots."""
+    model = {epochs: f"answerability:{epochs}" for epochs in ANSWERABLE}
+    figures = [Figure(f"the encoder, {lasting(one)}", f"{value:.1f}", model[one]) for one, value in ANSWERABLE.items()]
+    claims = []
+    for early, late in pairwise(ANSWERABLE):
+        gain = f"{ANSWERABLE[late] - ANSWERABLE[early]:+.1f}"
+        claims.append(Claim(f"{lasting(late)} of tuning: more than {early}", gain, model[late], model[early], "more"))
+    for head, (called, values) in ANSWERABLE_HEADS.items():
+        for tuned, value in values.items():
+            what, gain = f"{called} (`{head}`) on {lasting(tuned)}", f"{value - ANSWERABLE[tuned]:+.1f}"
+            mine, own = (f"answerability heads:{one}@{tuned}" for one in (head, OWN))
+            figures.append(Figure(what, f"{value:.1f}", mine))
+            claims.append(Claim(f"{what}: more than the encoder", gain, mine, own, "more"))
+    return beside(cells, figures, claims, at=[PLAIN])
+
+
+DOCUMENT_TABLES = {
+    "frozen layers": frozen_table,
+    "joint heads": joint_table,
+    "context convolutions": context_table,
+    "epochs": epochs_table,
+    "less data": less_data_table,
+    "answerable": answerable_table,
+}
+"""By name; all are of the suites `freezing` and `documents`."""

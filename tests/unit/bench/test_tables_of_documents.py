@@ -1,0 +1,227 @@
+"""bench/tables_of_documents.py: the documents' other tables beside ours, from a record made up by hand."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from bertvision.bench.compare import Measured, measured_cells
+from bertvision.bench.suite import load_suite
+from claims import Claim, Figure, beside, missing
+from conftest import ROOT
+from suite_record import entry, model, record
+from tables_of_documents import (
+    ANSWERABLE,
+    ANSWERABLE_HEADS,
+    DOCUMENT_TABLES,
+    EPOCHS_F1,
+    FROZEN_CLAIMS,
+    FROZEN_F1,
+    JOINT,
+    answerable_table,
+    context_table,
+    epochs_table,
+    frozen_table,
+    joint_table,
+    less_data_table,
+)
+from tables_of_heads import OWN_F1, PAIR_F1, THEIRS
+
+
+def right(share: int) -> str:
+    """Outcomes of 100 questions."""
+    return " ".join(["1"] * share + ["0"] * (100 - share))
+
+
+def cells_of(f1: Mapping[str, Mapping[str, int]], parameters: Mapping[str, int] | None = None) -> list[Measured]:
+    """Cells whose models have these fitted F1, and 5 less at threshold 0."""
+    sizes = parameters or {}
+    entries = []
+    for name, values in f1.items():
+        models = {one: model(value, outcomes=right(value)) for one, value in values.items()}
+        more = {one: told | {"parameters": sizes.get(name, 2050)} for one, told in models.items()}
+        entries.append(entry(name, "heads" if "heads" in name else "tune", 0, more))
+    return measured_cells(record(*entries))
+
+
+def labels_of(f1: Mapping[str, Mapping[str, int]]) -> list[Measured]:
+    """Cells whose models have these accuracies."""
+    entries = []
+    for name, values in f1.items():
+        models = {}
+        for one, value in values.items():
+            told = model(value, outcomes=right(value))
+            models[one] = told | {"scores": {"plain": {"accuracy": value / 100, "f1": 0.0}}, "thresholds": {}}
+        entries.append(entry(name, "heads" if "heads" in name else "tune", 0, models))
+    return measured_cells(record(*entries))
+
+
+def rows_of(text: str) -> dict[str, list[str]]:
+    """Cells of a table's rows by the first."""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in lines]
+    return {row[0]: row[1:] for row in rows}
+
+
+def absent(text: str) -> str:
+    """The line on what is not measured."""
+    return next((line for line in text.splitlines() if line.startswith("Not measured yet")), "")
+
+
+def test_without_a_record_nothing_but_cells_of_the_two_suites_is_asked_for() -> None:
+    plans = [load_suite(ROOT / "experiments" / f"{name}.toml") for name in ("freezing", "documents")]
+    asked = {name for make in DOCUMENT_TABLES.values() for name in make([]).split("`")[1::2]}
+    assert asked <= {cell.name for plan in plans for cell in plan.cells}
+    assert {"L12", "every tenth", "answerability heads", "joint last_layer 5 epochs"} <= asked
+
+
+def test_a_claim_is_tested_at_the_fitted_threshold_and_told_at_0() -> None:
+    cells = cells_of({"a": {"1": 90}, "b": {"1": 60}})
+    claims = [Claim(word, "+9.0", "a", "b", word) for word in ("more", "less", "same")]
+    text = beside(cells, [Figure("A", "80.0", "a")], claims)
+    told = rows_of(text)
+    assert told["A"] == ["80.0", "85.0", "90.0"]
+    assert [told[word][-1] for word in ("more", "less", "same")] == ["holds", "does not hold", "does not hold"]
+    assert told["more"][:2] == ["+9.0", "+30.0"]
+    assert told["more"][2].startswith("+30.0 (+")
+    assert told["more"][3] == "higher"
+    assert not absent(text)
+
+
+def test_what_is_not_sure_is_not_shown_and_without_a_claim_nothing_is_judged() -> None:
+    cells = cells_of({"a": {"1": 60}, "b": {"1": 60}})
+    told = rows_of(beside(cells, [], [Claim("more", "", "a", "b", "more"), Claim("only", "", "a", "b", None)]))
+    assert told["more"][-2:] == ["no difference", "not shown"]
+    assert told["only"][-2:] == ["no difference", ""]
+
+
+def test_what_is_not_measured_is_left_out_and_named_once() -> None:
+    cells = cells_of({"a": {"1": 60}})
+    text = beside(cells, [Figure("A", "", "a"), Figure("C", "", "c")], [Claim("x", "", "a", "c:1", "more")])
+    assert set(rows_of(text)) == {"what", "A"}
+    assert absent(text) == "Not measured yet: `c`."
+    assert missing(cells, ["a:1", "a:2", "c:1", "c:2"]) == ["a", "c"]
+
+
+def test_figures_of_the_documents_agree_with_one_another() -> None:
+    assert (EPOCHS_F1["0.3"], EPOCHS_F1["1"]) == tuple(OWN_F1["000"].values())
+    assert len(EPOCHS_F1) == 15
+    assert set(JOINT) == {head for head, one in THEIRS.items() if one.document == "002"}
+    assert THEIRS["adapter_pool_skip"].f1["0.3"] == PAIR_F1["0.3"][0]
+    signs = {"less": -1, "more": 1}
+    f1 = {cell: value for cell, (_, value) in FROZEN_F1.items()}
+    assert all(signs[claim] * (f1[one] - f1[two]) > 0 for _, one, two, claim in FROZEN_CLAIMS)
+    assert all(value > ANSWERABLE[tuned] for _, one in ANSWERABLE_HEADS.values() for tuned, value in one.items())
+
+
+def test_layers_and_adapters_stand_beside_document_001() -> None:
+    f1 = {"L12": 90, "L6": 70, "L3": 40, "L1": 60, "L0": 10, "houlsby 64": 60, "houlsby 64 + full": 90}
+    text = frozen_table(cells_of({name: {"2": value} for name, value in f1.items()}))
+    told = rows_of(text)
+    assert told["L6, the last six"] == ["75.2", "65.0", "70.0"]
+    assert [told["six layers are less than all"][n] for n in (0, 1, 3, 4)] == ["-1.1", "-20.0", "lower", "holds"]
+    assert told["one is less than three"][-2:] == ["higher", "does not hold"]
+    assert told["adapters of 64 are more than one layer"][-1] == "not shown"
+    assert told["adapters of 64 add hardly anything to all layers"][0] == "0.0 to +0.5"
+    assert told["adapters of 64 add hardly anything to all layers"][-1] == "holds"
+    assert absent(text) == "Not measured yet: `houlsby 768`."
+
+
+def test_joint_attention_stands_beside_document_002() -> None:
+    heads = {
+        "last_layer": (60, 90),
+        "layer_weights": (60, 90),
+        "dot_attention": (90, 60),
+        "weighted_attention": (60, 60),
+    }
+    f1 = {
+        f"joint {head} {epochs} epochs": {epochs: value}
+        for head, values in heads.items()
+        for epochs, value in zip(("2", "5"), values, strict=True)
+    }
+    text = joint_table(cells_of(f1))
+    told = rows_of(text)
+    assert told["the last layer (ALBERT), 5 epochs"] == ["77.7", "85.0", "90.0"]
+    assert told["weighted attention, 2 epochs"] == ["", "55.0", "60.0"]
+    assert told["dot-product attention, 2 epochs, against the last layer"][0] == "+0.3"
+    assert told["dot-product attention, 2 epochs, against the last layer"][-1] == "holds"
+    assert told["dot-product attention, 5 epochs, against the last layer"][-1] == "does not hold"
+    assert told["layer weights, 2 epochs, against the last layer"][-1] == "not shown"
+    assert told["layer weights, 5 epochs, against the last layer"][-2:] == ["no difference", ""]
+    assert [told["the last layer: 5 epochs are worse than 2"][n] for n in (0, 4)] == ["-1.9", "does not hold"]
+    assert [told["dot-product attention: 5 epochs are worse than 2"][n] for n in (0, 4)] == ["-1.6", "holds"]
+    assert absent(text) == "Not measured yet: `joint encoder_attention 2 epochs`, `joint encoder_attention 5 epochs`."
+
+
+@pytest.mark.parametrize(("simple", "judged"), [(2000, "holds"), (1000, "does not hold")])
+def test_context_aware_convolutions_are_counted_and_tested(simple: int, judged: str) -> None:
+    f1 = {"context_conv L0": 60, "context_conv_simple L0": 90, "houlsby 64": 75, "L0": 60}
+    sizes = {"context_conv L0": 1500, "context_conv_simple L0": simple}
+    told = rows_of(context_table(cells_of({name: {"2": value} for name, value in f1.items()}, sizes)))
+    assert told["`context_conv`, LayerNorms learn: below adapters of 64"][-1] == "holds"
+    assert told["`context_conv_simple`, LayerNorms learn: below adapters of 64"][-1] == "does not hold"
+    assert told["`context_conv`, LayerNorms learn: more than the plain output"][-1] == "not shown"
+    sized = told["`context_conv_simple` needs more parameters, where LayerNorms learn"]
+    assert sized == ["in words", f"{simple:,} and 1,500", "", "", judged]
+
+
+def test_parameters_are_not_counted_of_one_alone() -> None:
+    assert "parameters" not in context_table(cells_of({"context_conv L0": {"2": 60}}))
+
+
+@pytest.mark.parametrize(
+    ("tenths", "ways", "judged"),
+    [
+        ((5, 15, 25, 35, 45, 55, 65, 75, 85, 95), "9 higher, 0 lower", "holds"),
+        ((5, 15, 25, 35, 45, 55, 65, 75, 85, 85), "8 higher, 0 lower", "not shown"),
+        ((5, 15, 25, 35, 45, 55, 65, 75, 95, 85), "8 higher, 1 lower", "does not hold"),
+    ],
+)
+def test_tenths_of_an_epoch_rise_unless_one_surely_falls(tenths: tuple[int, ...], ways: str, judged: str) -> None:
+    f1 = dict(zip(EPOCHS_F1, tenths, strict=False)) | {"2": 60, "6": 90}
+    text = epochs_table(cells_of({"every tenth": f1}))
+    told = rows_of(text)
+    risen = told["every tenth of the first epoch is better"]
+    assert risen[0] == "rises in 6 of 9 steps"
+    assert risen[-2:] == [ways, judged]
+    assert [told["2 epochs are best: 6 against 2"][n] for n in (0, 4)] == ["+0.4", "does not hold"]
+    assert "3 epochs" not in told
+
+
+def test_tenths_that_are_not_all_measured_are_not_counted() -> None:
+    assert "tenth of the first" not in epochs_table(cells_of({"every tenth": {"0.1": 5, "1": 50}}))
+
+
+def test_heads_of_less_data_stand_beside_the_encoder_of_all_and_their_own() -> None:
+    f1 = {
+        "30 % of the data + heads": {"adapter_pool_skip@2": 90, "own_output@2": 60},
+        "10 % of the data + heads": {"adapter_pool_skip@2": 75, "own_output@2": 75},
+        "100 % of the data + heads": {"adapter_pool_skip@2": 75, "own_output@2": 75},
+        "100 % of the data": {"2": 60},
+    }
+    text = less_data_table(cells_of(f1))
+    told = rows_of(text)
+    assert told["the head from 30 % beats the encoder tuned on all"][-1] == "holds"
+    assert told["the head from 10 % comes close to the same head from all"][-1] == "holds"
+    assert told["30 %: the head against the output of the same encoder"][-2:] == ["higher", ""]
+    assert absent(text) == "Not measured yet: `1 % of the data + heads`, `3 % of the data + heads`."
+
+
+def test_answerability_has_accuracy_alone_and_heads_as_soon_as_they_are_measured() -> None:
+    own = {"answerability": {"0.2": 50, "1": 70, "3": 70}}
+    text = answerable_table(labels_of(own))
+    told = rows_of(text)
+    assert told["what"] == ["there", "here"]
+    assert told["the encoder, 1 epoch"] == ["76.1", "70.0"]
+    assert told["1 epoch of tuning: more than 0.2"][0] == "+7.4"
+    assert told["1 epoch of tuning: more than 0.2"][1].startswith("+20.0 (+")
+    assert told["1 epoch of tuning: more than 0.2"][2:] == ["higher", "holds"]
+    assert told["3 epochs of tuning: more than 1"][2:] == ["no difference", "not shown"]
+    assert absent(text) == "Not measured yet: `answerability heads`."
+    heads: dict[str, Any] = {f"{head}@{tuned}": 90 for head, (_, one) in ANSWERABLE_HEADS.items() for tuned in one}
+    text = answerable_table(
+        labels_of(own | {"answerability heads": heads | {f"own_output@{n}": 70 for n in ANSWERABLE}})
+    )
+    assert rows_of(text)["Xception (`xception`) on 0.2 epochs: more than the encoder"][0] == "+2.0"
+    assert rows_of(text)["Xception (`xception`) on 0.2 epochs"] == ["70.7", "90.0"]
+    assert not absent(text)
