@@ -94,19 +94,21 @@ def test_adapters_take_a_kernel_for_few_outputs_of_states_that_learn_nothing(
 
 
 @pytest.mark.parametrize(
-    ("dtype", "sets", "taken"),
+    ("dtype", "sets", "capability", "taken"),
     [
-        (torch.bfloat16, 1, True),
-        (torch.float16, MOST_SETS, True),
-        (torch.float16, MOST_SETS + 1, False),
-        (torch.float32, 1, False),
-        (torch.float64, 1, False),
+        (torch.bfloat16, 1, (9, 0), True),
+        (torch.float16, MOST_SETS, (8, 0), True),
+        (torch.float16, MOST_SETS, (7, 5), False),  # Triton does not promise to compile for it
+        (torch.float16, MOST_SETS + 1, (9, 0), False),
+        (torch.float32, 1, (9, 0), False),
+        (torch.float64, 1, (9, 0), False),
     ],
 )
-def test_a_kernel_is_taken_for_16_bits_and_few_sets(
-    dtype: torch.dtype, sets: int, monkeypatch: pytest.MonkeyPatch, *, taken: bool
+def test_a_kernel_is_taken_for_16_bits_and_few_sets_on_a_gpu_that_triton_knows(
+    dtype: torch.dtype, sets: int, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch, *, taken: bool
 ) -> None:
     monkeypatch.setattr(wide, "_has_triton", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _gpu: capability)
     on_gpu = torch.zeros(1, dtype=dtype)
     assert not has_kernels(on_gpu, sets)  # it is on the CPU
     monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda _: True))
