@@ -126,7 +126,7 @@ def scores_of(cell: Measured, model: str, at: Sequence[str] = (ZERO, FITTED, BES
 
 
 def against(cells: Sequence[Measured], first: str, second: str) -> Against:
-    """Two models of one cell, each named `CELL:MODEL`, with the same seeds.
+    """Two models, each named `CELL:MODEL`, with the seeds that both have.
 
     Raises:
         BertVisionError: they are not measured.
@@ -135,7 +135,10 @@ def against(cells: Sequence[Measured], first: str, second: str) -> Against:
     tested = None if one is None or other is None else paired_test(one, other)
     if one is None or other is None or tested is None:
         raise BertVisionError(f"'{first}' and '{second}' are not measured.")
-    zeros = [cell.over_seeds(model, partial(score, at=ZERO)) for cell, model in (one, other)]
+    seeds = sorted(one[0].entries.keys() & other[0].entries.keys())
+    zeros = [
+        [score(cell.entries[seed]["result"]["models"][model], ZERO) for seed in seeds] for cell, model in (one, other)
+    ]
     return Against([mine - own for mine, own in zip(*zeros, strict=True)], tested[0])
 
 

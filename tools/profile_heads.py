@@ -100,7 +100,7 @@ def main() -> None:
     options = parser.parse_args()
     device = torch.device("cuda" if options.gpu else "cpu")
     layers, width = (25, 1024) if options.gpu else (4, 64)
-    count = options.windows or (1048 if options.gpu else 4)
+    count = options.windows if options.windows is not None else 1048 if options.gpu else 4
     windows = build_windows(SQUAD, spread(count), TextTokenizer.load(options.tokenizer))
     tokens = int(windows.lengths.sum())
     dtype = torch.bfloat16 if options.gpu else torch.float32

@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 import torch
 from torch import Tensor
+from torch.export import Dim
 
 import bertvision.heads
 from bertvision.heads import (
@@ -361,13 +362,29 @@ def test_under_autocast_outputs_are_float32_and_near(name: str, dtype: torch.dty
     check_close(outputs[MASK], run(head, states)[MASK], HALF_HEAD)
 
 
-@pytest.mark.parametrize("name", [name for name in HEADS if name not in NO_GRAPH | SAME_GRAPH])
+every_graph = pytest.mark.parametrize("name", [name for name in HEADS if name not in NO_GRAPH | SAME_GRAPH])
+
+
+@every_graph
 def test_torch_sees_the_whole_head_as_one_graph(name: str) -> None:
     torch.compiler.reset()
     head = make_random(name)
     states = make_states()[:, list(head.reads)]
     compiled = torch.compile(head, fullgraph=True, backend="eager")  # finds the graph, and leaves it as it is
     check_close(compiled(states, MASK), head(states, MASK))
+
+
+@torch.no_grad()
+@every_graph
+def test_a_graph_of_a_head_takes_any_number_of_windows_and_tokens(name: str) -> None:
+    head = make_random(name)
+    states = make_states()[:, list(head.reads)]
+    windows, tokens = Dim("windows", min=1), Dim("tokens", min=2)
+    free = ({0: windows, 2: tokens}, {0: windows, 1: tokens})
+    graph = torch.export.export(head, (states, MASK), dynamic_shapes=free, strict=False).module()
+    for some in (slice(1), slice(None)):
+        shorter = states[some, :, :5], MASK[some, :5]
+        check_close(graph(*shorter), head(*shorter))
 
 
 # ── the table

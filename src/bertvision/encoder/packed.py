@@ -13,8 +13,11 @@ from transformers import AttentionInterface
 PACKED = "bertvision_packed"
 """The name under which transformers models find it."""
 
-WIDEST = 256
-"""Numbers of the widest head that the kernel takes."""
+WIDEST = 192
+"""Numbers of the widest head that the kernel takes both ways on every GPU; some take wider ones."""
+
+OLDEST = (8, 0)
+"""Compute capability of the oldest GPU that it runs on."""
 
 
 def packed_attention(  # noqa: PLR0913 - transformers gives the signature
@@ -67,7 +70,12 @@ def kernel_attention(  # noqa: PLR0913, PLR0917 - what the kernel needs
 
 def has_kernel(tokens: Tensor, width: int) -> bool:
     """Whether that kernel takes tokens like these, with heads of such a width."""
-    return tokens.is_cuda and tokens.dtype in {torch.bfloat16, torch.float16} and width % 8 == 0 and width <= WIDEST
+    narrow = tokens.dtype in {torch.bfloat16, torch.float16}
+    if not (tokens.is_cuda and narrow and width % 8 == 0 and width <= WIDEST):
+        return False
+    return (
+        torch.backends.cuda.is_flash_attention_available() and torch.cuda.get_device_capability(tokens.device) >= OLDEST
+    )
 
 
 def _masked(  # noqa: PLR0913, PLR0917 - as the kernel

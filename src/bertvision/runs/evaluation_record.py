@@ -22,7 +22,7 @@ class EvaluatedRow:
         held_out: its main metric on held-out training examples; of questions F1 at its best threshold.
         scores: by the name of the threshold: `plain` where there is none, `zero`, `fitted` on held-out training
             questions, `best_on_split`, which has seen the answers.
-        loss: the mean of the task's training loss over the split's windows, no threshold considered; None of an
+        loss: the mean of the task's training loss on the split, no threshold considered; None of an
             ensemble, where it is not finite, and in records of before it was told.
     """
 

@@ -95,6 +95,14 @@ def test_what_is_not_sure_is_not_shown_and_without_a_claim_nothing_is_judged() -
     assert told["only"][-2:] == ["no difference", ""]
 
 
+def test_a_claim_is_judged_by_the_seeds_that_both_models_have() -> None:
+    seeds = [entry("a", "tune", seed, {"1": model(f1, outcomes=right(f1))}) for seed, f1 in enumerate((90, 10))]
+    cells = measured_cells(record(*seeds, entry("b", "tune", 0, {"1": model(60, outcomes=right(60))})))
+    told = rows_of(beside(cells, [], [Claim("more", "", "a", "b", "more")]))
+    assert told["more"][1] == "+30.0"
+    assert told["more"][-2:] == ["higher", "holds"]
+
+
 def test_what_is_not_measured_is_left_out_and_named_once() -> None:
     cells = cells_of({"a": {"1": 60}})
     text = beside(cells, [Figure("A", "", "a"), Figure("C", "", "c")], [Claim("x", "", "a", "c:1", "more")])

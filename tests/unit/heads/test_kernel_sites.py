@@ -12,7 +12,7 @@ from bertvision.heads import encoder_attention as encoder_attention_module
 from bertvision.heads.parts import adapter as adapter_module
 from bertvision.heads.parts import pool as pool_module
 from bertvision.heads.parts import wide
-from bertvision.heads.parts.adapter import MOST_OUTPUTS, Adapter
+from bertvision.heads.parts.adapter import MOST_GROUPS, MOST_OUTPUTS, Adapter
 from bertvision.heads.parts.wide import MOST_SETS, has_kernels
 from close import FLOAT32
 
@@ -78,35 +78,44 @@ def test_a_head_computes_the_same_by_a_kernel(
 
 
 @pytest.mark.parametrize(
-    ("outputs", "learning", "taken"), [(MOST_OUTPUTS, False, True), (MOST_OUTPUTS + 1, False, False), (2, True, False)]
+    ("windows", "outputs", "learning", "taken"),
+    [
+        (1, MOST_OUTPUTS, False, True),
+        (1, MOST_OUTPUTS + 1, False, False),
+        (1, 2, True, False),
+        (MOST_GROUPS // 3, 1, False, True),
+        (MOST_GROUPS // 3 + 1, 1, False, False),
+    ],
 )
-def test_adapters_take_a_kernel_for_few_outputs_of_states_that_learn_nothing(
-    outputs: int, monkeypatch: pytest.MonkeyPatch, *, learning: bool, taken: bool
+def test_adapters_take_a_kernel_for_few_outputs_and_windows_of_states_that_learn_nothing(
+    windows: int, outputs: int, monkeypatch: pytest.MonkeyPatch, *, learning: bool, taken: bool
 ) -> None:
     stub = ModuleType("bertvision.heads.parts.adapted")
     stub.__dict__["adapted_scores"] = adapted
     monkeypatch.setitem(sys.modules, stub.__name__, stub)
     monkeypatch.setattr(adapter_module, "has_kernels", lambda _states: True)
     CALLS.clear()
-    scores = Adapter(6, 4).scores(torch.zeros(1, 3, 2, 6, requires_grad=learning), torch.zeros(outputs, 12))
-    assert scores.shape == (1, 3, 2, outputs)
+    scores = Adapter(6, 4).scores(torch.zeros(windows, 3, 2, 6, requires_grad=learning), torch.zeros(outputs, 12))
+    assert scores.shape == (windows, 3, 2, outputs)
     assert bool(CALLS) is taken
 
 
 @pytest.mark.parametrize(
-    ("dtype", "sets", "taken"),
+    ("dtype", "sets", "capability", "taken"),
     [
-        (torch.bfloat16, 1, True),
-        (torch.float16, MOST_SETS, True),
-        (torch.float16, MOST_SETS + 1, False),
-        (torch.float32, 1, False),
-        (torch.float64, 1, False),
+        (torch.bfloat16, 1, (9, 0), True),
+        (torch.float16, MOST_SETS, (8, 0), True),
+        (torch.float16, MOST_SETS, (7, 5), False),  # Triton does not promise to compile for it
+        (torch.float16, MOST_SETS + 1, (9, 0), False),
+        (torch.float32, 1, (9, 0), False),
+        (torch.float64, 1, (9, 0), False),
     ],
 )
-def test_a_kernel_is_taken_for_16_bits_and_few_sets(
-    dtype: torch.dtype, sets: int, monkeypatch: pytest.MonkeyPatch, *, taken: bool
+def test_a_kernel_is_taken_for_16_bits_and_few_sets_on_a_gpu_that_triton_knows(
+    dtype: torch.dtype, sets: int, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch, *, taken: bool
 ) -> None:
     monkeypatch.setattr(wide, "_has_triton", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _gpu: capability)
     on_gpu = torch.zeros(1, dtype=dtype)
     assert not has_kernels(on_gpu, sets)  # it is on the CPU
     monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda _: True))

@@ -231,20 +231,29 @@ def test_a_rung_over_windows_end_to_end_is_compiled_without_a_break(fill: int | 
 
 
 @pytest.mark.parametrize(
-    ("dtype", "on_gpu", "size", "taken"),
+    ("dtype", "on_gpu", "size", "capability", "taken"),
     [
-        (torch.bfloat16, True, 96, True),
-        (torch.float16, True, 32, True),
-        (torch.bfloat16, False, 96, False),
-        (torch.float32, True, 96, False),
-        (torch.bfloat16, True, 16, False),  # heads of 4 numbers
-        (torch.bfloat16, True, 1056, False),  # heads of 264
+        (torch.bfloat16, True, 96, (9, 0), True),
+        (torch.float16, True, 32, (8, 0), True),
+        (torch.float16, True, 32, (7, 5), False),  # its kernels begin with 8.0
+        (torch.bfloat16, False, 96, (9, 0), False),
+        (torch.float32, True, 96, (9, 0), False),
+        (torch.bfloat16, True, 16, (9, 0), False),  # heads of 4 numbers
+        (torch.bfloat16, True, 800, (9, 0), False),  # heads of 200, which some GPUs do not differentiate
     ],
 )
 def test_windows_stay_end_to_end_where_the_kernel_takes_them(
-    dtype: torch.dtype, size: int, monkeypatch: pytest.MonkeyPatch, *, on_gpu: bool, taken: bool
+    dtype: torch.dtype,
+    size: int,
+    capability: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    on_gpu: bool,
+    taken: bool,
 ) -> None:
     monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda _: on_gpu))
+    monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _gpu: capability)
     with torch.device("meta"):
         head = Ladder(HeadShape(layers=1, width=2, outputs=1), size=size)
     assert head.takes_packed((torch.zeros(1, 1, 3, size, dtype=dtype),)) is taken

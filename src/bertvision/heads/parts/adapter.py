@@ -14,6 +14,9 @@ SCALE = 1e-3
 MOST_OUTPUTS = 16
 """That a kernel of ours projects to; every one takes registers of its own."""
 
+MOST_GROUPS = 65535
+"""Layers of all windows that it takes; CUDA starts no more programs side by side but along one axis."""
+
 
 @final
 class Adapter(nn.Module):
@@ -56,7 +59,7 @@ class Adapter(nn.Module):
         """
         layers = slice(first, first + states.shape[1])
         each = weight.reshape(len(weight), -1, self.size).transpose(0, 1)[layers]
-        if has_kernels(states) and len(weight) <= MOST_OUTPUTS and not states.requires_grad:
+        if has_kernels(states) and not states.requires_grad and _fits(states, len(weight)):
             from bertvision.heads.parts.adapted import adapted_scores  # noqa: PLC0415 - needs Triton
 
             if self.weight.ndim == 2:
@@ -74,6 +77,11 @@ class Adapter(nn.Module):
             layers = slice(first, first + states.shape[1])
             inner = torch.einsum("bltw,lwd->bltd", states, weight[layers]) + bias[layers, None]
         return nn.functional.gelu(inner, approximate="tanh")
+
+
+def _fits(states: Tensor, outputs: int) -> bool:
+    """Whether our kernel takes so many windows, layers and outputs."""
+    return outputs <= MOST_OUTPUTS and states.shape[0] * states.shape[1] <= MOST_GROUPS
 
 
 def _pad(values: Tensor, size: int, dtype: torch.dtype) -> Tensor:

@@ -19,7 +19,8 @@ def layer_linear(states: Tensor, weights: Sequence[Tensor], biases: Sequence[Ten
     Returns:
         (batch, layers, tokens, size).
     """
-    if len(states) > 1 or states.dtype not in {torch.bfloat16, torch.float16}:
+    # precision first: asked how many windows there are, an exported graph would have that many for ever
+    if states.dtype not in {torch.bfloat16, torch.float16} or len(states) > 1:
         layers = zip(states.unbind(dim=1), weights, biases, strict=True)
         return torch.stack([nn.functional.linear(layer, weight, bias) for layer, weight, bias in layers], dim=1)
     # packed windows of 16 bits: stacking would write all of it twice

@@ -13,6 +13,8 @@ from typing_extensions import override
 ALIGNED = 8
 """Columns that a GPU's fast products come in multiples of."""
 
+OLDEST = (8, 0)
+"""Compute capability of the oldest GPU that Triton compiles for."""
 
 MOST_SETS = 64
 """Sets of weights that a kernel of ours mixes at once; more would not fit into what a GPU's processor shares."""
@@ -21,10 +23,12 @@ MOST_SETS = 64
 def has_kernels(states: Tensor, sets: int = 1) -> bool:
     """Whether there is a kernel of our own that mixes the layers of these by some sets of weights.
 
-    That is for 16 bits on a GPU, where there are Triton and a C compiler, which it begins with.
+    That is for 16 bits on a GPU that Triton knows, where there are Triton and a C compiler, which it begins with.
     """
     narrow = states.dtype in {torch.bfloat16, torch.float16}
-    return states.is_cuda and narrow and sets <= MOST_SETS and _has_triton()
+    if not (states.is_cuda and narrow and sets <= MOST_SETS and _has_triton()):
+        return False
+    return torch.cuda.get_device_capability(states.device) >= OLDEST
 
 
 @cache
