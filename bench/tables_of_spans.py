@@ -36,7 +36,7 @@ def seeds_of(snapshot: Record, head: str) -> list[Record]:
 
 def points(value: float, low: float, high: float) -> str:
     """A paired difference and its interval."""
-    return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
+    return f"{value:+z.1f} ({low:+z.1f} to {high:+z.1f})"  # never -0.0
 
 
 def silent_share(errors: Record) -> float:
