@@ -22,8 +22,8 @@ from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.learn import apply_learn, parse_learn
 from bertvision.encoder.load import Precision, drop_pooler, load_encoder
 from bertvision.heads import HeadShape, build_head
+from bertvision.inference.outputs import BATCH_TOKENS
 from bertvision.pretrained import locate_encoder
-from bertvision.runs.outputs import BATCH_TOKENS
 from bertvision.tasks.batches import length_batches
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.tokenizer import TextTokenizer

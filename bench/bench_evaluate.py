@@ -19,14 +19,14 @@ from bench_fit import LIGHT
 from bertvision.atomic import write_json
 from bertvision.bench.measure import side_by_side
 from bertvision.bench.record import Claim
+from bertvision.device import Device
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import fingerprint, load_encoder
 from bertvision.heads import HeadShape, build_head, count_parameters, save_head
-from bertvision.runs.evaluate import evaluate
-from bertvision.runs.fit import LEADERBOARD
-from bertvision.runs.fit_request import FitRequest
+from bertvision.runs.fitting.fit import LEADERBOARD
+from bertvision.runs.fitting.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder
-from bertvision.runs.parts import Device
+from bertvision.runs.judging.evaluate import evaluate
 from bertvision.tasks.examples import Questions
 from bertvision.training.trainee import HeadSpec
 from data import save, spread

@@ -22,9 +22,9 @@ from bertvision.heads import HEADS, HeadShape
 from bertvision.heads.conv import Conv
 from bertvision.heads.inception import Inception
 from bertvision.heads.xception import Xception
-from bertvision.runs.head_specs import fits_kind
-from bertvision.runs.outputs import PassOptions
-from bertvision.runs.states import StreamStates
+from bertvision.inference.computed_states import StreamStates
+from bertvision.inference.outputs import PassOptions
+from bertvision.runs.fitting.head_specs import fits_kind
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows, build_windows

@@ -9,10 +9,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from bertvision.runs.ensemble import ensemble
-from bertvision.runs.evaluate import evaluate
-from bertvision.runs.fit import fit_heads
-from bertvision.runs.fit_request import FitRequest
+from bertvision.runs.fitting.fit import fit_heads
+from bertvision.runs.fitting.fit_request import FitRequest
+from bertvision.runs.judging.ensemble import ensemble
+from bertvision.runs.judging.evaluate import evaluate
 from bertvision.training.trainee import HeadSpec
 from data import save_times
 

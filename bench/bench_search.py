@@ -10,10 +10,10 @@ from pathlib import Path
 
 from bertvision.bench.measure import side_by_side
 from bertvision.bench.record import Claim
-from bertvision.runs.fit import fit_heads
-from bertvision.runs.search import SearchPlace, search
-from bertvision.runs.search_file import parse_space
-from bertvision.runs.search_request import SearchRequest
+from bertvision.runs.fitting.fit import fit_heads
+from bertvision.runs.searching.search import SearchPlace, search
+from bertvision.runs.searching.search_file import parse_space
+from bertvision.runs.searching.search_request import SearchRequest
 from bertvision.tasks.load import load_task
 from bertvision.training.trainee import HeadSpec
 from data import ROOT, save

@@ -20,11 +20,11 @@ from bertvision.bench.record import Claim
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import load_encoder
 from bertvision.heads import HeadShape
+from bertvision.inference.computed_states import StreamStates
+from bertvision.inference.outputs import PassOptions
+from bertvision.inference.stored_states import StoreStates, rows_in_memory
 from bertvision.objectives import Pool, pool_rows
-from bertvision.runs.extract import ExtractRequest, store_content
-from bertvision.runs.outputs import PassOptions
-from bertvision.runs.states import StreamStates
-from bertvision.runs.store_states import StoreStates, rows_in_memory
+from bertvision.runs.fitting.extract import ExtractRequest, store_content
 from bertvision.store.buffers import Buffers
 from bertvision.store.codec import Keep
 from bertvision.store.reader import StoreReader

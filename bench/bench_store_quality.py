@@ -13,9 +13,9 @@ from typing import Any, get_args
 
 from bertvision.atomic import write_json
 from bertvision.provenance import provenance
-from bertvision.runs.extract import ExtractRequest, extract_states
-from bertvision.runs.fit import fit_heads
-from bertvision.runs.fit_request import FitRequest
+from bertvision.runs.fitting.extract import ExtractRequest, extract_states
+from bertvision.runs.fitting.fit import fit_heads
+from bertvision.runs.fitting.fit_request import FitRequest
 from bertvision.store.codec import Keep
 from bertvision.training.trainee import HeadSpec
 from data import RESULTS, data_folder

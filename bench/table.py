@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from bertvision.amounts import in_bytes, in_seconds
 from bertvision.atomic import write_text
 from bertvision.bench.checks import BERT_LARGE as LARGE_SHAPE
 from bertvision.bench.checks import PARAMETERS, cost_checks
@@ -22,7 +23,6 @@ from bertvision.bench.tables import suite_markdown
 from bertvision.cli.ls import BERT_LARGE, reference_parameters
 from bertvision.encoder.learn import parse_learn
 from bertvision.heads import HEADS
-from bertvision.runs.amounts import in_bytes, in_seconds
 from bertvision.training.options import default_rate
 from claims_of_spans import claims_table, head_claims_table
 from tables_of_documents import DOCUMENT_TABLES

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from bertvision.bench.compare import Measured, find_model
 from bertvision.bench.tables import which_way
-from bertvision.runs.judge import PLAIN
+from bertvision.runs.judging.judge import PLAIN
 from claims import Claim, Figure, Row, beside, missing
 from tables_of_heads import OWN, OWN_F1, PAIR, THEIRS, against, says, there
 from verdicts import FAILS, HOLDS, OPEN, Says

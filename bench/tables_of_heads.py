@@ -10,7 +10,7 @@ from bertvision.bench.tables import which_way
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.bootstrap import Difference
 from bertvision.heads import HEADS
-from bertvision.runs.judge import BEST, CLAIMED, FITTED, PLAIN, ZERO
+from bertvision.runs.judging.judge import BEST, CLAIMED, FITTED, PLAIN, ZERO
 from tables_of_spans import points, table
 from verdicts import Says, Sure, verdict
 

@@ -7,7 +7,7 @@ from bertvision.bench.compare import Measured, find_model, mean_and_spread
 from bertvision.bench.tables import MEGABYTE, markdown_table
 from bertvision.errors import BertVisionError
 from bertvision.report.numbers import NOTHING, show_number
-from bertvision.runs.judge import FITTED
+from bertvision.runs.judging.judge import FITTED
 
 
 class Promise(NamedTuple):

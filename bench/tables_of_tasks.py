@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bertvision.runs.judge import CLAIMED
+from bertvision.runs.judging.judge import CLAIMED
 
 Record = Mapping[str, Any]
 

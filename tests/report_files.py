@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bertvision.runs.ensemble_record import EnsembleMember, EnsembleRecord
-from bertvision.runs.evaluation_record import EvaluatedRow, EvaluationRecord, Fingerprints
-from bertvision.runs.judge import Compared, Estimate, ScoresAt
+from bertvision.runs.judging.ensemble_record import EnsembleMember, EnsembleRecord
+from bertvision.runs.judging.evaluation_record import EvaluatedRow, EvaluationRecord, Fingerprints
+from bertvision.runs.judging.judge import Compared, Estimate, ScoresAt
 
 EVIL = '<script>alert("x")</script> & "q" | `c` $\\_{}#%~^*'
 """A text that means something in every form of a report."""

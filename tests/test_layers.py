@@ -8,16 +8,17 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "bertvision"
 
 ORDER = [
-    *("errors", "atomic", "tensor_files", "lock", "provenance", "pretrained", "pack_files"),
-    *("tasks", "encoder", "store", "heads", "objectives", "training", "evaluation", "analysis", "runs", "report"),
-    *("packs", "estimators", "server", "bench", "cli"),
+    *("errors", "amounts", "atomic", "typed_json", "tensor_files", "lock", "device"),
+    *("provenance", "pretrained", "pack_files"),
+    *("tasks", "encoder", "store", "heads", "objectives", "training", "evaluation", "inference", "analysis"),
+    *("runs", "report", "packs", "estimators", "server", "bench", "cli"),
 ]
 """The parts in the order in which they may build on each other, which is also the order to read them in."""
 
 WALLS = {
     "torch": {
-        *("encoder", "store", "heads", "objectives", "training", "runs", "packs", "estimators"),
-        *("tensor_files.py", "bench/plain_rival.py", "bench/sentence_methods.py"),
+        *("encoder", "store", "heads", "objectives", "training", "inference", "runs", "packs", "estimators"),
+        *("device.py", "tensor_files.py", "bench/plain_rival.py", "bench/sentence_methods.py"),
     },
     # the rival is what people write with these libraries, so it is no wall's business to hide them there
     "transformers": {
@@ -37,13 +38,13 @@ WALLS = {
     "pyarrow": {"tasks/tables.py"},
     "sklearn": {"evaluation/metrics.py", "estimators", "bench/sentence_methods.py"},
     "scipy": {"evaluation/metrics.py", "analysis/seeds.py"},
-    "optuna": {f"runs/search{part}.py" for part in ("", "_groups", "_heads", "_record", "_study", "_tune")},
-    "sqlalchemy": {"runs/search_study.py"},
+    "optuna": {f"runs/searching/search{part}.py" for part in ("", "_groups", "_heads", "_record", "_study", "_tune")},
+    "sqlalchemy": {"runs/searching/search_study.py"},
     "argparse": {"cli/options.py"},
     "rich": {"cli/output.py"},
     "safetensors": {
         *("tensor_files.py", "encoder/snapshot.py", "encoder/own_output.py", "store/writer.py", "store/reader.py"),
-        *("heads/files.py", "training/checkpoint.py", "runs/kept_outputs.py", "estimators/files.py"),
+        *("heads/files.py", "training/checkpoint.py", "runs/judging/kept_outputs.py", "estimators/files.py"),
     },
     "huggingface_hub": {"packs/hub.py"},
     "fastapi": {"server"},

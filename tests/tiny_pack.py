@@ -8,9 +8,9 @@ import torch
 
 from bertvision.encoder.load import fingerprint, load_encoder
 from bertvision.heads import HeadShape, build_head
+from bertvision.inference.pair_rows import PARTS
 from bertvision.packs.card import PackCard, Reads
 from bertvision.packs.pack import Pack, write_pack
-from bertvision.runs.compare import PARTS
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.task import Pairs, Task
 from tiny_run import WIDTH, WINDOWS

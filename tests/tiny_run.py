@@ -17,9 +17,9 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import drop_pooler
 from bertvision.heads import HeadShape, build_head
-from bertvision.runs.fit_request import FitRequest
-from bertvision.runs.multitask_request import MultitaskRequest
+from bertvision.runs.fitting.fit_request import FitRequest
 from bertvision.runs.request import TuneRequest
+from bertvision.runs.tuning.multitask_request import MultitaskRequest
 from bertvision.tasks.windows import WindowOptions
 from bertvision.training.model import TunedModel
 from bertvision.training.options import TuneOptions

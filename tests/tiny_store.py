@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertvision.runs.states import StreamStates
+from bertvision.inference.computed_states import StreamStates
 from bertvision.store.manifest import Content
 from bertvision.store.writer import StoreWriter
 from bertvision.tasks.examples import IntArray

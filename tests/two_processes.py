@@ -12,7 +12,7 @@ from accelerate import PartialState
 
 from bertvision.errors import BertVisionError
 from bertvision.runs.request import TeacherRequest, TuneRequest
-from bertvision.runs.tune import tune
+from bertvision.runs.tuning.tune import tune
 from bertvision.training.processes import leave_processes
 from bertvision.training.schedule import rate_factor
 from tiny_run import tiny_request

@@ -17,7 +17,7 @@ from accelerate import PartialState
 from safetensors.torch import save_file
 
 from bertvision.errors import BertVisionError
-from bertvision.runs.extract import ExtractRequest, extract_states
+from bertvision.runs.fitting.extract import ExtractRequest, extract_states
 from bertvision.store.codec import Keep
 from bertvision.training.processes import leave_processes
 from tiny_run import WINDOWS

@@ -32,31 +32,31 @@ if TYPE_CHECKING:
     from bertvision.packs.question_answerer import QuestionAnswerer
     from bertvision.packs.text_models import TextClassifier, TextScorer
     from bertvision.report.write import ReportResult, write_report
-    from bertvision.runs.analyse import AnalysisResult, analyse
-    from bertvision.runs.analysis_record import AnalysisRecord
-    from bertvision.runs.cross_fit import CrossFitResult, tune_folds
-    from bertvision.runs.ensemble import EnsembleResult, ensemble
-    from bertvision.runs.ensemble_record import EnsembleRecord
-    from bertvision.runs.evaluate import EvaluationResult, evaluate
-    from bertvision.runs.evaluation_record import EvaluationRecord
-    from bertvision.runs.fit import FitResult, fit_heads
-    from bertvision.runs.fit_request import FitRequest
-    from bertvision.runs.fit_tasks import TasksResult, fit_tasks
-    from bertvision.runs.freeze_points import FreezeResult, fit_snapshots
-    from bertvision.runs.glue import GlueRequest, GlueResult, run_glue
-    from bertvision.runs.multitask import metrics_by_task, multitask, multitask_inputs
-    from bertvision.runs.multitask_request import MultitaskRequest
-    from bertvision.runs.plan_fit import plan_fit
-    from bertvision.runs.planner import FitPlan
+    from bertvision.runs.analysing.analyse import AnalysisResult, analyse
+    from bertvision.runs.analysing.analysis_record import AnalysisRecord
+    from bertvision.runs.fitting.fit import FitResult, fit_heads
+    from bertvision.runs.fitting.fit_request import FitRequest
+    from bertvision.runs.fitting.fit_tasks import TasksResult, fit_tasks
+    from bertvision.runs.fitting.freeze_points import FreezeResult, fit_snapshots
+    from bertvision.runs.judging.ensemble import EnsembleResult, ensemble
+    from bertvision.runs.judging.ensemble_record import EnsembleRecord
+    from bertvision.runs.judging.evaluate import EvaluationResult, evaluate
+    from bertvision.runs.judging.evaluation_record import EvaluationRecord
+    from bertvision.runs.planning.plan_fit import plan_fit
+    from bertvision.runs.planning.planner import FitPlan
     from bertvision.runs.request import TeacherRequest, TuneRequest
-    from bertvision.runs.search import SearchPlace, SearchResult, search
-    from bertvision.runs.search_file import load_space
-    from bertvision.runs.search_request import SearchRequest
-    from bertvision.runs.search_space import SearchSpace
-    from bertvision.runs.triplet_request import TripletRequest
-    from bertvision.runs.triplets import tune_triplets
-    from bertvision.runs.tune import tune
-    from bertvision.runs.tuning import TuneResult
+    from bertvision.runs.searching.glue import GlueRequest, GlueResult, run_glue
+    from bertvision.runs.searching.search import SearchPlace, SearchResult, search
+    from bertvision.runs.searching.search_file import load_space
+    from bertvision.runs.searching.search_request import SearchRequest
+    from bertvision.runs.searching.search_space import SearchSpace
+    from bertvision.runs.tuning.cross_fit import CrossFitResult, tune_folds
+    from bertvision.runs.tuning.multitask import metrics_by_task, multitask, multitask_inputs
+    from bertvision.runs.tuning.multitask_request import MultitaskRequest
+    from bertvision.runs.tuning.triplet_request import TripletRequest
+    from bertvision.runs.tuning.triplets import tune_triplets
+    from bertvision.runs.tuning.tune import tune
+    from bertvision.runs.tuning.tuning import TuneResult
     from bertvision.tasks.load import TASKS, TaskData, load_task
     from bertvision.tasks.own import OwnColumns
     from bertvision.tasks.task import Task
@@ -176,8 +176,8 @@ _MODULES = {
         "load_head",
         "save_head",
     ),
-    "bertvision.runs.analyse": ("AnalysisResult", "analyse"),
-    "bertvision.runs.analysis_record": ("AnalysisRecord",),
+    "bertvision.runs.analysing.analyse": ("AnalysisResult", "analyse"),
+    "bertvision.runs.analysing.analysis_record": ("AnalysisRecord",),
     "bertvision.packs.answer": ("Document", "QuestionAnswer", "answer_question"),
     "bertvision.packs.card": ("PackCard",),
     "bertvision.packs.export": ("export_pack",),
@@ -190,29 +190,29 @@ _MODULES = {
     "bertvision.packs.question_answerer": ("QuestionAnswerer",),
     "bertvision.packs.text_models": ("TextClassifier", "TextScorer"),
     "bertvision.report.write": ("ReportResult", "write_report"),
-    "bertvision.runs.cross_fit": ("CrossFitResult", "tune_folds"),
-    "bertvision.runs.ensemble": ("EnsembleResult", "ensemble"),
-    "bertvision.runs.ensemble_record": ("EnsembleRecord",),
-    "bertvision.runs.evaluate": ("EvaluationResult", "evaluate"),
-    "bertvision.runs.evaluation_record": ("EvaluationRecord",),
-    "bertvision.runs.fit": ("FitResult", "fit_heads"),
-    "bertvision.runs.fit_request": ("FitRequest",),
-    "bertvision.runs.fit_tasks": ("TasksResult", "fit_tasks"),
-    "bertvision.runs.freeze_points": ("FreezeResult", "fit_snapshots"),
-    "bertvision.runs.multitask": ("metrics_by_task", "multitask", "multitask_inputs"),
-    "bertvision.runs.multitask_request": ("MultitaskRequest",),
-    "bertvision.runs.plan_fit": ("plan_fit",),
-    "bertvision.runs.planner": ("FitPlan",),
+    "bertvision.runs.tuning.cross_fit": ("CrossFitResult", "tune_folds"),
+    "bertvision.runs.judging.ensemble": ("EnsembleResult", "ensemble"),
+    "bertvision.runs.judging.ensemble_record": ("EnsembleRecord",),
+    "bertvision.runs.judging.evaluate": ("EvaluationResult", "evaluate"),
+    "bertvision.runs.judging.evaluation_record": ("EvaluationRecord",),
+    "bertvision.runs.fitting.fit": ("FitResult", "fit_heads"),
+    "bertvision.runs.fitting.fit_request": ("FitRequest",),
+    "bertvision.runs.fitting.fit_tasks": ("TasksResult", "fit_tasks"),
+    "bertvision.runs.fitting.freeze_points": ("FreezeResult", "fit_snapshots"),
+    "bertvision.runs.tuning.multitask": ("metrics_by_task", "multitask", "multitask_inputs"),
+    "bertvision.runs.tuning.multitask_request": ("MultitaskRequest",),
+    "bertvision.runs.planning.plan_fit": ("plan_fit",),
+    "bertvision.runs.planning.planner": ("FitPlan",),
     "bertvision.runs.request": ("TeacherRequest", "TuneRequest"),
-    "bertvision.runs.triplet_request": ("TripletRequest",),
-    "bertvision.runs.triplets": ("tune_triplets",),
-    "bertvision.runs.tune": ("tune",),
-    "bertvision.runs.tuning": ("TuneResult",),
-    "bertvision.runs.glue": ("GlueRequest", "GlueResult", "run_glue"),
-    "bertvision.runs.search": ("SearchPlace", "SearchResult", "search"),
-    "bertvision.runs.search_file": ("load_space",),
-    "bertvision.runs.search_request": ("SearchRequest",),
-    "bertvision.runs.search_space": ("SearchSpace",),
+    "bertvision.runs.tuning.triplet_request": ("TripletRequest",),
+    "bertvision.runs.tuning.triplets": ("tune_triplets",),
+    "bertvision.runs.tuning.tune": ("tune",),
+    "bertvision.runs.tuning.tuning": ("TuneResult",),
+    "bertvision.runs.searching.glue": ("GlueRequest", "GlueResult", "run_glue"),
+    "bertvision.runs.searching.search": ("SearchPlace", "SearchResult", "search"),
+    "bertvision.runs.searching.search_file": ("load_space",),
+    "bertvision.runs.searching.search_request": ("SearchRequest",),
+    "bertvision.runs.searching.search_space": ("SearchSpace",),
     "bertvision.tasks.load": ("TASKS", "TaskData", "load_task"),
     "bertvision.tasks.own": ("OwnColumns",),
     "bertvision.tasks.task": ("Task",),

@@ -11,10 +11,10 @@ from bertvision.analysis.cumulative import cumulative_scores
 from bertvision.analysis.curves import fit_curves, freeze_curve, less_data_curves, tune_curves
 from bertvision.analysis.layer_weights import learned_weights
 from bertvision.heads import load_head
-from bertvision.runs.fit import FitResult, fit_heads
+from bertvision.runs.fitting.fit import FitResult, fit_heads
+from bertvision.runs.fitting.freeze_points import fit_snapshots
 from bertvision.runs.folder import RunFolder
-from bertvision.runs.freeze_points import fit_snapshots
-from bertvision.runs.tune import tune
+from bertvision.runs.tuning.tune import tune
 from bertvision.training.trainee import HeadSpec
 from tiny_run import save_tiny_encoder, tiny_fit, tiny_request, write_labels
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bertvision.cli.main import main
-from bertvision.runs.multitask import multitask
+from bertvision.runs.tuning.multitask import multitask
 from close import FLOAT32
 from launch import launch
 from tiny_run import losses, save_tiny_encoder, tiny_multitask, write_several

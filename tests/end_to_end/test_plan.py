@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bertvision.cli.main import main
-from bertvision.runs import source as source_module
+from bertvision.runs.planning import source as source_module
 from tiny_plan import RATES
 from tiny_run import save_tiny_encoder, write_labels, write_questions
 

@@ -125,7 +125,7 @@ def test_two_processes_search_for_several_tasks_and_a_report_shows_what_counted(
 def test_without_the_extra_it_is_said_what_to_install(
     capsys: Capture, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith(("optuna", "bertvision.runs.search"))]:
+    for name in [name for name in sys.modules if name.startswith(("optuna", "bertvision.runs.searching.search"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert main(command) == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bertvision.errors import BertVisionError
-from bertvision.runs.tune import tune
+from bertvision.runs.tuning.tune import tune
 from close import FLOAT32
 from conftest import ROOT
 from launch import launch, what_two_saw

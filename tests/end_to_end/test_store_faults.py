@@ -16,7 +16,7 @@ import pytest
 
 from bertvision.cli.main import main
 from bertvision.errors import BertVisionError
-from bertvision.runs.extract import extract_states
+from bertvision.runs.fitting.extract import extract_states
 from conftest import ROOT
 from folders import differences, everything
 from launch import ENVIRONMENT, run_python

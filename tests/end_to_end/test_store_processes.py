@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bertvision.cli.main import main
-from bertvision.runs.extract import extract_states
+from bertvision.runs.fitting.extract import extract_states
 from bertvision.store.codec import Keep
 from bertvision.store.manifest import read_manifest
 from conftest import ROOT

@@ -9,8 +9,8 @@ from bertvision.bench.place import Place
 from bertvision.bench.settings import fitting_ways
 from bertvision.bench.tune_cell import snapshot_model, tuned_run
 from bertvision.evaluation.bootstrap import LEAST_RESAMPLES
-from bertvision.runs.ensemble import gather_candidates
-from bertvision.runs.subject import load_subject
+from bertvision.runs.judging.ensemble import gather_candidates
+from bertvision.runs.judging.subject import load_subject
 
 COSTS = ("parameters", "bytes", "inference_seconds")
 """What an ensemble has of each member that counts."""

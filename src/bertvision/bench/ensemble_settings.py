@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 
 from bertvision.bench.settings import WAYS, TaskSettings, TuneSettings, check_ways, fitting_ways
 from bertvision.errors import BertVisionError
-from bertvision.runs.members import FEWEST_MEMBERS
+from bertvision.runs.judging.members import FEWEST_MEMBERS
 from bertvision.tasks.load import find_task
 
 

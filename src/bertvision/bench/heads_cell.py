@@ -13,13 +13,13 @@ from bertvision.encoder.snapshot import Snapshot
 from bertvision.evaluation.bootstrap import LEAST_RESAMPLES
 from bertvision.heads import count_parameters, load_head
 from bertvision.heads.files import WEIGHTS
-from bertvision.runs.analyse_curves import tuned_parameters, tuned_seconds
-from bertvision.runs.ensemble import EnsembleResult, gather_candidates
-from bertvision.runs.fit import FitResult, fit_heads
-from bertvision.runs.fit_run import SPENT
+from bertvision.runs.analysing.analyse_curves import tuned_parameters, tuned_seconds
+from bertvision.runs.fitting.fit import FitResult, fit_heads
+from bertvision.runs.fitting.fit_run import SPENT
 from bertvision.runs.folder import CONFIG, RunFolder
-from bertvision.runs.members import FEWEST_MEMBERS
-from bertvision.runs.subject import OWN_OUTPUT, load_subject
+from bertvision.runs.judging.ensemble import EnsembleResult, gather_candidates
+from bertvision.runs.judging.members import FEWEST_MEMBERS
+from bertvision.runs.judging.subject import OWN_OUTPUT, load_subject
 
 HEADS_RUN = "heads"
 

@@ -10,14 +10,13 @@ from bertvision.bench.outcomes import pack_outcomes
 from bertvision.bench.place import Place
 from bertvision.evaluation.bootstrap import LEAST_RESAMPLES
 from bertvision.evaluation.squad_metric import SHOWN, score_questions
-from bertvision.runs.ensemble import ENSEMBLE, EnsembleResult
-from bertvision.runs.evaluate import judge_subject, tell
-from bertvision.runs.evaluation_files import ANSWERS, PREDICTIONS
-from bertvision.runs.evaluation_record import EvaluatedRow
-from bertvision.runs.measure_inference import InferenceSeconds, measure_inference
-from bertvision.runs.read_subjects import SharedPass
-from bertvision.runs.subject import Subject
-from bertvision.runs.validate import answerable_only
+from bertvision.runs.judging.ensemble import ENSEMBLE, EnsembleResult
+from bertvision.runs.judging.evaluate import judge_subject, tell
+from bertvision.runs.judging.evaluation_files import ANSWERS, PREDICTIONS
+from bertvision.runs.judging.evaluation_record import EvaluatedRow
+from bertvision.runs.judging.measure_inference import InferenceSeconds, measure_inference
+from bertvision.runs.judging.read_subjects import SharedPass
+from bertvision.runs.judging.subject import Subject
 from bertvision.tasks.examples import Examples, Questions, gold_targets
 from bertvision.tasks.files import read_json
 from bertvision.tasks.task import Task
@@ -113,7 +112,7 @@ def outcomes(subject: Subject, folder: Path) -> str | None:
         if not isinstance(examples, Questions):
             raise TypeError("spans come from questions")
         said = read_json(folder / (ANSWERS if (folder / ANSWERS).is_file() else PREDICTIONS))
-        return pack_outcomes(score_questions(examples.golds(), said, version=1 if answerable_only(task) else 2).f1)
+        return pack_outcomes(score_questions(examples.golds(), said, version=1 if task.answerable_only else 2).f1)
     if task.kind == "tags":
         return None
     said = read_json(folder / PREDICTIONS)

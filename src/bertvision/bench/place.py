@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from bertvision.device import Device
 from bertvision.errors import BertVisionError
-from bertvision.runs.parts import Device
 from bertvision.runs.watch import Show
 
 BUILTIN_DATA = "builtin"

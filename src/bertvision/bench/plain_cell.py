@@ -16,19 +16,20 @@ from bertvision.bench.plain_rival import (
     plain_training,
 )
 from bertvision.bench.settings import PlainSettings
+from bertvision.device import choose_device
 from bertvision.encoder.load import fingerprint, load_encoder
 from bertvision.errors import BertVisionError, DivergedError
 from bertvision.evaluation.outputs import SpanScores, split_scores
 from bertvision.evaluation.squad_metric import SHOWN
+from bertvision.inference.stopwatch import least_seconds
 from bertvision.pretrained import locate_encoder
-from bertvision.runs.evaluate import tell
-from bertvision.runs.judge import FITTED, ZERO, Judge, Verdict
-from bertvision.runs.measure_inference import EXAMPLES
-from bertvision.runs.parts import choose_device, split_train, training_split
-from bertvision.runs.stopwatch import least_seconds
-from bertvision.runs.validate import Part
+from bertvision.runs.judging.evaluate import tell
+from bertvision.runs.judging.judge import FITTED, ZERO, Judge, Verdict
+from bertvision.runs.judging.measure_inference import EXAMPLES
+from bertvision.runs.parts import split_train, training_split
 from bertvision.tasks.examples import Examples
 from bertvision.tasks.load import load_task
+from bertvision.tasks.part import Part
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows, build_windows
 from bertvision.training.options import default_rate

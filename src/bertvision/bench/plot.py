@@ -8,7 +8,7 @@ from typing import Any
 from bertvision.bench.compare import Measured, measured_cells
 from bertvision.report.plots import Axis, Lines, Point
 from bertvision.report.svg import HEIGHT, LEFT, WIDTH, Palette, element, text
-from bertvision.runs.judge import FITTED, ZERO
+from bertvision.runs.judging.judge import FITTED, ZERO
 
 LINE = 20
 """Room for a line of the legend."""

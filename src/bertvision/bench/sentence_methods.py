@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from bertvision.bench.sentence_vectors import VectorCache, Vectors
-from bertvision.runs.compare import join_texts, row_layout
-from bertvision.runs.solve import solve_task
-from bertvision.runs.triplet_request import TripletRequest
-from bertvision.runs.triplets import tune_triplets
+from bertvision.inference.pair_rows import join_texts, row_layout
+from bertvision.runs.fitting.solve import solve_task
+from bertvision.runs.tuning.triplet_request import TripletRequest
+from bertvision.runs.tuning.triplets import tune_triplets
 from bertvision.tasks.batches import example_groups
 from bertvision.tasks.examples import FloatArray, IntArray, Texts
 from bertvision.tasks.own import OWN

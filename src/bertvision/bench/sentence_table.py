@@ -10,7 +10,7 @@ from bertvision.bench.sentence_methods import METHODS
 from bertvision.bench.tables import DIRTY, MILLI, markdown_table, pairs_table, suite_notes
 from bertvision.report.markdown import plain
 from bertvision.report.numbers import NOTHING, show_number
-from bertvision.runs.judge import PLAIN
+from bertvision.runs.judging.judge import PLAIN
 from bertvision.tasks.load import find_task
 
 Row = dict[str, Measured]

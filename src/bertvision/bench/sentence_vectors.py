@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertvision.atomic import write_json
+from bertvision.device import Device, choose_device
 from bertvision.encoder.load import fingerprint, load_encoder
 from bertvision.estimators.rows import TextRows
 from bertvision.pretrained import locate_encoder
-from bertvision.runs.evaluate import tell
-from bertvision.runs.parts import Device, choose_device
+from bertvision.runs.judging.evaluate import tell
 from bertvision.runs.watch import Show
 from bertvision.tasks.examples import Texts
 from bertvision.tasks.files import read_json

@@ -11,10 +11,10 @@ from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.evaluation.ensemble import How
 from bertvision.heads import HEADS
 from bertvision.pretrained import BUILTIN_ENCODER
-from bertvision.runs.fit_request import STREAM, FitRequest
-from bertvision.runs.head_specs import ALL, parse_heads
+from bertvision.runs.fitting.fit_request import STREAM, FitRequest
+from bertvision.runs.fitting.head_specs import ALL, parse_heads
+from bertvision.runs.judging.subject import OWN_OUTPUT
 from bertvision.runs.request import TuneRequest
-from bertvision.runs.subject import OWN_OUTPUT
 from bertvision.tasks.load import find_task
 from bertvision.tasks.task import TaskKind
 from bertvision.tasks.windows import WindowOptions

@@ -11,8 +11,8 @@ from bertvision.bench.grid import expand
 from bertvision.bench.place import settings_digest
 from bertvision.bench.tune_cell import TUNE
 from bertvision.errors import BertVisionError, UnknownNameError
-from bertvision.runs.typed_json import from_json
 from bertvision.tasks.files import read_toml
+from bertvision.typed_json import from_json
 
 EXPERIMENTS = Path("experiments")
 SUITE_KEYS = ("about", "defaults", "cell", "compare")

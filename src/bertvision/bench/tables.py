@@ -8,7 +8,7 @@ from bertvision.bench.compare import CHOSEN, Measured, find_model, mean_and_spre
 from bertvision.evaluation.bootstrap import Difference
 from bertvision.report.markdown import code, plain
 from bertvision.report.numbers import NOTHING, Unit, show_difference, show_interval, show_number
-from bertvision.runs.judge import BEST, CLAIMED, FITTED, PLAIN, ZERO
+from bertvision.runs.judging.judge import BEST, CLAIMED, FITTED, PLAIN, ZERO
 
 Read = Callable[[Mapping[str, Any]], float | None]
 """A number of a model."""

@@ -6,12 +6,12 @@ from bertvision.bench.measured import Model, judge_models, pack_golds, size_of
 from bertvision.bench.place import Place
 from bertvision.bench.settings import TuneSettings
 from bertvision.encoder.snapshot import Snapshot
-from bertvision.runs.analyse_curves import tuned_seconds
+from bertvision.runs.analysing.analyse_curves import tuned_seconds
 from bertvision.runs.folder import CONFIG, RunFolder
-from bertvision.runs.peak_memory import PeakMemory
-from bertvision.runs.subject import OWN_OUTPUT, Subject, another_snapshot, load_subject
-from bertvision.runs.tune import tune
-from bertvision.runs.tuning import TuneResult
+from bertvision.runs.judging.subject import OWN_OUTPUT, Subject, another_snapshot, load_subject
+from bertvision.runs.tuning.peak_memory import PeakMemory
+from bertvision.runs.tuning.tune import tune
+from bertvision.runs.tuning.tuning import TuneResult
 
 TUNE = "tune"
 

@@ -20,7 +20,7 @@ class Options(SplitOptions):
 def run(options: Options) -> int:
     """Analyse."""
     from bertvision.cli.analysis_tables import print_analysis  # noqa: PLC0415 - imports torch
-    from bertvision.runs.analyse import analyse  # noqa: PLC0415 - imports torch, and help should open at once
+    from bertvision.runs.analysing.analyse import analyse  # noqa: PLC0415 - imports torch, and help should open at once
 
     with ProgressBar(f"analyse {options.run}") as bar:
         result = analyse(options.run, question=options.question, **options.split_fields(), show=bar.show)

@@ -8,7 +8,7 @@ from bertvision.analysis.layer_weights import LayerReport
 from bertvision.analysis.question_types import PartScores, QuestionGroup
 from bertvision.analysis.seeds import SeedMean
 from bertvision.cli.output import print_table
-from bertvision.runs.analysis_record import AnalysedModel, AnalysisRecord, SeedGroup
+from bertvision.runs.analysing.analysis_record import AnalysedModel, AnalysisRecord, SeedGroup
 
 Cells = list[list[object]]
 

@@ -158,7 +158,7 @@ def _work(options: Options) -> "Work":
     from bertvision.encoder.learn import apply_learn, parse_learn  # noqa: PLC0415
     from bertvision.encoder.load import build_encoder, drop_pooler  # noqa: PLC0415
     from bertvision.heads import HeadShape, blank_head  # noqa: PLC0415
-    from bertvision.runs.head_specs import parse_heads  # noqa: PLC0415
+    from bertvision.runs.fitting.head_specs import parse_heads  # noqa: PLC0415
     from bertvision.training.trainee import HeadSpec  # noqa: PLC0415
 
     learn = parse_learn(options.learn)
@@ -189,7 +189,7 @@ def _as_json(bill: "Bill", said: Sequence[str], machine: Machine) -> dict[str, o
 
 
 def _print(options: Options, bill: "Bill", said: Sequence[str], hardware: "Hardware") -> None:
-    from bertvision.runs.amounts import in_bytes, in_seconds  # noqa: PLC0415
+    from bertvision.amounts import in_bytes, in_seconds  # noqa: PLC0415
 
     machine = options.machine
     rows = [

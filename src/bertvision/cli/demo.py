@@ -81,7 +81,7 @@ def commands(out: Path) -> list[list[str]]:
 def heads_toml() -> str:
     """Every head that reads questions, as `--heads` takes them from a file."""
     from bertvision.heads import HEADS  # noqa: PLC0415 - imports torch
-    from bertvision.runs.head_specs import fits_kind  # noqa: PLC0415
+    from bertvision.runs.fitting.head_specs import fits_kind  # noqa: PLC0415
 
     lines = []
     for name in HEADS:

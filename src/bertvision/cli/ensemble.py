@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bertvision.amounts import in_words
 from bertvision.cli.evaluate import print_scores
 from bertvision.cli.output import ProgressBar, print_json, print_lines, print_notes
 from bertvision.cli.split_options import ResampledOptions
-from bertvision.runs.amounts import in_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Options(ResampledOptions):
 
 def run(options: Options) -> int:
     """Join."""
-    from bertvision.runs.ensemble import ensemble  # noqa: PLC0415 - imports torch, and help should open at once
+    from bertvision.runs.judging.ensemble import ensemble  # noqa: PLC0415 - imports torch, and help should open at once
 
     heads = None if options.heads is None else [name.strip() for name in options.heads.split(",") if name.strip()]
     with ProgressBar("ensemble") as bar:

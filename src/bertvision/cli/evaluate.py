@@ -9,8 +9,8 @@ from bertvision.cli.split_options import ResampledOptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bertvision.runs.evaluation_record import EvaluatedRow
-    from bertvision.runs.judge import Compared, Estimate
+    from bertvision.runs.judging.evaluation_record import EvaluatedRow
+    from bertvision.runs.judging.judge import Compared, Estimate
 
 MOST_OF_A_FRACTION = 1.0
 """Metrics above it are percent, and are shown with fewer digits."""
@@ -26,7 +26,7 @@ class Options(ResampledOptions):
 
 def run(options: Options) -> int:
     """Evaluate."""
-    from bertvision.runs.evaluate import evaluate  # noqa: PLC0415 - imports torch, and help should open at once
+    from bertvision.runs.judging.evaluate import evaluate  # noqa: PLC0415 - imports torch, and help should open at once
 
     with ProgressBar(f"evaluate {options.run}") as bar:
         result = evaluate(options.run, **options.resampled_fields(), show=bar.show)

@@ -46,7 +46,7 @@ class Options(TaskOptions):
 
 def run(options: Options) -> int:
     """Extract."""
-    from bertvision.runs.extract import ExtractRequest, default_store, extract_states  # noqa: PLC0415 - imports torch
+    from bertvision.runs.fitting.extract import ExtractRequest, default_store, extract_states  # noqa: PLC0415 - imports torch
     from bertvision.training.processes import is_main, leave_processes  # noqa: PLC0415
 
     request = ExtractRequest(

@@ -13,7 +13,7 @@ from bertvision.tasks.own import OWN, OwnColumns
 from bertvision.training.schedule import Schedule
 
 if TYPE_CHECKING:
-    from bertvision.runs.fit_request import FitRequest
+    from bertvision.runs.fitting.fit_request import FitRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +150,8 @@ class Options:
 
 def run(options: Options) -> int:
     """Fit."""
-    from bertvision.runs.fit import fit_heads  # noqa: PLC0415 - imports torch, and help should open at once
-    from bertvision.runs.fit_request import WHOLE  # noqa: PLC0415
+    from bertvision.runs.fitting.fit import fit_heads  # noqa: PLC0415 - imports torch, and help should open at once
+    from bertvision.runs.fitting.fit_request import WHOLE  # noqa: PLC0415
     from bertvision.runs.tuned_split import tuned_run  # noqa: PLC0415
 
     asked = options.fit
@@ -174,7 +174,7 @@ def run(options: Options) -> int:
 
 
 def _run_tasks(options: Options, tasks: list[str]) -> int:
-    from bertvision.runs.fit_tasks import fit_tasks  # noqa: PLC0415 - imports torch
+    from bertvision.runs.fitting.fit_tasks import fit_tasks  # noqa: PLC0415 - imports torch
 
     if options.freezing.snapshots:
         raise BertVisionError(f"--snapshots takes one task, {len(tasks)} were named. Fit them one by one.")
@@ -196,7 +196,7 @@ def _run_tasks(options: Options, tasks: list[str]) -> int:
 
 
 def _run_snapshots(options: Options) -> int:
-    from bertvision.runs.freeze_points import fit_snapshots  # noqa: PLC0415 - imports torch
+    from bertvision.runs.fitting.freeze_points import fit_snapshots  # noqa: PLC0415 - imports torch
 
     words, asked = options.freezing.snapshots, options.fit
     with ProgressBar(f"fit {asked.task}") as bar:
@@ -245,8 +245,8 @@ def build_request(options: FitOptions, *, source: str) -> "FitRequest":
     Raises:
         BertVisionError: words that mean nothing, or an unknown task.
     """
-    from bertvision.runs.fit_request import FitRequest  # noqa: PLC0415 - imports torch
-    from bertvision.runs.head_specs import parse_heads, spread  # noqa: PLC0415
+    from bertvision.runs.fitting.fit_request import FitRequest  # noqa: PLC0415 - imports torch
+    from bertvision.runs.fitting.head_specs import parse_heads, spread  # noqa: PLC0415
     from bertvision.tasks.load import find_task  # noqa: PLC0415
     from bertvision.training.trainee import HeadSpec  # noqa: PLC0415
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bertvision.amounts import in_words
 from bertvision.cli.output import print_table
-from bertvision.runs.amounts import in_words
 
 SHOWN = (
     "f1",

@@ -9,7 +9,7 @@ from bertvision.cli.task_options import EncoderOptions, parse_numbers
 from bertvision.training.options import Recipe, TuneOptions, with_recipe
 
 if TYPE_CHECKING:
-    from bertvision.runs.tuning import TuneResult
+    from bertvision.runs.tuning.tuning import TuneResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

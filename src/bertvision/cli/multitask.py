@@ -12,8 +12,8 @@ from bertvision.cli.task_options import parse_caps, parse_settings
 from bertvision.errors import BertVisionError, UnknownNameError
 
 if TYPE_CHECKING:
-    from bertvision.runs.multitask_request import Input, MultitaskRequest
-    from bertvision.runs.tuning import TuneResult
+    from bertvision.runs.tuning.multitask_request import Input, MultitaskRequest
+    from bertvision.runs.tuning.tuning import TuneResult
 
 INPUTS: "tuple[Input, ...]" = ("apart", "pair", "qa")
 
@@ -57,7 +57,7 @@ class Options(LearnOptions):
 
 def run(options: Options) -> int:
     """Tune for several tasks."""
-    from bertvision.runs.multitask import multitask, multitask_inputs  # noqa: PLC0415 - imports torch
+    from bertvision.runs.tuning.multitask import multitask, multitask_inputs  # noqa: PLC0415 - imports torch
     from bertvision.training.processes import leave_processes  # noqa: PLC0415
 
     inputs = _parse_inputs(options.input)
@@ -90,7 +90,7 @@ def build_request(options: Options, chosen: "Input") -> "MultitaskRequest":
     Raises:
         BertVisionError: words that mean nothing.
     """
-    from bertvision.runs.multitask_request import MultitaskRequest, task_names  # noqa: PLC0415 - imports torch
+    from bertvision.runs.tuning.multitask_request import MultitaskRequest, task_names  # noqa: PLC0415 - imports torch
 
     tasks = task_names(options.tasks)
     settings = parse_settings(options.set)
@@ -127,15 +127,15 @@ def _parse_inputs(words: str) -> list["Input"]:
 
 
 def _as_json(result: "TuneResult") -> dict[str, object]:
-    from bertvision.runs.multitask import metrics_by_task  # noqa: PLC0415 - imports torch
+    from bertvision.runs.tuning.multitask import metrics_by_task  # noqa: PLC0415 - imports torch
 
     return result_as_json(result) | {"metrics": metrics_by_task(result.metrics)}
 
 
 def _print(title: str, request: "MultitaskRequest", results: Mapping["Input", "TuneResult"]) -> None:
     """A row for each task and input, with its head and its scores: on dev, or on held-out examples without one."""
-    from bertvision.runs.multitask import metrics_by_task  # noqa: PLC0415 - imports torch
-    from bertvision.runs.multitask_request import DEFAULT_HEAD  # noqa: PLC0415
+    from bertvision.runs.tuning.multitask import metrics_by_task  # noqa: PLC0415 - imports torch
+    from bertvision.runs.tuning.multitask_request import DEFAULT_HEAD  # noqa: PLC0415
 
     found = {name: metrics_by_task(result.metrics) for name, result in results.items()}
     rows = [(task, name, _shown(found[name].get(task, {}))) for task in request.tasks for name in results]

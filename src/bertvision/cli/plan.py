@@ -3,12 +3,12 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from bertvision.amounts import in_bytes, in_seconds, in_words
 from bertvision.cli.fit import FitOptions, build_request
 from bertvision.cli.output import print_json, print_lines, print_table
-from bertvision.runs.amounts import in_bytes, in_seconds, in_words
 
 if TYPE_CHECKING:
-    from bertvision.runs.planner import FitPlan
+    from bertvision.runs.planning.planner import FitPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class Options:
 
 def run(options: Options) -> int:
     """Plan."""
-    from bertvision.runs.plan_fit import plan_fit  # noqa: PLC0415 - imports torch, and help should open at once
+    from bertvision.runs.planning.plan_fit import plan_fit  # noqa: PLC0415 - imports torch, and help should open at once
 
     request = build_request(options.fit, source="auto")
     plan = plan_fit(request, options.fit.run)

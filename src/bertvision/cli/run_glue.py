@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from bertvision.amounts import in_words
 from bertvision.cli.output import ProgressBar, print_json, print_lines, print_notes, print_table
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER
-from bertvision.runs.amounts import in_words
 from bertvision.tasks.windows import WindowOptions
 
 
@@ -76,7 +76,7 @@ def run(options: Options) -> int:
     """Run."""
     if options.data is None:
         raise BertVisionError("--data DIR is missing: the folder with CoLA, SST-2, MRPC and so on.")
-    from bertvision.runs.glue import GlueRequest, run_glue  # noqa: PLC0415 - imports torch, and help should open at once
+    from bertvision.runs.searching.glue import GlueRequest, run_glue  # noqa: PLC0415 - imports torch, and help should open at once
     from bertvision.training.options import TuneOptions  # noqa: PLC0415
 
     request = GlueRequest(

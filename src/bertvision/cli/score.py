@@ -16,7 +16,7 @@ from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.tasks.examples import Examples, Questions, gold_targets
 from bertvision.tasks.load import check_task_name
 from bertvision.tasks.own import OwnColumns
-from bertvision.tasks.task import SquadLayout, Task
+from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
 
 PAIRED_RESAMPLES = 1000
@@ -109,7 +109,7 @@ def _score(task: Task, examples: Examples, path: Path, options: Options) -> Scor
     answers = read_answers(path)
     if options.scorer == "paper":
         return score_paper(examples.golds(), answers, TextTokenizer.load(options.encoder))
-    if isinstance(task.layout, SquadLayout) and task.layout.answerable_only:
+    if task.answerable_only:
         return score_squad1(examples.golds(), answers)
     # a second model's own no-answer values are not known: it is compared as it answered
     own_file = options.na_prob is not None and path == options.predictions

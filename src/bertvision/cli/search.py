@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from bertvision.amounts import in_words
 from bertvision.cli.output import ProgressBar, print_json, print_lines, print_notes, print_table
 from bertvision.cli.task_options import TaskOptions
-from bertvision.runs.amounts import in_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +91,9 @@ def run(options: Options) -> int:
 
     if options.space is None:
         raise BertVisionError("--space FILE.toml is missing: it says what to choose from. See docs/search.md.")
-    from bertvision.runs.search import SearchPlace, search  # noqa: PLC0415 - imports torch and optuna
-    from bertvision.runs.search_file import load_space  # noqa: PLC0415
-    from bertvision.runs.search_request import SearchRequest  # noqa: PLC0415
+    from bertvision.runs.searching.search import SearchPlace, search  # noqa: PLC0415 - imports torch and optuna
+    from bertvision.runs.searching.search_file import load_space  # noqa: PLC0415
+    from bertvision.runs.searching.search_request import SearchRequest  # noqa: PLC0415
 
     request = SearchRequest(
         **options.data_fields(),

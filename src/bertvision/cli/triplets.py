@@ -10,7 +10,7 @@ from bertvision.cli.output import ProgressBar, print_json, print_lines, print_no
 from bertvision.cli.task_options import parse_caps
 
 if TYPE_CHECKING:
-    from bertvision.runs.tuning import TuneResult
+    from bertvision.runs.tuning.tuning import TuneResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +36,9 @@ class Options(LearnOptions):
 
 def run(options: Options) -> int:
     """Learn triplets."""
-    from bertvision.runs.multitask_request import task_names  # noqa: PLC0415 - imports torch
-    from bertvision.runs.triplet_request import TripletRequest  # noqa: PLC0415
-    from bertvision.runs.triplets import DISTANCES, tune_triplets  # noqa: PLC0415
+    from bertvision.runs.tuning.multitask_request import task_names  # noqa: PLC0415 - imports torch
+    from bertvision.runs.tuning.triplet_request import TripletRequest  # noqa: PLC0415
+    from bertvision.runs.tuning.triplets import DISTANCES, tune_triplets  # noqa: PLC0415
     from bertvision.training.processes import leave_processes  # noqa: PLC0415
 
     tasks = task_names(options.tasks)

@@ -52,7 +52,7 @@ class Options(LearnOptions):
 def run(options: Options) -> int:
     """Tune."""
     from bertvision.runs.request import TuneRequest  # noqa: PLC0415 - imports torch, and help should open at once
-    from bertvision.runs.tune import tune  # noqa: PLC0415
+    from bertvision.runs.tuning.tune import tune  # noqa: PLC0415
     from bertvision.training.processes import leave_processes  # noqa: PLC0415
 
     request = TuneRequest(
@@ -87,7 +87,7 @@ def _teacher(options: Options) -> "TeacherRequest | None":
 
 
 def _run_folds(options: Options, request: "TuneRequest", folds: int, out: Path) -> int:
-    from bertvision.runs.cross_fit import tune_folds  # noqa: PLC0415 - imports torch
+    from bertvision.runs.tuning.cross_fit import tune_folds  # noqa: PLC0415 - imports torch
     from bertvision.training.processes import leave_processes  # noqa: PLC0415
 
     with ProgressBar(f"tune {options.task}") as bar:

@@ -9,11 +9,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from typing_extensions import override
 
+from bertvision.device import Device
 from bertvision.errors import BertVisionError
 from bertvision.estimators.rows import TextRows, check_texts, text_rows
 from bertvision.objectives import Pool
 from bertvision.pretrained import BUILTIN_ENCODER
-from bertvision.runs.parts import Device
 
 ComparedPairs = Literal["apart", "aligned"]
 """How the two texts of a pair, each encoded by itself, become one row."""

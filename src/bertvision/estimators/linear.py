@@ -14,14 +14,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from typing_extensions import override
 
+from bertvision.device import Device
 from bertvision.errors import BertVisionError
 from bertvision.estimators.features import AllLayerFeatures, ComparedPairs, text_tags
 from bertvision.estimators.files import load_linear, save_linear
 from bertvision.estimators.rows import refuse_table, text_groups
+from bertvision.inference.pair_rows import row_layout
 from bertvision.objectives import Pool
 from bertvision.pretrained import BUILTIN_ENCODER
-from bertvision.runs.compare import row_layout
-from bertvision.runs.parts import Device
 from bertvision.tasks.task import TaskKind
 from bertvision.training.solve import FOLDS, solve_at, solve_linear
 

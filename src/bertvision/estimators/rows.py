@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertvision.device import Device, choose_device
 from bertvision.encoder.load import load_encoder, mean_pooled
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
-from bertvision.runs.compare import join_texts
-from bertvision.runs.outputs import PassOptions
-from bertvision.runs.parts import Device, choose_device
-from bertvision.runs.states import encode_texts
+from bertvision.inference.computed_states import encode_texts
+from bertvision.inference.outputs import PassOptions
+from bertvision.inference.pair_rows import join_texts
 from bertvision.tasks.batches import example_groups
 from bertvision.tasks.examples import IntArray, Texts
 from bertvision.tasks.load import TASKS

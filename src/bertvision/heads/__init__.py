@@ -2,7 +2,7 @@
 
 from bertvision.heads.build import blank_head, build_head, count_parameters
 from bertvision.heads.files import load_head, save_head
-from bertvision.heads.head import Head, HeadOptions, HeadShape, LayerwiseHead, OptionValue
+from bertvision.heads.head import Head, HeadOptions, HeadShape, LayerwiseHead, OptionValue, layers_read
 from bertvision.heads.parts.output import OutputMap
 from bertvision.heads.table import HEADS, HeadEntry
 
@@ -18,6 +18,7 @@ __all__ = [
     "blank_head",
     "build_head",
     "count_parameters",
+    "layers_read",
     "load_head",
     "save_head",
 ]

@@ -1,7 +1,7 @@
 """Head and HeadShape: the whole contract between hidden states and outputs."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -174,3 +174,9 @@ class PackedHead(LayerwiseHead):
             parts: each (1, layers, all tokens, numbers).
             windows: where each begins, and what is padding.
         """
+
+
+def layers_read(heads: Iterable[Head]) -> range:
+    """From the lowest to the highest layer that any of these heads reads."""
+    reads = [head.reads for head in heads]
+    return range(min(layers[0] for layers in reads), max(layers[-1] for layers in reads) + 1)

@@ -17,11 +17,11 @@ from bertvision.encoder.batch import TokenBatch
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.states import HiddenStates
 from bertvision.errors import BertVisionError
-from bertvision.heads import Head
+from bertvision.heads import Head, layers_read
+from bertvision.inference.pair_rows import read_texts
 from bertvision.objectives import pool_rows
 from bertvision.packs.card import PackCard
 from bertvision.packs.graph_reader import input_names
-from bertvision.runs.compare import read_texts
 from bertvision.training.states import StateBatch
 
 OPSET = 20
@@ -41,7 +41,7 @@ class PackGraph(nn.Module):
         self.heads = nn.ModuleList(heads)
         self._card = card
         self._readers = list(heads)
-        self._layers = range(min(head.reads[0] for head in heads), max(head.depth for head in heads) + 1)
+        self._layers = layers_read(heads)
 
     @override
     def forward(

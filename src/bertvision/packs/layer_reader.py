@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.states import HiddenStates
 from bertvision.heads import Head
+from bertvision.inference.computed_states import RowStates, StreamStates, encode_texts
+from bertvision.inference.outputs import PassOptions
 from bertvision.objectives import pool_rows
 from bertvision.packs.card import PackCard
 from bertvision.packs.target import Target
-from bertvision.runs.outputs import PassOptions
-from bertvision.runs.states import RowStates, StreamStates, encode_texts
 from bertvision.tasks.windows import Windows
 from bertvision.training.states import StateBatch
 

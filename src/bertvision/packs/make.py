@@ -5,19 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bertvision.device import Device
 from bertvision.encoder.tuned import Tuned, tunings
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.heads import load_head
 from bertvision.heads.options import ATTENTION
 from bertvision.packs.card import Keep, PackCard, Reads
 from bertvision.packs.pack import Pack, write_pack
-from bertvision.runs.ensemble import ensemble
-from bertvision.runs.evaluate import evaluate
-from bertvision.runs.evaluation_record import EvaluatedRow, EvaluationRecord
-from bertvision.runs.judge import FITTED, PLAIN, ZERO, ScoresAt
-from bertvision.runs.parts import Device
-from bertvision.runs.subject import HELD_OUT, OWN_OUTPUT, Subject, load_subject
-from bertvision.runs.validate import answerable_only
+from bertvision.runs.judging.ensemble import ensemble
+from bertvision.runs.judging.evaluate import evaluate
+from bertvision.runs.judging.evaluation_record import EvaluatedRow, EvaluationRecord
+from bertvision.runs.judging.judge import FITTED, PLAIN, ZERO, ScoresAt
+from bertvision.runs.judging.subject import HELD_OUT, OWN_OUTPUT, Subject, load_subject
 from bertvision.runs.watch import Show
 from bertvision.tasks.task import Pairs, Pool
 
@@ -87,7 +86,7 @@ def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
         scored = joined.record.ensemble
     at = _at(scored)
     notices = list(subject.notices)
-    spans = subject.parts.task.kind == "spans" and not answerable_only(subject.parts.task)
+    spans = subject.parts.task.kind == "spans" and not subject.parts.task.answerable_only
     if spans and FITTED not in scored.scores:
         notices.append("the run held nothing out, so the no-answer threshold is 0. Tune or fit with --held-out.")
     if licence is None:

@@ -9,20 +9,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
+from bertvision.device import Device
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.outputs import Outputs, split_scores
-from bertvision.heads import Head
+from bertvision.heads import Head, layers_read
+from bertvision.inference.computed_states import RowStates, StreamStates, encode_texts
+from bertvision.inference.frozen_encoder import frozen_passes
+from bertvision.inference.outputs import frozen_batches
+from bertvision.inference.pair_rows import join_texts
 from bertvision.objectives import Pool, pool_rows
 from bertvision.packs.card import PackCard
 from bertvision.packs.layer_reader import LayerReader
 from bertvision.packs.pack import Pack
 from bertvision.packs.reader import Ask, Reader
 from bertvision.packs.target import Target
-from bertvision.runs.compare import join_texts
-from bertvision.runs.frozen_encoder import frozen_passes
-from bertvision.runs.outputs import frozen_batches
-from bertvision.runs.parts import Device
-from bertvision.runs.states import RowStates, StreamStates, encode_texts
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.token_rows import join_rows
 from bertvision.tasks.tokenizer import TextTokenizer
@@ -93,7 +93,7 @@ class PackModels(Reader):
             known: rows of pairs that other asks have read, to which new ones are added.
         """
         heads, pool = self.heads[ask.pack], self.cards[ask.pack].pool
-        layers = _layers(heads)
+        layers = layers_read(heads)
         key = *map(id, ask.windows), pool, layers
         if key not in known:
             known[key] = encode_texts(
@@ -134,7 +134,7 @@ class _Reading:
     def __init__(self, cards: Sequence[PackCard], heads: Sequence[Sequence[Head]], asks: Sequence[Ask]) -> None:
         self._cards = cards
         self._heads = heads
-        self.layers = _layers([head for ask in asks for head in heads[ask.pack]])
+        self.layers = layers_read([head for ask in asks for head in heads[ask.pack]])
         self._different = {id(windows): windows for ask in asks for windows in ask.windows}
         firsts = np.cumsum([0, *(len(windows) for windows in self._different.values())]).tolist()
         self._first = dict(zip(self._different, firsts, strict=False))
@@ -199,11 +199,6 @@ class _Reading:
         if not len(mine):
             return mine, None
         return mine, states.only(torch.from_numpy(np.flatnonzero(inside)).to(states.hidden.states.device))
-
-
-def _layers(heads: Sequence[Head]) -> range:
-    """From the lowest to the highest layer that one of them reads."""
-    return range(min(head.reads[0] for head in heads), max(head.depth for head in heads) + 1)
 
 
 def _read_rows(rows: Tensor, heads: Sequence[Head], lowest: int) -> list[Outputs]:

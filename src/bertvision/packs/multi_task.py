@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, final
 
+from bertvision.device import Device
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.outputs import Outputs, SpanScores
 from bertvision.packs.card import PackCard, pack_names
@@ -14,7 +15,6 @@ from bertvision.packs.question_answerer import LONGEST_ANSWER
 from bertvision.packs.reader import Ask
 from bertvision.packs.spans import decode_answers
 from bertvision.packs.text_models import give_scores, rank_labels
-from bertvision.runs.parts import Device
 from bertvision.tasks.task import SquadLayout
 from bertvision.tasks.windows import Windows
 

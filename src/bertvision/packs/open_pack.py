@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Literal
 
+from bertvision.device import Device
 from bertvision.errors import BertVisionError
 from bertvision.packs.exported import ExportedPack
 from bertvision.packs.pack_folder import PackFolder, is_exported, locate_pack
 from bertvision.packs.reader import Reader
-from bertvision.runs.parts import Device
 
 Runtime = Literal["auto", "torch", "onnx", "openvino", "openvino-bf16"]
 """What computes: `auto` takes PyTorch for packs that were not exported; for those that were, ONNX Runtime, or OpenVINO

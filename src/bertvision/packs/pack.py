@@ -12,17 +12,17 @@ from torch import Tensor
 from typing_extensions import override
 
 from bertvision.atomic import write_json, write_text
+from bertvision.device import Device
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import apply_tuned
 from bertvision.encoder.tuned import read_tuned_pack
 from bertvision.errors import BertVisionError
 from bertvision.heads import Head, load_head, save_head
+from bertvision.inference.frozen_encoder import load_frozen
 from bertvision.pack_files import HEADS_FOLDER, PACK_FILE, changes_file, weights_digests
 from bertvision.packs.card import Keep, PackCard, read_card
 from bertvision.packs.model_card import model_card
 from bertvision.packs.pack_folder import PackFolder, is_exported, locate_pack, with_folder
-from bertvision.runs.frozen_encoder import load_frozen
-from bertvision.runs.parts import Device
 from bertvision.tensor_files import save_tensors
 
 README = "README.md"

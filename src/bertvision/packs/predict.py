@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from bertvision.device import Device
 from bertvision.errors import BertVisionError, DataError
 from bertvision.evaluation.decode import decode_spans
 from bertvision.evaluation.outputs import SpanScores, predicted_targets
@@ -23,7 +24,6 @@ from bertvision.packs.pack_folder import PackFolder
 from bertvision.packs.reader import Ask, Reader
 from bertvision.packs.stream import Columns, Row, no_example, stream_rows
 from bertvision.provenance import file_digest
-from bertvision.runs.parts import Device
 from bertvision.tasks.examples import Questions
 
 BATCH = 512

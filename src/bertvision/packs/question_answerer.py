@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, final
 
+from bertvision.device import Device
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.outputs import SpanScores
 from bertvision.packs.inputs import make_questions, question_windows
@@ -11,7 +12,6 @@ from bertvision.packs.open_pack import Runtime, load_reader, open_pack
 from bertvision.packs.pack_folder import PackFolder
 from bertvision.packs.reader import Ask
 from bertvision.packs.spans import SpanAnswers, decode_answers
-from bertvision.runs.parts import Device
 from bertvision.tasks.windows import WindowOptions
 
 QuestionInput = Mapping[str, str]

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from bertvision.device import Device
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.ensemble import class_log_probabilities
 from bertvision.evaluation.outputs import SpanScores
@@ -15,7 +16,6 @@ from bertvision.packs.inputs import TextInput, make_texts, text_windows
 from bertvision.packs.open_pack import Runtime, load_reader, open_pack
 from bertvision.packs.pack_folder import PackFolder
 from bertvision.packs.reader import Ask
-from bertvision.runs.parts import Device
 from bertvision.tasks.task import TaskKind
 
 Scored = dict[str, Any]

@@ -18,7 +18,7 @@ from bertvision.report.overview import is_of
 from bertvision.report.read_runs import in_words
 from bertvision.report.scores import score_blocks
 from bertvision.report.training import training_blocks
-from bertvision.runs.evaluation_record import EvaluationRecord
+from bertvision.runs.judging.evaluation_record import EvaluationRecord
 
 HUB_BUILTIN = "sentence-transformers/all-MiniLM-L6-v2"
 PIPELINES = {"spans": "question-answering", "labels": "text-classification", "tags": "text-classification"}

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from bertvision.report.document import Record
-from bertvision.runs.ensemble_record import EnsembleRecord
-from bertvision.runs.evaluation_record import EvaluationRecord
+from bertvision.runs.judging.ensemble_record import EnsembleRecord
+from bertvision.runs.judging.evaluation_record import EvaluationRecord
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from typing import Any
 from bertvision.report.document import slug
 from bertvision.report.found import Findings, Found
 from bertvision.report.numbers import Unit, score_unit
-from bertvision.runs.evaluation_record import EvaluatedRow
-from bertvision.runs.judge import BEST, FITTED, PLAIN, ZERO, ScoresAt
+from bertvision.runs.judging.evaluation_record import EvaluatedRow
+from bertvision.runs.judging.judge import BEST, FITTED, PLAIN, ZERO, ScoresAt
 
 OWN_OUTPUT = "own output"
 ENSEMBLE = "ensemble"

@@ -6,8 +6,8 @@ from pathlib import Path
 from bertvision.report.document import Cell, Section, Table, difference, interval, number, words
 from bertvision.report.found import Found, RunFacts, Sourced
 from bertvision.report.groups import HELD_OUT, OWN_OUTPUT, Group, colour_of, headline, threshold_words
-from bertvision.runs.evaluate import best_first
-from bertvision.runs.evaluation_record import EvaluatedRow, EvaluationRecord
+from bertvision.runs.judging.evaluate import best_first
+from bertvision.runs.judging.evaluation_record import EvaluatedRow, EvaluationRecord
 
 COLUMNS = ("task", "score", "95 % interval", "metric", "model", "parameters", "against own output", "held out", "run")
 

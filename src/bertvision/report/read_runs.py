@@ -9,16 +9,16 @@ from bertvision.heads.files import WEIGHTS
 from bertvision.provenance import file_digest
 from bertvision.report.document import slug
 from bertvision.report.found import Found, RunFacts, Sourced
-from bertvision.runs.analysis_record import AnalysisRecord
-from bertvision.runs.ensemble_record import EnsembleRecord
-from bertvision.runs.evaluation_record import EvaluationRecord
-from bertvision.runs.fit import LEADERBOARD
+from bertvision.runs.analysing.analysis_record import AnalysisRecord
+from bertvision.runs.fitting.fit import LEADERBOARD
+from bertvision.runs.fitting.freeze_points import FORMAT as FREEZE_FORMAT
+from bertvision.runs.fitting.freeze_points import FREEZE_POINTS
 from bertvision.runs.folder import CONFIG, RESULT, RunFolder
-from bertvision.runs.freeze_points import FORMAT as FREEZE_FORMAT
-from bertvision.runs.freeze_points import FREEZE_POINTS
-from bertvision.runs.label_counts import FORMAT as LABELS_FORMAT
-from bertvision.runs.label_counts import LABELS, PREDICTIONS
-from bertvision.runs.search_request import BEST, TRIALS_FILE, TRIALS_FORMAT
+from bertvision.runs.judging.ensemble_record import EnsembleRecord
+from bertvision.runs.judging.evaluation_record import EvaluationRecord
+from bertvision.runs.searching.search_request import BEST, TRIALS_FILE, TRIALS_FORMAT
+from bertvision.runs.tuning.label_counts import FORMAT as LABELS_FORMAT
+from bertvision.runs.tuning.label_counts import LABELS, PREDICTIONS
 from bertvision.tasks.files import read_json
 
 OF_A_ROW = {"head", "options", "lr", "seed", "fraction", "parameters", "seconds", "folder", "held_out", "metrics"}

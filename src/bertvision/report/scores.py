@@ -8,10 +8,10 @@ from bertvision.report.document import Cell, Figure, Table, difference, interval
 from bertvision.report.groups import ENSEMBLE, Group, colour_of, headline, threshold_words
 from bertvision.report.numbers import Unit, metric_words, show_number
 from bertvision.report.plots import Axis, Point, Ranges, Scatter
-from bertvision.runs.ensemble_record import EnsembleRecord
-from bertvision.runs.evaluate import best_first
-from bertvision.runs.evaluation_record import EvaluatedRow
-from bertvision.runs.judge import BEST, Compared, ScoresAt
+from bertvision.runs.judging.ensemble_record import EnsembleRecord
+from bertvision.runs.judging.evaluate import best_first
+from bertvision.runs.judging.evaluation_record import EvaluatedRow
+from bertvision.runs.judging.judge import BEST, Compared, ScoresAt
 
 MOST_ROWS = 16
 """Of more models a figure shows the best by held-out examples; the table has all of them."""

@@ -2,7 +2,7 @@
 
 import math
 
-from bertvision.runs.amounts import in_words
+from bertvision.amounts import in_words
 from bertvision.tasks.own import OWN
 
 FEW_STEPS = 30

@@ -1,8 +1,7 @@
-"""What every run does first: choose a device, and hold some training examples out."""
+"""What every run does first: load its tasks, and hold some training examples out."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -13,26 +12,6 @@ from bertvision.tasks.examples import Examples
 from bertvision.tasks.load import TaskData, load_task
 from bertvision.tasks.own import OWN
 from bertvision.tasks.windows import Windows
-
-if TYPE_CHECKING:
-    import torch
-
-Device = Literal["auto", "cpu", "cuda"]
-Dtype = Literal["auto", "float32", "bfloat16"]
-
-
-def choose_device(device: Device) -> "torch.device":
-    """Where to compute.
-
-    Raises:
-        BertVisionError: a GPU was asked for, and there is none.
-    """
-    import torch  # noqa: PLC0415 - exported packs, which know devices by name, run without it
-
-    has_gpu = torch.cuda.is_available()
-    if device == "cuda" and not has_gpu:
-        raise BertVisionError("--device cuda was asked for, but there is no GPU here. Use --device cpu.")
-    return torch.device("cpu" if device == "cpu" or not has_gpu else "cuda")
 
 
 def training_split(loaded: TaskData) -> Examples:

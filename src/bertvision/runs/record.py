@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Self
 
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
-from bertvision.runs.typed_json import from_json
 from bertvision.tasks.files import read_json
+from bertvision.typed_json import from_json
 
 FORMAT = 1
 

@@ -7,11 +7,11 @@ from bertvision.encoder.load import mean_pooled
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads.options import ATTENTION
-from bertvision.runs.fit_request import FitRequest
+from bertvision.runs.fitting.fit_request import FitRequest
 from bertvision.runs.parts import split_train, training_split
-from bertvision.runs.validate import Part
 from bertvision.tasks.examples import Examples, Texts
 from bertvision.tasks.load import TaskData
+from bertvision.tasks.part import Part
 from bertvision.tasks.task import Pairs, Pool, Task
 from bertvision.tasks.token_rows import TokenRows
 from bertvision.tasks.tokenizer import TextTokenizer

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from bertvision.encoder.snapshot import SNAPSHOTS
 from bertvision.errors import BertVisionError
-from bertvision.runs.fit_request import FitRequest, split_snapshot
+from bertvision.runs.fitting.fit_request import FitRequest, split_snapshot
 from bertvision.runs.folder import RunFolder
-from bertvision.runs.multitask_request import task_names
+from bertvision.runs.tuning.multitask_request import task_names
 from bertvision.tasks.own import OWN
 
 

@@ -6,20 +6,12 @@ from bertvision.evaluation.decode import SpanPredictions, decode_spans
 from bertvision.evaluation.outputs import Outputs, SpanScores, merge_rows, predicted_targets
 from bertvision.evaluation.score import score_squad1, score_squad2, score_targets
 from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
+from bertvision.inference.outputs import PassOptions, row_scores, span_scores
 from bertvision.objectives import Pool
-from bertvision.runs.outputs import PassOptions, row_scores, span_scores
-from bertvision.tasks.examples import Examples, Questions, gold_targets
-from bertvision.tasks.task import SquadLayout, Task
-from bertvision.tasks.windows import Windows
+from bertvision.tasks.examples import Questions, gold_targets
+from bertvision.tasks.part import Part
+from bertvision.tasks.task import Task
 from bertvision.training.model import TunedModel
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """A split to score: its examples, and the windows cut from them."""
-
-    examples: Examples
-    windows: Windows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +41,7 @@ class Validation:
     @property
     def fits_threshold(self) -> bool:
         """Whether questions may be without an answer, so that a threshold says which are."""
-        return self.task.kind == "spans" and not answerable_only(self.task)
+        return self.task.kind == "spans" and not self.task.answerable_only
 
     def score(self, model: TunedModel) -> tuple[dict[str, float], float | None]:
         """Metrics of a model; see `score_outputs`."""
@@ -114,7 +106,7 @@ def span_metrics(
 ) -> dict[str, float]:
     """SQuAD's values at threshold 0, at a fitted one (`…_fitted`), and at the best for these questions (`best_…`)."""
     golds = questions.golds()
-    if answerable_only(task):
+    if task.answerable_only:
         return score_squad1(golds, predictions.texts(questions, None)).values
     always = predictions.texts(questions, None)
     margins = dict(zip(questions.ids, predictions.margin.tolist(), strict=True))
@@ -123,8 +115,3 @@ def span_metrics(
         fitted = score_squad2(golds, threshold.answers(predictions, questions)).values
         values |= {f"{name}_fitted": fitted[name] for name in ("exact", "f1")}
     return values
-
-
-def answerable_only(task: Task) -> bool:
-    """Whether every question has an answer, as in SQuAD 1.1."""
-    return isinstance(task.layout, SquadLayout) and task.layout.answerable_only

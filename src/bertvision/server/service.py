@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from bertvision.device import Device
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.outputs import Outputs, SpanScores, join_heads, merge_rows
 from bertvision.packs.answer import LONGEST_ANSWER
@@ -18,7 +19,6 @@ from bertvision.packs.reader import Ask, Reader
 from bertvision.packs.spans import SpanAnswers, decode_answers
 from bertvision.packs.target import Target, span_target
 from bertvision.packs.text_models import give_scores, rank_labels
-from bertvision.runs.parts import Device
 from bertvision.server.jobs import Job
 from bertvision.tasks.task import SquadLayout
 from bertvision.tasks.windows import Windows

@@ -89,6 +89,11 @@ class Task:
     version: int = 1
 
     @property
+    def answerable_only(self) -> bool:
+        """Whether every question has an answer, as in SQuAD 1.1."""
+        return isinstance(self.layout, SquadLayout) and self.layout.answerable_only
+
+    @property
     def outputs(self) -> int:
         """Numbers a head must give per token: two ends of a span, one per label, one score."""
         match self.kind:

@@ -22,7 +22,7 @@ from bertvision.bench.plain_rival import (
 from bertvision.encoder.learn import apply_learn, parse_learn
 from bertvision.encoder.load import load_encoder
 from bertvision.heads import HeadShape, build_head
-from bertvision.runs.outputs import PassOptions, span_scores
+from bertvision.inference.outputs import PassOptions, span_scores
 from bertvision.tasks.examples import Questions
 from bertvision.tasks.load import load_task
 from bertvision.tasks.tokenizer import TextTokenizer

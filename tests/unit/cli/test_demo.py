@@ -15,7 +15,7 @@ from bertvision.heads.conv import Conv
 from bertvision.heads.inception import Inception
 from bertvision.heads.xception import Xception
 from bertvision.pack_files import builtin_pack, find_pack
-from bertvision.runs.head_specs import parse_heads
+from bertvision.runs.fitting.head_specs import parse_heads
 from bertvision.training.trainee import HeadSpec
 
 Capture = pytest.CaptureFixture[str]

@@ -11,11 +11,11 @@ from bertvision.encoder.load import fingerprint, load_encoder
 from bertvision.errors import BertVisionError
 from bertvision.packs.make import make_pack
 from bertvision.packs.text_models import TextClassifier
-from bertvision.runs.evaluate import evaluate
-from bertvision.runs.fit import fit_heads
-from bertvision.runs.kept_outputs import load_outputs
-from bertvision.runs.subject import Subject, load_subject
-from bertvision.runs.tune import tune
+from bertvision.runs.fitting.fit import fit_heads
+from bertvision.runs.judging.evaluate import evaluate
+from bertvision.runs.judging.kept_outputs import load_outputs
+from bertvision.runs.judging.subject import Subject, load_subject
+from bertvision.runs.tuning.tune import tune
 from bertvision.tasks.load import load_task
 from bertvision.training.trainee import HeadSpec
 from close import FLOAT32

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from bertvision.errors import BertVisionError
-from bertvision.runs.fit import fit_heads
-from bertvision.runs.multitask import multitask
-from bertvision.runs.tune import tune
+from bertvision.runs.fitting.fit import fit_heads
+from bertvision.runs.tuning.multitask import multitask
+from bertvision.runs.tuning.tune import tune
 from bertvision.training.trainee import HeadSpec
 from tiny_run import save_tiny_encoder, tiny_fit, tiny_multitask, tiny_request, write_labels
 

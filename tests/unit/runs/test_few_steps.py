@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from bertvision.runs.few_steps import FEW_STEPS, few_steps_notice
-from bertvision.runs.fit import fit_heads
-from bertvision.runs.tune import tune
+from bertvision.runs.fitting.fit import fit_heads
+from bertvision.runs.tuning.tune import tune
 from bertvision.training.trainee import HeadSpec
 from tiny_run import save_tiny_encoder, tiny_fit, tiny_request, write_labels, write_questions, write_scores
 

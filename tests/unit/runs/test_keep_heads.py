@@ -9,9 +9,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bertvision.errors import BertVisionError
-from bertvision.runs.fit import fit_heads
-from bertvision.runs.fit_request import FitRequest
-from bertvision.runs.fit_run import FitRun
+from bertvision.runs.fitting.fit import fit_heads
+from bertvision.runs.fitting.fit_request import FitRequest
+from bertvision.runs.fitting.fit_run import FitRun
 from bertvision.training.trainee import HeadSpec
 from folders import everything
 from tiny_run import same_heads, save_tiny_encoder, tiny_fit, write_labels

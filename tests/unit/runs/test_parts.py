@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 import torch
 
+from bertvision.device import choose_device
 from bertvision.errors import BertVisionError
-from bertvision.runs.parts import choose_device, split_train
+from bertvision.runs.parts import split_train
 from bertvision.tasks.examples import Texts
 
 

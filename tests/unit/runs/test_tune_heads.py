@@ -16,11 +16,11 @@ from bertvision.encoder.batch import packed_batch, padded_batch
 from bertvision.encoder.load import load_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads import Head, HeadOptions, HeadShape, load_head
-from bertvision.runs import tuning as tuning_module
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.request import TuneRequest
-from bertvision.runs.tune import tune
-from bertvision.runs.tuning import TuneResult
+from bertvision.runs.tuning import tuning as tuning_module
+from bertvision.runs.tuning.tune import tune
+from bertvision.runs.tuning.tuning import TuneResult
 from bertvision.tasks.load import load_task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows, build_windows

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bertvision.errors import BertVisionError
-from bertvision.runs.fit_request import FitRequest
+from bertvision.runs.fitting.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.parts import split_train
 from bertvision.runs.tuned_split import TunedSplit, check_unseen, learnt_from, seen_notice, tuned_split

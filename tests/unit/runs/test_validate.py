@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from bertvision.errors import BertVisionError
 from bertvision.evaluation import threshold as threshold_module
 from bertvision.evaluation.outputs import SpanScores
+from bertvision.inference.outputs import PassOptions
 from bertvision.objectives import Pool
 from bertvision.runs import validate as validate_module
-from bertvision.runs.outputs import PassOptions
-from bertvision.runs.validate import Part, Validation
+from bertvision.runs.validate import Validation
 from bertvision.tasks.examples import Examples, Questions, Texts, target_array
 from bertvision.tasks.load import TASKS
+from bertvision.tasks.part import Part
 from bertvision.tasks.task import Task, TaskKind
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows, build_windows

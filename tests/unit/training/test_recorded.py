@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.learn import apply_learn, parse_learn
 from bertvision.heads import HEADS, HeadShape, build_head
-from bertvision.runs.head_specs import fits_kind
+from bertvision.runs.fitting.head_specs import fits_kind
 from bertvision.tasks.load import TASKS
 from bertvision.training.lessons import TuneData
 from bertvision.training.mix import TaskMix, Turns

@@ -1,0 +1,92 @@
+"""StoreStates: states of a part of a split from a store on disk, as an encoder would give them."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+
+from bertvision.encoder.batch import packed_batch, padded_batch
+from bertvision.encoder.states import HiddenStates
+from bertvision.inference.computed_states import RowStates
+from bertvision.inference.outputs import PassOptions
+from bertvision.store.reader import StoreReader
+from bertvision.tasks.examples import Examples, IntArray
+from bertvision.tasks.windows import Windows
+from bertvision.training.states import StateBatch
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSplit:
+    """A split in a store, and what it was made of.
+
+    Attributes:
+        reader: of the split's folder.
+        examples: of the whole split.
+        windows: of the whole split.
+    """
+
+    reader: StoreReader
+    examples: Examples
+    windows: Windows
+
+    def rows(self, part: Examples) -> IntArray:
+        """Where the windows of some of its examples, in any order, stand in the store."""
+        place = {key: number for number, key in enumerate(self.examples.ids)}
+        chosen = np.array([place[key] for key in part.ids])
+        begins = np.searchsorted(self.windows.example, np.arange(len(self.examples) + 1))
+        counts = begins[chosen + 1] - begins[chosen]
+        ends = np.cumsum(counts)
+        rows: IntArray = np.repeat(begins[chosen] - ends + counts, counts) + np.arange(ends[-1])
+        return rows
+
+
+@final
+class StoreStates:
+    """States of some windows of a store; training cannot tell them from an encoder's."""
+
+    def __init__(  # noqa: PLR0913 - what states depend on, by keyword
+        self,
+        reader: StoreReader,
+        rows: IntArray,
+        windows: Windows,
+        *,
+        layers: range,
+        options: PassOptions,
+        device: torch.device,
+    ) -> None:
+        """Read from a store.
+
+        Args:
+            reader: the store.
+            rows: (windows,) where each window of this part stands in the store.
+            windows: of this part.
+            layers: which layers to read.
+            options: how an encoder's pass would be computed; a GPU always gets its windows packed.
+            device: where heads are.
+        """
+        self._reader = reader
+        self._rows = rows
+        self._windows = windows
+        self._layers = layers
+        self._packed = options.packed or device.type == "cuda"
+        self._dtype = torch.bfloat16 if self._packed and options.bf16 else torch.float32
+        self._device = device
+        self._multiple = options.multiple
+
+    def batch(self, rows: IntArray) -> StateBatch:
+        """The states of the windows at `rows`."""
+        stored = self._rows[rows]
+        if self._packed:
+            tokens = packed_batch(self._windows, rows, multiple=self._multiple).to(self._device)
+            states = self._reader.packed(stored, self._layers, device=self._device, dtype=self._dtype)[None]
+        else:
+            tokens = padded_batch(self._windows, rows)
+            states = self._reader.batch(stored, self._layers).states
+        hidden = HiddenStates(states, tokens.mask, context=tokens.types > 0)
+        return StateBatch(hidden, lowest=self._layers[0], packed=tokens if self._packed else None)
+
+
+def rows_in_memory(reader: StoreReader, rows: IntArray, layers: range, device: torch.device) -> RowStates:
+    """The one row of every window, read once: (windows, layers, width)."""
+    return RowStates(reader.single(rows, layers), device, lowest=layers[0])

@@ -1,0 +1,1 @@
+"""What runs left → where models fail, and which layers they read."""

@@ -1,0 +1,178 @@
+"""analyse: a finished run → where its models fail, which layers they read, how sure they are, what quality costs."""
+
+import shlex
+import time
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from bertvision.amounts import in_words
+from bertvision.atomic import write_text
+from bertvision.device import Device
+from bertvision.errors import BertVisionError
+from bertvision.heads import load_head
+from bertvision.provenance import provenance
+from bertvision.runs.analysing.analyse_curves import (
+    data_curves,
+    learning_curves,
+    logged_metric,
+    snapshot_curve,
+    tuned_parameters,
+)
+from bertvision.runs.analysing.analyse_layers import attended_layers, learned_layers, seed_groups
+from bertvision.runs.analysing.analysis_record import AnalysisRecord, EncoderCost
+from bertvision.runs.analysing.depth_sweep import depth_sweeps
+from bertvision.runs.analysing.judged_run import JudgedRun
+from bertvision.runs.judging.evaluate import RESAMPLES, judge_subject, tell
+from bertvision.runs.judging.kept_outputs import ModelOutputs, load_outputs
+from bertvision.runs.judging.measure_inference import InferenceSeconds, measure_inference
+from bertvision.runs.judging.read_subjects import SharedPass
+from bertvision.runs.judging.subject import OWN_OUTPUT, Subject, load_subject
+from bertvision.runs.watch import Show
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysisResult:
+    """What came out of an analysis.
+
+    Attributes:
+        folder: where its files are.
+        record: what it found.
+        notices: what the user should know.
+    """
+
+    folder: Path
+    record: AnalysisRecord
+    notices: tuple[str, ...]
+
+
+def analyse(  # noqa: PLR0913 - what it depends on, by keyword
+    run: str | Path,
+    *,
+    data: str | Path | None = None,
+    split: str = "dev",
+    question: str | None = None,
+    device: Device = "auto",
+    show: Show | None = None,
+) -> AnalysisResult:
+    """Analyse the heads of a run, and its encoder's own output, on a split.
+
+    A run that was not evaluated on the split yet is evaluated first. Heads that attend to layers share one more pass.
+
+    Args:
+        run: `RUN` of a fit, `RUN` or `RUN@0.3` of a tuned run.
+        data: where the split is; None takes the run's own data.
+        split: which split.
+        question: id of an example whose attention over layers is told apart.
+        device: where to compute.
+        show: is told what takes long now.
+
+    Raises:
+        BertVisionError: there is no such run, split or example, or the run is not finished, or something cannot be
+            written.
+    """
+    begin = time.perf_counter()
+    subject = load_subject(run, data=data, split=split)
+    if question is not None:
+        _check_question(subject, question)
+    tell(show, f"reading {subject.run.request.encoder} …")
+    shared = SharedPass(subject, device)
+    shared.check(subject)
+    outputs = _outputs(subject, shared, show, begin)
+    tell(show, f"analysing {in_words(len(outputs), 'model')} …")
+    judged = JudgedRun(subject, outputs)
+    readers = {name: head for name in outputs if (head := shared.load(subject, name)) is not None}
+    heads = {name: readers.get(name) or load_head(subject.head_folder(name)) for name in outputs}
+    if subject.run.own is not None and subject.run.own.pooled:
+        del heads[OWN_OUTPUT]  # its first layer is the pooled vector, so its layers have other numbers
+    groups = seed_groups(subject, heads)
+    tell(show, f"timing {in_words(len(readers), 'model')} …")
+    seconds = measure_inference(shared, subject, readers)
+    tell(show, "looking at layers …")
+    attention = attended_layers(shared, subject, groups, readers, question=question)
+    errors = judged.errors()
+    logged = logged_metric(subject.run, subject.parts.task)
+    record = AnalysisRecord(
+        run=subject.run.name,
+        task=subject.run.request.task,
+        kind=subject.parts.task.kind,
+        encoder=subject.run.request.encoder,
+        data=subject.data,
+        split=subject.split,
+        examples=len(subject.part.examples),
+        held_out_examples=0 if subject.held_out is None else len(subject.held_out.examples),
+        question=question,
+        metric=judged.metric,
+        at=judged.at,
+        logged_metric=logged,
+        first=judged.first,
+        second=judged.second,
+        errors=None if errors is None else errors[0],
+        models=judged.models(),
+        context_lengths=judged.contexts(),
+        layer_weights=learned_layers(groups, heads),
+        attention=attention,
+        learning=learning_curves(subject.run, logged),
+        less_data=data_curves(judged.leaderboard(), judged.metric),
+        freeze=snapshot_curve(subject.run, logged),
+        efficiency=judged.efficiency(seconds),
+        depth_sweeps=depth_sweeps(judged.leaderboard(), seconds, layers=shared.encoder.depth),
+        cost=_encoder_cost(subject, shared, seconds),
+        fingerprints=subject.fingerprints(shared.weights),
+        command=_command(subject, question),
+        seconds=round(time.perf_counter() - begin, 3),
+        provenance=provenance(),
+    )
+    folder = subject.run.folder / subject.run.place
+    _write(folder, record, errors)
+    notices = subject.notices
+    if question is not None and not attention:
+        notices += (f"no model of {subject.run.name} attends to layers, so there is nothing to tell of {question}.",)
+    return AnalysisResult(folder=folder, record=record, notices=notices)
+
+
+def _outputs(subject: Subject, shared: SharedPass, show: Show | None, begin: float) -> dict[str, ModelOutputs]:
+    """The outputs that are kept, or those of one pass, which are then kept for the next time."""
+    if subject.kept() is not None:
+        return {name: load_outputs(subject.folder / name) for name in subject.heads}
+    read = shared.read({(0, name): subject for name in subject.heads}, lambda doing: tell(show, doing))
+    outputs = {name: read[0, name] for name in subject.heads}
+    tell(show, f"scoring {in_words(len(outputs), 'model')} …")
+    judge_subject(subject, shared.weights, outputs, resamples=RESAMPLES, seed=0, begin=begin)
+    return outputs
+
+
+def _encoder_cost(subject: Subject, shared: SharedPass, seconds: InferenceSeconds) -> EncoderCost:
+    return EncoderCost(
+        layers=shared.encoder.depth,
+        trained_parameters=tuned_parameters(subject.run.own),
+        timed_examples=seconds.examples,
+        device=seconds.device,
+        depths=tuple(seconds.encoder),
+        seconds=tuple(seconds.encoder.values()),
+    )
+
+
+def _check_question(subject: Subject, question: str) -> None:
+    ids = subject.part.examples.ids
+    if question not in ids:
+        near = get_close_matches(question, ids, n=1) or ids[:1]
+        raise BertVisionError(
+            f"--question is '{question}', and {subject.split} has no example of that id. Did you mean '{near[0]}'?"
+        )
+
+
+def _write(folder: Path, record: AnalysisRecord, errors: tuple[str, str] | None) -> None:
+    """The record last, so that what it names is there; then errors of other pairs go."""
+    if errors is not None:
+        write_text(folder / errors[0], errors[1])
+    record.save(folder)
+    for path in folder.glob("errors-*-vs-*.csv"):
+        if path.name != record.errors:
+            path.unlink(missing_ok=True)
+
+
+def _command(subject: Subject, question: str | None) -> str:
+    words = ["bertvision", "analyse", subject.run.name, "--split", subject.split]
+    words += [] if subject.data == subject.run.request.data else ["--data", str(subject.data)]
+    return shlex.join([*words, *([] if question is None else ["--question", question])])

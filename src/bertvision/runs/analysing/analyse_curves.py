@@ -1,0 +1,89 @@
+"""What a run wrote on its way, and runs beside it: how it learnt, with less data, over snapshots, at what cost."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bertvision.analysis.curves import (
+    DataCurve,
+    FreezeCurve,
+    LearningCurves,
+    fit_curves,
+    freeze_curve,
+    less_data_curves,
+    tune_curves,
+)
+from bertvision.encoder.snapshot import Snapshot
+from bertvision.runs.fitting.freeze_points import FREEZE_POINTS
+from bertvision.runs.folder import RunFolder
+from bertvision.runs.judging.finished import FinishedRun
+from bertvision.tasks.files import read_json
+from bertvision.tasks.task import Task
+
+HIDDEN = ("step", "snapshot")
+"""What lines of snapshots hold beside metrics."""
+
+
+def logged_metric(run: FinishedRun, task: Task) -> str:
+    """Under which name tuned runs and fits on snapshots wrote the main metric, on held-out examples without dev."""
+    table = _freeze_table(run)
+    if table is not None:
+        points = table["points"]
+        found = [point["own"] or {} for point in points]
+        found += [point["head"]["metrics"] for point in points if point["head"] is not None]
+    else:
+        found = [line for line in RunFolder(run.folder).lines() if "snapshot" in line]
+    known = {name for metrics in found for name in metrics if name not in HIDDEN}
+    names = ["f1_fitted", "f1"] if task.kind == "spans" else [task.metrics[0]]
+    return next((name for name in [*names, *(f"held_out_{name}" for name in names)] if name in known), names[-1])
+
+
+def learning_curves(run: FinishedRun, metric: str) -> LearningCurves:
+    """Loss and score over the steps of a fit or a tuned run."""
+    lines = RunFolder(run.folder).lines()
+    if run.heads:
+        names = [f"{number:03}-{spec.head}" for number, spec in enumerate(run.request.heads)]
+        return fit_curves(lines, names)
+    return tune_curves(lines, metric)
+
+
+def data_curves(rows: Sequence[Mapping[str, Any]], metric: str) -> tuple[DataCurve, ...]:
+    """Score over the share of training examples, of heads that learnt from several.
+
+    Args:
+        rows: of a leaderboard, with `score` on the split.
+        metric: what the score is.
+    """
+    judged = [{**row, "metrics": {metric: row["score"]}} for row in rows]
+    return tuple(curve for curve in less_data_curves(judged, metric) if len(curve.fractions) > 1)
+
+
+def snapshot_curve(run: FinishedRun, metric: str) -> FreezeCurve | None:
+    """Score over the snapshots of a tuned run, where the run is one of several fits on them; else None."""
+    table = _freeze_table(run)
+    return None if table is None else freeze_curve(table, metric)
+
+
+def tuned_parameters(own: Snapshot | None) -> int | None:
+    """Parameters of encoder and own output that learnt in a tuned run; None if it is not there or not finished."""
+    result = None if own is None else RunFolder(_run_of(own)).result()
+    return None if result is None else int(result["trainable"])
+
+
+def tuned_seconds(own: Snapshot) -> float | None:
+    """Seconds that a run was tuned for until a snapshot; None if it does not say."""
+    lines: list[dict[str, Any]] = RunFolder(_run_of(own)).lines()
+    spent = [float(line["seconds"]) for line in lines if line["step"] <= own.step and "seconds" in line]
+    return spent[-1] if spent else None
+
+
+def _run_of(own: Snapshot) -> Path:
+    return own.folder.parent.parent
+
+
+def _freeze_table(run: FinishedRun) -> dict[str, Any] | None:
+    path = run.folder.parent / FREEZE_POINTS
+    table = read_json(path) if run.heads and path.is_file() else None
+    if not isinstance(table, dict) or run.folder.name not in [point["folder"] for point in table["points"]]:
+        return None
+    return table

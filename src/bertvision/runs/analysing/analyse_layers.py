@@ -1,0 +1,135 @@
+"""Which layers the heads of a run read: learned weights, and attention in one pass over a split, over seeds."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from bertvision.analysis.layer_weights import (
+    LayerReport,
+    layer_report,
+    learned_weights,
+    mean_attention,
+    window_attention,
+)
+from bertvision.heads import Head, layers_read
+from bertvision.runs.analysing.analysis_record import AttendedLayers, LearnedLayers, SeedGroup
+from bertvision.runs.judging.read_subjects import SharedPass
+from bertvision.runs.judging.subject import OWN_OUTPUT, Subject
+from bertvision.tasks.examples import FloatArray, IntArray
+from bertvision.tasks.part import Part
+from bertvision.tasks.task import Task
+
+
+def seed_groups(subject: Subject, heads: Mapping[str, Head]) -> list[SeedGroup]:
+    """The heads of a run, those that differ in their seed alone together; the own output by itself."""
+    groups: dict[str, list[str]] = {}
+    for name, row in subject.run.heads.items():
+        key = json.dumps([row["head"], row["options"], row["lr"], row["fraction"]], sort_keys=True)
+        groups.setdefault(key, []).append(name)
+    found = []
+    for names in groups.values():
+        names.sort(key=lambda name: int(subject.run.heads[name]["seed"]))
+        row = subject.run.heads[names[0]]
+        known = {field: row[field] for field in ("head", "options", "lr", "fraction")}
+        found.append(SeedGroup(**known, models=tuple(names)))
+    if OWN_OUTPUT in heads:
+        own = heads[OWN_OUTPUT]
+        found.append(SeedGroup(head=own.name, options=dict(own.options), lr=None, fraction=None, models=(OWN_OUTPUT,)))
+    return found
+
+
+def learned_layers(groups: Sequence[SeedGroup], heads: Mapping[str, Head]) -> tuple[LearnedLayers, ...]:
+    """The weights of every group that has some."""
+    reports = [(group, learned_weights([heads[name] for name in group.models])) for group in groups]
+    return tuple(LearnedLayers(group=group, report=report) for group, report in reports if report is not None)
+
+
+def attended_layers(
+    shared: SharedPass,
+    subject: Subject,
+    groups: Sequence[SeedGroup],
+    heads: Mapping[str, Head],
+    *,
+    question: str | None,
+) -> tuple[AttendedLayers, ...]:
+    """Attention of every group that attends to layers, in one pass over the split for all of them.
+
+    Args:
+        shared: the encoder.
+        subject: whose split is read.
+        groups: of the heads.
+        heads: by name.
+        question: id of an example whose attention is told apart; None for none.
+    """
+    attending = {name: head for name, head in heads.items() if _attends(head)}
+    if not attending:
+        return ()
+    found = _read(shared, subject.part, attending)
+    rows = None
+    if question is not None:
+        rows = np.flatnonzero(subject.part.windows.example == subject.part.examples.ids.index(question))
+    outputs = output_names(subject.parts.task)
+    return tuple(
+        AttendedLayers(
+            group=group,
+            outputs=outputs,
+            all=found.report(group, attending, None),
+            question=None if rows is None else found.report(group, attending, rows),
+        )
+        for group in groups
+        if group.models[0] in attending
+    )
+
+
+def output_names(task: Task) -> tuple[str, ...]:
+    """What the outputs of a head are called."""
+    match task.kind:
+        case "spans":
+            return "start", "end"
+        case "labels" | "tags":
+            return task.labels
+        case "scores":
+            return ("score",)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attention:
+    """Mean attention of every window, (windows, outputs, layers), by the head's name, and tokens per window."""
+
+    windows: dict[str, FloatArray]
+    lengths: IntArray
+
+    def report(self, group: SeedGroup, heads: Mapping[str, Head], rows: IntArray | None) -> LayerReport:
+        seeds = [mean_attention(self.windows[name], self.lengths, rows) for name in group.models]
+        return layer_report(np.stack(seeds), lowest=heads[group.models[0]].reads[0])
+
+
+@torch.inference_mode()
+def _read(shared: SharedPass, part: Part, heads: Mapping[str, Head]) -> _Attention:
+    layers = layers_read(heads.values())
+    count = len(part.windows)
+    windows = {
+        name: np.empty((count, head.shape.outputs, len(head.reads)), dtype=np.float64) for name, head in heads.items()
+    }
+    lengths = np.ones(count, dtype=np.int64)
+    for rows, batch in shared.batches(part, layers):
+        for name, head in heads.items():
+            with shared.autocast():
+                attention = batch.attention(head.eval(), shared.pool)
+            if attention is None:
+                raise TypeError(f"{name} was seen to attend to layers")
+            weights, mask = attention
+            lengths[rows] = mask.sum(dim=1).cpu().numpy()
+            tokens = weights.float().permute(0, 2, 3, 1)[mask].cpu().numpy()  # (tokens, outputs, layers)
+            windows[name][rows] = window_attention(tokens, lengths[rows])
+    return _Attention(windows, lengths)
+
+
+@torch.inference_mode()
+def _attends(head: Head) -> bool:
+    """Whether a head attends to layers, seen on one token."""
+    token = torch.zeros(1, len(head.reads), 1, head.shape.width, device=head.project.weight.device)
+    return head.layer_attention(token) is not None

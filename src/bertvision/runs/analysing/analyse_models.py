@@ -1,0 +1,193 @@
+"""How each model of a run answers: one analysis for each, of its outputs on a split and on held-out examples."""
+
+from typing import Any, assert_never
+
+import numpy as np
+
+from bertvision.analysis.calibration import (
+    Calibration,
+    answer_logits,
+    calibrate,
+    fit_answer_temperature,
+    fit_temperature,
+)
+from bertvision.analysis.confusion import confusion, tag_counts
+from bertvision.analysis.context_lengths import ContextLengths, context_lengths, context_tokens
+from bertvision.analysis.histograms import scatter, score_histogram
+from bertvision.analysis.question_types import question_types
+from bertvision.analysis.second_answers import second_answers
+from bertvision.analysis.side_by_side import ErrorRow, compare_answers, compare_labels, compare_tags
+from bertvision.evaluation.decode import SpanPredictions
+from bertvision.evaluation.outputs import Outputs, SpanScores, predicted_targets
+from bertvision.runs.analysing.analysis_record import AnalysedModel
+from bertvision.runs.judging.evaluation_record import EvaluatedRow
+from bertvision.runs.judging.judge import FITTED, PLAIN, ZERO, Answers, Verdict
+from bertvision.runs.judging.kept_outputs import ModelOutputs
+from bertvision.runs.judging.subject import Subject
+from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions, Texts, gold_targets
+
+
+def threshold_name(verdict: Verdict) -> str:
+    """Under which threshold a model answers: the fitted one, else 0, or none where there is none."""
+    return next(name for name in (FITTED, ZERO, PLAIN) if name in verdict.thresholds)
+
+
+def _threshold(verdict: Verdict) -> float | None:
+    return verdict.thresholds[threshold_name(verdict)]
+
+
+def analyse_model(
+    subject: Subject, row: EvaluatedRow, verdict: Verdict, outputs: ModelOutputs, *, score: float | None
+) -> AnalysedModel:
+    """All that is told of one model alone.
+
+    Args:
+        subject: whose model it is.
+        row: what an evaluation says of it.
+        verdict: what it said.
+        outputs: on the split and on held-out examples.
+        score: its main metric at its threshold.
+    """
+    return AnalysedModel(
+        name=row.name,
+        head=str(row.head),
+        own=row.own,
+        seed=row.seed,
+        parameters=row.parameters,
+        depth=row.depth,
+        held_out=row.held_out,
+        threshold=_threshold(verdict),
+        score=score,
+        **_analyses(subject, verdict, outputs),
+    )
+
+
+def compare_models(subject: Subject, first: Verdict, second: Verdict) -> tuple[ErrorRow, ...] | None:
+    """Examples that at least one of two models got wrong; None of scores, which are never quite right."""
+    task, examples = subject.parts.task, subject.part.examples
+    match task.kind:
+        case "spans":
+            asked = _questions(examples)
+            return compare_answers(asked, first=_answers_given(asked, first), second=_answers_given(asked, second))
+        case "labels" | "tags":
+            ours, theirs = (_classes(subject, verdict) for verdict in (first, second))
+            compare = compare_labels if task.kind == "labels" else compare_tags
+            return compare(_as_texts(examples), task.labels, first=ours, second=theirs)
+        case "scores":
+            return None
+        case _:
+            assert_never(task.kind)
+
+
+def compare_contexts(subject: Subject, first: Verdict, second: Verdict) -> ContextLengths | None:
+    """Context lengths of the questions that two models answer; None of other kinds."""
+    if first.answers is None or second.answers is None:
+        return None
+    return context_lengths(
+        _questions(subject.part.examples),
+        context_tokens(subject.part.windows),
+        first=first.answers.scores_at(_threshold(first)),
+        second=second.answers.scores_at(_threshold(second)),
+    )
+
+
+def _analyses(subject: Subject, verdict: Verdict, outputs: ModelOutputs) -> dict[str, Any]:
+    """What applies to the kind of task, by the name of its field."""
+    task, part = subject.parts.task, subject.part
+    match task.kind:
+        case "spans":
+            return _answer_analyses(subject, verdict)
+        case "labels":
+            golds, given = _classes_of(gold_targets(part.examples)), _classes(subject, verdict)
+            found = confusion(task.labels, golds, given)
+            return {"confusion": found, "calibration": _label_calibration(subject, outputs)}
+        case "tags":
+            golds, given = _classes_of(gold_targets(part.examples)), _classes(subject, verdict)
+            return {"tags": tag_counts(task.labels, golds, given)}
+        case "scores":
+            return _score_analyses(subject, outputs)
+        case _:
+            assert_never(task.kind)
+
+
+def _answer_analyses(subject: Subject, verdict: Verdict) -> dict[str, Any]:
+    examples, answers = _questions(subject.part.examples), verdict.answers
+    if answers is None:
+        raise TypeError("spans are answers")
+    at = _threshold(verdict)
+    return {
+        "question_types": question_types(examples, answers.scores_at(at)),
+        "second_answers": second_answers(examples, answers.said, threshold=at),
+        "calibration": _answer_calibration(subject, answers, verdict.held_out_answers, at),
+    }
+
+
+def _answer_calibration(
+    subject: Subject, answers: Answers, held_out: Answers | None, at: float | None
+) -> Calibration | None:
+    if subject.held_out is None or held_out is None:
+        return None
+    temperature = fit_answer_temperature(
+        _answer_logits(held_out, at), held_out.scores_at(at).exact == 1.0, ids=subject.held_out.examples.ids
+    )
+    right = answers.scores_at(at).exact == 1.0
+    return calibrate(temperature, _answer_logits(answers, at), right=right, ids=subject.part.examples.ids)
+
+
+def _answer_logits(answers: Answers, at: float | None) -> FloatArray:
+    """Those of the answers, and of "no answer" where that may be."""
+    return answers.said.scores if at is None else answer_logits(answers.said, threshold=at)
+
+
+def _label_calibration(subject: Subject, outputs: ModelOutputs) -> Calibration | None:
+    if subject.held_out is None or outputs.held_out is None:
+        return None
+    held, rows = _rows(outputs.held_out), _rows(outputs.split)
+    # rows of tables have numbers for ids, alike in all splits
+    learnt = [f"held out {key}" for key in subject.held_out.examples.ids]
+    judged = [f"judged {key}" for key in subject.part.examples.ids]
+    temperature = fit_temperature(held, _classes_of(gold_targets(subject.held_out.examples)), ids=learnt)
+    right = rows.argmax(axis=1) == gold_targets(subject.part.examples)
+    return calibrate(temperature, rows, right=right, ids=judged)
+
+
+def _score_analyses(subject: Subject, outputs: ModelOutputs) -> dict[str, Any]:
+    golds, given = gold_targets(subject.part.examples).astype(np.float64), _rows(outputs.split)[:, 0]
+    limits = subject.parts.task.limits or (float(golds.min()), float(golds.max()))
+    spread = score_histogram(golds, given, limits=limits) if limits[0] < limits[1] else None
+    return {"histogram": spread, "scatter": scatter(golds, given)}
+
+
+def _classes(subject: Subject, verdict: Verdict) -> IntArray:
+    if isinstance(verdict.said, SpanPredictions):
+        raise TypeError("answers have no class")
+    return _classes_of(predicted_targets(subject.parts.task, verdict.said))
+
+
+def _classes_of(targets: IntArray | FloatArray) -> IntArray:
+    return targets.astype(np.int64)
+
+
+def _rows(outputs: Outputs) -> FloatArray:
+    if isinstance(outputs, SpanScores):
+        raise TypeError("labels, tags and scores come from rows")
+    return outputs.astype(np.float64)
+
+
+def _answers_given(examples: Questions, verdict: Verdict) -> dict[str, str]:
+    if verdict.answers is None:
+        raise TypeError("spans are answers")
+    return verdict.answers.said.texts(examples, _threshold(verdict))
+
+
+def _questions(examples: Examples) -> Questions:
+    if not isinstance(examples, Questions):
+        raise TypeError("spans come from questions")
+    return examples
+
+
+def _as_texts(examples: Examples) -> Texts:
+    """Texts as they are; questions, of which only is asked whether there is an answer, with that for a label."""
+    if isinstance(examples, Texts):
+        return examples
+    return Texts(examples.ids, examples.questions, None, gold_targets(examples))

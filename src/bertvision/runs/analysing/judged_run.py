@@ -1,0 +1,113 @@
+"""JudgedRun: the models of a run, judged once, and all that is told of them by their answers."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, final
+
+from bertvision.analysis.context_lengths import ContextLengths
+from bertvision.analysis.efficiency import CostRow, EfficiencyRow, efficiency_table
+from bertvision.analysis.side_by_side import error_csv
+from bertvision.runs.analysing.analyse_curves import tuned_parameters, tuned_seconds
+from bertvision.runs.analysing.analyse_models import analyse_model, compare_contexts, compare_models, threshold_name
+from bertvision.runs.analysing.analysis_record import AnalysedModel
+from bertvision.runs.judging.evaluate import best_first, evaluated_row
+from bertvision.runs.judging.judge import Judge, Verdict
+from bertvision.runs.judging.kept_outputs import ModelOutputs
+from bertvision.runs.judging.measure_inference import InferenceSeconds
+from bertvision.runs.judging.subject import Subject
+
+F1 = ("f1", "micro_f1")
+"""Metrics that efficiency is told by; the first that a task has."""
+
+
+@final
+class JudgedRun:
+    """The models of a subject, judged.
+
+    Attributes:
+        metric: the main one.
+        at: under which threshold models answer.
+        first, second: the two that are compared; None where there are fewer.
+    """
+
+    def __init__(self, subject: Subject, outputs: Mapping[str, ModelOutputs]) -> None:
+        """Judge every model by its outputs.
+
+        Raises:
+            BertVisionError: some held-out questions are among those of the split.
+        """
+        task = subject.parts.task
+        judge = Judge(task, subject.part, subject.held_out)
+        self._subject = subject
+        self._outputs = outputs
+        self._verdicts = {name: judge.judge(one.split, one.held_out) for name, one in outputs.items()}
+        rows = [evaluated_row(subject, name, verdict, {}) for name, verdict in self._verdicts.items()]
+        self._rows = sorted(rows, key=best_first)
+        self.metric = "f1" if task.kind == "spans" else task.metrics[0]
+        self.at = threshold_name(next(iter(self._verdicts.values())))
+        heads = [row.name for row in self._rows if not row.own]
+        own = [row.name for row in self._rows if row.own]
+        self.first = heads[0] if heads else None
+        self.second = next(iter([*own, *heads[1:]]), None) if heads else None
+
+    def models(self) -> tuple[AnalysedModel, ...]:
+        """What is told of each model alone, best first."""
+        return tuple(
+            analyse_model(
+                self._subject,
+                row,
+                self._verdicts[row.name],
+                self._outputs[row.name],
+                score=self._value(row.name, self.metric),
+            )
+            for row in self._rows
+        )
+
+    def leaderboard(self) -> list[dict[str, Any]]:
+        """The run's leaderboard, with the name of each model and its score here."""
+        heads = self._subject.run.heads
+        return [{**row, "name": name, "score": self._value(name, self.metric)} for name, row in heads.items()]
+
+    def contexts(self) -> ContextLengths | None:
+        """Context lengths of the questions that the two models answer."""
+        two = self._two()
+        return None if two is None else compare_contexts(self._subject, *two)
+
+    def errors(self) -> tuple[str, str] | None:
+        """Name and text of the file with the errors of the two models; None where there are no such."""
+        two = self._two()
+        rows = None if two is None else compare_models(self._subject, *two)
+        if rows is None or self.first is None or self.second is None:
+            return None
+        return f"errors-{self.first}-vs-{self.second}.csv", error_csv(rows, first=self.first, second=self.second)
+
+    def efficiency(self, seconds: InferenceSeconds) -> tuple[EfficiencyRow, ...]:
+        """F1 against cost of every model that has an F1 and a known number of parameters."""
+        names = self._verdicts[self._rows[0].name].scorings[self.at].values
+        metric = next((name for name in F1 if name in names), None)
+        return () if metric is None else efficiency_table(list(self._costs(metric, seconds)))
+
+    def _costs(self, metric: str, seconds: InferenceSeconds) -> Iterator[CostRow]:
+        percent = 1.0 if self._subject.parts.task.kind == "spans" else 100.0
+        for row in self._rows:
+            value = self._value(row.name, metric)
+            own = self._subject.run.own if row.own else None
+            parameters = row.parameters if own is None else tuned_parameters(own)
+            spent = tuned_seconds(own) if own is not None else self._subject.run.heads[row.name]["seconds"]
+            if value is not None and parameters is not None:
+                yield CostRow(
+                    name=row.name,
+                    f1=percent * value,
+                    parameters=parameters,
+                    training_seconds=spent,
+                    inference_seconds=seconds.total(row.name, row.depth),
+                )
+
+    def _value(self, name: str, metric: str) -> float | None:
+        value = self._verdicts[name].scorings[self.at].values[metric]
+        return value if math.isfinite(value) else None
+
+    def _two(self) -> tuple[Verdict, Verdict] | None:
+        if self.first is None or self.second is None:
+            return None
+        return self._verdicts[self.first], self._verdicts[self.second]

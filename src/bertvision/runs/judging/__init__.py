@@ -1,0 +1,1 @@
+"""What runs left → scores, intervals, comparisons and ensembles."""

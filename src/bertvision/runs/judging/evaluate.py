@@ -1,0 +1,184 @@
+"""evaluate: a finished run → honest scores of its heads and of its encoder's own output, and their answers."""
+
+import math
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bertvision.amounts import in_words
+from bertvision.device import Device
+from bertvision.evaluation.bootstrap import check_resamples
+from bertvision.heads import count_parameters, load_head
+from bertvision.provenance import provenance
+from bertvision.runs.judging.evaluation_files import write_folder
+from bertvision.runs.judging.evaluation_record import EvaluatedRow, EvaluationRecord
+from bertvision.runs.judging.judge import Judge, ScoresAt, Verdict, compare_verdicts
+from bertvision.runs.judging.kept_outputs import ModelOutputs, load_outputs
+from bertvision.runs.judging.read_subjects import read_subjects
+from bertvision.runs.judging.subject import OWN_OUTPUT, Subject, load_subject
+from bertvision.runs.watch import Show
+
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationResult:
+    """What came out of an evaluation.
+
+    Attributes:
+        folder: where its files are.
+        record: what it found.
+        notices: what the user should know.
+    """
+
+    folder: Path
+    record: EvaluationRecord
+    notices: tuple[str, ...]
+
+
+def evaluate(  # noqa: PLR0913 - what it depends on, by keyword
+    run: str | Path,
+    *,
+    data: str | Path | None = None,
+    split: str = "dev",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    device: Device = "auto",
+    show: Show | None = None,
+) -> EvaluationResult:
+    """Score every head of a run, and its encoder's own output, in one pass over a split.
+
+    Thresholds are fitted on the training examples that the run held out. Outputs are kept: another evaluation of the
+    same heads on the same windows runs no encoder.
+
+    Args:
+        run: `RUN` of a fit, `RUN` or `RUN@0.3` of a tuned run.
+        data: where the split is; None takes the run's own data.
+        split: which split.
+        resamples: draws for intervals and tests.
+        seed: of the draws.
+        device: where to compute.
+        show: is told what takes long now.
+
+    Raises:
+        BertVisionError: there is no such run or split, or the run is not finished, or something cannot be written.
+    """
+    check_resamples(resamples)
+    begin = time.perf_counter()
+    subject = load_subject(run, data=data, split=split)
+    ((weights, outputs),) = outputs_of([subject], device=device, show=show)
+    tell(show, f"scoring {in_words(len(outputs), 'model')} …")
+    record = judge_subject(subject, weights, outputs, resamples=resamples, seed=seed, begin=begin)
+    return EvaluationResult(folder=subject.folder, record=record, notices=subject.notices)
+
+
+def judge_subject(  # noqa: PLR0913 - what a record depends on, by keyword
+    subject: Subject,
+    weights: str,
+    outputs: Mapping[str, ModelOutputs],
+    *,
+    resamples: int,
+    seed: int,
+    begin: float,
+) -> EvaluationRecord:
+    """Score the outputs of a subject, and write its evaluation.
+
+    Args:
+        subject: what is evaluated.
+        weights: fingerprint of its encoder.
+        outputs: of its heads, by name.
+        resamples: draws for intervals and tests.
+        seed: of the draws.
+        begin: when the evaluation began, by `time.perf_counter`.
+
+    Raises:
+        BertVisionError: it cannot be written.
+    """
+    judge = Judge(subject.parts.task, subject.part, subject.held_out)
+    verdicts = {name: judge.judge(one.split, one.held_out) for name, one in outputs.items()}
+    own = OWN_OUTPUT if OWN_OUTPUT in verdicts else None
+    scores = compare_verdicts(verdicts, own, resamples=resamples, seed=seed)
+    request = subject.run.request
+    record = EvaluationRecord(
+        run=subject.run.name,
+        task=request.task,
+        kind=subject.parts.task.kind,
+        encoder=request.encoder,
+        data=subject.data,
+        split=subject.split,
+        examples=len(subject.part.examples),
+        held_out_examples=0 if subject.held_out is None else len(subject.held_out.examples),
+        resamples=resamples,
+        seed=seed,
+        own=own,
+        rows=sorted((evaluated_row(subject, name, verdicts[name], scores[name]) for name in outputs), key=best_first),
+        fingerprints=subject.fingerprints(weights),
+        command=_command(subject, resamples, seed),
+        seconds=round(time.perf_counter() - begin, 3),
+        provenance=provenance(),
+    )
+    write_folder(subject.folder, judge, verdicts, outputs, record.save)
+    return record
+
+
+def outputs_of(
+    subjects: Sequence[Subject], *, device: Device, show: Show | None
+) -> list[tuple[str, dict[str, ModelOutputs]]]:
+    """Of every subject the fingerprint of its encoder and its outputs: those that are kept, others in one pass.
+
+    Raises:
+        BertVisionError: an encoder or head cannot be had, or is another than the run's.
+    """
+    found: dict[int, tuple[str, dict[str, ModelOutputs]]] = {}
+    for number, subject in enumerate(subjects):
+        record = subject.kept()
+        if record is not None:
+            kept = {name: load_outputs(subject.folder / name) for name in subject.heads}
+            found[number] = record.fingerprints.weights, kept
+    new = [number for number in range(len(subjects)) if number not in found]
+    read = read_subjects([subjects[number] for number in new], device=device, tell=partial(tell, show))
+    found |= dict(zip(new, read, strict=True))
+    return [found[number] for number in range(len(subjects))]
+
+
+def tell(show: Show | None, doing: str) -> None:
+    """Say what takes long now."""
+    if show is not None:
+        show(0, 1, {}, doing=doing)
+
+
+def evaluated_row(
+    subject: Subject, name: str, verdict: Verdict, scores: dict[str, ScoresAt], *, label: str | None = None
+) -> EvaluatedRow:
+    """A head of a subject, and its scores; under a label, or under its own name."""
+    known: dict[str, Any]
+    if name == OWN_OUTPUT:
+        head = load_head(subject.head_folder(name))
+        known = {"head": head.name, "options": head.options, "parameters": count_parameters(head), "depth": head.depth}
+        known["seed"] = None
+    else:
+        row = subject.run.heads[name]
+        known = {field: row[field] for field in ("head", "options", "seed", "parameters", "depth")}
+    return EvaluatedRow(
+        name=label or name,
+        own=name == OWN_OUTPUT,
+        held_out=verdict.held_out,
+        scores=scores,
+        loss=verdict.loss,
+        **known,
+    )
+
+
+def best_first(row: EvaluatedRow) -> tuple[float, int, str]:
+    """Best first by held-out examples; of equal ones the smallest, never the better on the split."""
+    return -row.held_out if row.held_out is not None else math.inf, row.parameters, row.name
+
+
+def _command(subject: Subject, resamples: int, seed: int) -> str:
+    words = ["bertvision", "evaluate", subject.run.name, "--split", subject.split]
+    words += [] if subject.data == subject.run.request.data else ["--data", str(subject.data)]
+    return shlex.join([*words, "--bootstrap", str(resamples), "--seed", str(seed)])

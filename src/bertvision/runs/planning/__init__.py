@@ -1,0 +1,1 @@
+"""Whether states are computed again or stored: measured, then chosen."""

@@ -1,0 +1,1 @@
+"""The best options, by trials; every task of GLUE."""

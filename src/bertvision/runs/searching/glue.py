@@ -1,0 +1,222 @@
+"""run_glue: every GLUE task whose data are there: tune a little, fit heads, evaluate; one table and one average."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from bertvision.atomic import write_json
+from bertvision.encoder.learn import parse_learn
+from bertvision.errors import BertVisionError, DataError
+from bertvision.pretrained import BUILTIN_ENCODER
+from bertvision.provenance import provenance
+from bertvision.runs.fitting.fit import fit_heads
+from bertvision.runs.fitting.fit_request import STREAM, FitRequest
+from bertvision.runs.fitting.head_specs import parse_heads
+from bertvision.runs.folder import CONFIG, RunFolder
+from bertvision.runs.judging.evaluate import RESAMPLES, evaluate
+from bertvision.runs.judging.evaluation_record import EvaluatedRow, EvaluationRecord
+from bertvision.runs.judging.judge import PLAIN
+from bertvision.runs.request import TuneRequest
+from bertvision.runs.tuning.tune import tune
+from bertvision.runs.watch import Show, telling
+from bertvision.tasks.files import read_json
+from bertvision.tasks.glue import GLUE_TASKS
+from bertvision.tasks.sources import find_local, is_there
+from bertvision.tasks.task import Task
+from bertvision.tasks.windows import WindowOptions
+from bertvision.training.options import TuneOptions
+from bertvision.training.trainee import HeadSpec
+
+FORMAT = 1
+GLUE_FILE, TASK_FILE = "glue.json", "task.json"
+NOTHING = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlueRequest:
+    """All that the runs of the GLUE tasks depend on.
+
+    Attributes:
+        data: a folder with the tasks' folders in the official layout.
+        encoder: see `load_encoder`.
+        windows: length and stride of token windows.
+        learn: what of the encoder learns; `none` leaves it as it is.
+        tuning: how it learns; its seed is everybody's.
+        heads: 'all', names between commas, or a TOML file.
+        head_epochs: passes over the data for heads.
+        fraction: share of the training examples to use.
+        held_out: share of those that nobody learns from: they choose the head.
+        skip_bad: leave out rows that cannot be read.
+        resamples: draws for intervals and tests.
+        device: `auto`, `cpu` or `cuda`.
+        dtype: `auto` computes in bfloat16 on a GPU.
+    """
+
+    data: str
+    encoder: str = BUILTIN_ENCODER
+    windows: WindowOptions = field(default_factory=WindowOptions)
+    learn: str = "lora:16"
+    tuning: TuneOptions = field(default_factory=lambda: TuneOptions(epochs=0.3))
+    heads: str = "last_layer,layer_concat,layer_mix,adapter_pool"
+    head_epochs: float = 3.0
+    fraction: float = 1.0
+    held_out: float = 0.1
+    skip_bad: bool = False
+    resamples: int = RESAMPLES
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+
+    def fields(self, task: str) -> dict[str, Any]:
+        """What a tuned run and a fit of a task have alike."""
+        names = ("data", "encoder", "windows", "skip_bad", "held_out", "device", "dtype")
+        return {"task": task, **{name: getattr(self, name) for name in names}}
+
+    def tune(self, task: str) -> TuneRequest:
+        """What is tuned for a task."""
+        return TuneRequest(**self.fields(task), learn=self.learn, options=self.tuning, fraction=self.fraction)
+
+    def fit(self, task: Task, encoder: str) -> FitRequest:
+        """Which heads are fitted for a task, on which encoder."""
+        base = HeadSpec(head="last_layer", seed=self.tuning.seed, fraction=self.fraction)
+        return FitRequest(
+            **(self.fields(task.name) | {"encoder": encoder}),
+            heads=tuple(replace(spec, fraction=self.fraction) for spec in parse_heads(self.heads, task.kind, base)),
+            epochs=self.head_epochs,
+            seed=self.tuning.seed,
+            source=STREAM,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlueResult:
+    """What came out of the GLUE tasks.
+
+    Attributes:
+        out: folder of the runs, one folder for each task.
+        record: what its `glue.json` holds.
+        notices: what the user should know.
+    """
+
+    out: Path
+    record: dict[str, Any]
+    notices: tuple[str, ...]
+
+
+def run_glue(request: GlueRequest, out: str | Path, *, show: Show | None = None) -> GlueResult:
+    """Tune a little, fit heads and evaluate, task after task; the same call goes on, and does no finished task again.
+
+    Raises:
+        BertVisionError: there are no data, or something does not fit; what is finished is kept.
+    """
+    parse_learn(request.learn)
+    folder = RunFolder(Path(out))
+    folder.check(asdict(request), resume=True)
+    there, missing = _find(request.data)
+    if not there:
+        listed = "; ".join(f"{name}: {reason}" for name, reason in missing.items())
+        raise BertVisionError(f"{request.data} holds no GLUE task with a train and a dev file. {listed}")
+    for task in there:  # before anything is computed for any of them
+        request.tune(task.name).check()
+        request.fit(task, request.encoder).check()
+    folder.begin(asdict(request), "")
+    rows, notices = [], []
+    for task in there:
+        path = folder.path / task.name
+        if not (path / TASK_FILE).is_file():
+            row, said = _run(request, task, path, telling(show, task.name))
+            write_json(path / TASK_FILE, row)
+            notices += said
+        rows.append(read_json(path / TASK_FILE))
+        write_json(folder.path / GLUE_FILE, _record(request, rows, missing))
+    record: dict[str, Any] = read_json(folder.path / GLUE_FILE)
+    return GlueResult(out=folder.path, record=record, notices=tuple(dict.fromkeys(notices)))
+
+
+def _find(data: str) -> tuple[list[Task], dict[str, str]]:
+    """The tasks whose train and dev files are there, and why others are missing.
+
+    Raises:
+        DataError: there is no such folder.
+    """
+    if not is_there(Path(data)):
+        raise DataError(f"{data} does not exist. A folder with CoLA, SST-2, MRPC and so on is expected.")
+    there, missing = [], {}
+    for task in GLUE_TASKS:
+        try:
+            found = find_local(task, Path(data))
+        except DataError:
+            missing[task.name] = "no file is there"
+            continue
+        lacking = [split for split in ("train", "dev") if split not in found.paths]
+        if lacking:
+            missing[task.name] = f"no {' and no '.join(lacking)} file is there"
+        else:
+            there.append(task)
+    return there, missing
+
+
+def _run(request: GlueRequest, task: Task, path: Path, show: Show | None) -> tuple[dict[str, Any], list[str]]:
+    """A task from its files to its scores."""
+    encoder = request.encoder
+    notices: list[str] = []
+    if request.learn != NOTHING:
+        tuned = path / "tuned"
+        notices += tune(request.tune(task.name), tuned, resume=(tuned / CONFIG).is_file(), show=show).notices
+        encoder = str(tuned)
+    heads = path / "heads"
+    fitted = fit_heads(request.fit(task, encoder), heads, resume=(heads / CONFIG).is_file(), show=show)
+    notices += fitted.notices
+    splits = [split for split in task.files if split != "train"]
+    records = {
+        split: evaluate(heads, split=split, resamples=request.resamples, device=request.device, show=show).record
+        for split in splits
+        if split == "dev" or _has(request.data, task, split)
+    }
+    best = next(row for row in records["dev"].rows if not row.own)
+    return {
+        "task": task.name,
+        "examples": {split: record.examples for split, record in records.items()},
+        "metrics": list(task.metrics),
+        "best": _scores(records, best, task.metrics),
+        "own": _scores(records, records["dev"].row(records["dev"].own), task.metrics) if records["dev"].own else None,
+        "heads": {row.name: _mean(_scores(records, row, task.metrics)) for row in records["dev"].rows if not row.own},
+        "encoder": encoder,
+        "run": str(heads),
+    }, notices
+
+
+def _has(data: str, task: Task, split: str) -> bool:
+    return split in find_local(task, Path(data)).paths
+
+
+def _scores(records: Mapping[str, EvaluationRecord], row: EvaluatedRow, metrics: Sequence[str]) -> dict[str, Any]:
+    """A model's official metrics, in percent, of each split, and their mean."""
+    values = {}
+    for split, record in records.items():
+        found = record.row(row.name).scores[PLAIN].values
+        for name in metrics:
+            value = found[name].value
+            values[name if split == "dev" else f"{name}_{split}"] = 0.0 if value is None else 100.0 * value
+    return {"name": row.name, "held_out": row.held_out, "values": values, "mean": statistics.fmean(values.values())}
+
+
+def _mean(scores: Mapping[str, Any]) -> float:
+    return float(scores["mean"])
+
+
+def _record(request: GlueRequest, rows: list[dict[str, Any]], missing: Mapping[str, str]) -> dict[str, Any]:
+    owns = [row["own"]["mean"] for row in rows if row["own"] is not None]
+    return {
+        "format": FORMAT,
+        "record": "glue",
+        "encoder": request.encoder,
+        "learn": request.learn,
+        "request": asdict(request),
+        "tasks": rows,
+        "missing": dict(missing),
+        "average": statistics.fmean(row["best"]["mean"] for row in rows),
+        "own_average": statistics.fmean(owns) if len(owns) == len(rows) else None,
+        "provenance": provenance(),
+    }

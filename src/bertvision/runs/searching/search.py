@@ -1,0 +1,273 @@
+"""search: a space of heads or of tuned encoders → the best by held-out training examples, and all that was tried."""
+
+import multiprocessing
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, assert_never
+
+from bertvision.errors import BertVisionError, MissingExtraError
+
+try:  # before the modules below, which import it, too
+    import optuna
+except ImportError:
+    raise MissingExtraError("a search", "optuna", "search") from None
+import torch
+from optuna.trial import FrozenTrial
+
+from bertvision.atomic import write_json
+from bertvision.encoder.snapshot import find_snapshot
+from bertvision.lock import lock_folder
+from bertvision.runs.folder import CONFIG, RunFolder
+from bertvision.runs.searching.search_groups import GROUPS, SearchGroups
+from bertvision.runs.searching.search_heads import HeadTrials
+from bertvision.runs.searching.search_record import search_record, write_record
+from bertvision.runs.searching.search_request import BEST, SearchRequest
+from bertvision.runs.searching.search_study import (
+    FAILURE,
+    FOLDER,
+    all_trials,
+    best_trial,
+    database_errors,
+    notes_of,
+    open_study,
+    running,
+)
+from bertvision.runs.searching.search_tune import OneTask, SeveralTasks, TuneTrials
+from bertvision.runs.tuned_split import check_unseen, tuned_run
+from bertvision.runs.tuning.multitask_request import task_names
+from bertvision.runs.watch import Show
+from bertvision.tasks.files import read_json
+from bertvision.training.trainee import HeadSpec
+
+STUDY, KEPT = "study.db", "trial.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """What came out of a search.
+
+    Attributes:
+        out: its folder.
+        record: what its `trials.json` holds.
+        notices: what the user should know.
+    """
+
+    out: Path
+    record: dict[str, Any]
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchPlace:
+    """Where a search keeps its trials, and how many there are to be.
+
+    Attributes:
+        out: its folder.
+        trials: how many in all, of all processes.
+        storage: database that several machines may share; None takes an SQLite file in the folder.
+        study: name of the study in it; None takes the task's.
+        jobs: processes on this machine.
+    """
+
+    out: Path
+    trials: int
+    storage: str | None = None
+    study: str | None = None
+    jobs: int = 1
+
+    @property
+    def url(self) -> str:
+        """Of the database."""
+        return self.storage or f"sqlite:///{(self.out / STUDY).absolute()}"
+
+    def check(self) -> None:
+        """Refuse values that cannot work.
+
+        Raises:
+            BertVisionError: naming them.
+        """
+        least = {"--trials": self.trials, "--jobs": self.jobs}
+        problems = [f"{name} is {value}, at least 1 is expected" for name, value in least.items() if value < 1]
+        if problems:
+            raise BertVisionError("; ".join(problems) + ".")
+
+
+def search(request: SearchRequest, place: SearchPlace, *, show: Show | None = None) -> SearchResult:
+    """Try what a space has until there are trials enough, keep the best in `best`, and score it on dev.
+
+    Called again with the same request it goes on where it stopped, also with more trials. Several processes that call
+    it with one folder, or on several machines with one database, share the trials.
+
+    Args:
+        request: what the trials depend on.
+        place: where they are kept, and how many there are to be.
+        show: is told how far each pass is.
+
+    Raises:
+        BertVisionError: something does not fit, or something cannot be written; what is there is kept.
+    """
+    request.check()
+    place.check()
+    folder = RunFolder(place.out)
+    folder.check(asdict(request), resume=True)
+    runner = cache(partial(_runner, request, show))  # loads data and encoder when they are needed
+    if not (place.out / CONFIG).is_file():
+        runner()  # what does not fit is said before anything is written
+    with lock_folder(place.out, wait=True):  # of several processes one makes the database
+        folder.begin(asdict(request), "")  # first, so that whoever looks meanwhile sees a search and no strange files
+        study = _open(request, place)
+    with database_errors(place.url):
+        with _helpers(request, place) as problems:
+            _work(request, place, study, runner)
+        if problems:
+            raise BertVisionError(problems[0])
+        return _finish(request, place, study, runner)
+
+
+@contextmanager
+def _helpers(request: SearchRequest, place: SearchPlace) -> Iterator[list[str]]:
+    """Let more processes share the trials meanwhile; filled with what went wrong in them that the user can mend."""
+    problems: list[str] = []
+    if place.jobs == 1:
+        yield problems
+        return
+    before = torch.get_num_threads()
+    threads = max(1, before // place.jobs)
+    torch.set_num_threads(threads)
+    try:
+        with ProcessPoolExecutor(place.jobs - 1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            futures = [pool.submit(_help, request, place, threads) for _ in range(place.jobs - 1)]
+            yield problems
+            problems += [problem for future in futures if (problem := future.result()) is not None]
+    finally:
+        torch.set_num_threads(before)
+
+
+def _help(request: SearchRequest, place: SearchPlace, threads: int) -> str | None:
+    """What one of several processes does; what went wrong."""
+    torch.set_num_threads(threads)
+    try:
+        study = _open(request, place)
+        with database_errors(place.url):
+            _work(request, place, study, partial(_runner, request, None))
+    except BertVisionError as error:
+        return str(error)
+    return None
+
+
+Runner = HeadTrials | TuneTrials
+
+
+def _runner(request: SearchRequest, show: Show | None) -> Runner:
+    _check_judges(request)
+    match request.space.kind:
+        case "heads":
+            return HeadTrials(request, show)
+        case "tune":
+            return TuneTrials(request, OneTask(request, show))
+        case "multitask":
+            return TuneTrials(request, SeveralTasks(request, show))
+        case _:
+            assert_never(request.space.kind)
+
+
+def _check_judges(request: SearchRequest) -> None:
+    """Refuse an encoder that has learnt from what judges."""
+    snapshot = find_snapshot(request.encoder)
+    run = tuned_run(request.encoder)
+    if snapshot is None or not (run / CONFIG).is_file():
+        return
+    if set(task_names(snapshot.task)) & set(request.tasks):
+        check_unseen(request.fit((HeadSpec(head="last_layer", fraction=request.fraction),)), run)
+
+
+def _open(request: SearchRequest, place: SearchPlace) -> optuna.Study:
+    return open_study(
+        place.url,
+        place.study or request.task,
+        kind=request.space.kind,
+        reduction=request.reduction,
+        settings=request.settings(),
+    )
+
+
+def _work(request: SearchRequest, place: SearchPlace, study: optuna.Study, runner: Callable[[], Runner]) -> None:
+    """Take group after group until there are trials enough."""
+    begun = all_trials(study)
+    if len(begun) >= place.trials and not running(begun):
+        return
+    runs = runner()  # before a trial is begun, so that what does not fit is said first
+    size = 1 if request.space.kind != "heads" else min(request.together, -(-place.trials // place.jobs))
+    groups = SearchGroups(
+        folder=place.out,
+        study=study,
+        request=request,
+        trials=place.trials,
+        size=size,
+        alone=place.storage is None,
+    )
+    more = True
+    while more:
+        with groups.next() as group:
+            more = group is not None
+            if group is not None:
+                runs.run(group, study)
+        if more:
+            with lock_folder(place.out, wait=True):
+                _tidy(place.out, study)
+                write_record(place.out, search_record(request, all_trials(study), dev=None))
+
+
+def _finish(
+    request: SearchRequest, place: SearchPlace, study: optuna.Study, runner: Callable[[], Runner]
+) -> SearchResult:
+    """Keep the best trial, unless others still run: then whoever ends last does."""
+    with lock_folder(place.out, wait=True):
+        trials = all_trials(study)
+        others, best, notices = running(trials), best_trial(trials), request.notices()
+        dev = None
+        if others:
+            notices.append(
+                f"{len(others)} trials still run in other processes; the last one to end keeps the best and scores it."
+            )
+        elif best is None:
+            reasons = {str(notes_of(trial).get(FAILURE)) for trial in trials}
+            notices.append(f"no trial was completed: {'; '.join(sorted(reasons))}.")
+        else:
+            dev = _keep(place.out, best, runner)
+        _tidy(place.out, study)
+        record = search_record(request, trials, dev=dev)
+        write_record(place.out, record)
+    return SearchResult(out=place.out, record=record, notices=tuple(notices))
+
+
+def _keep(out: Path, trial: FrozenTrial, runner: Callable[[], Runner]) -> dict[str, Any]:
+    """Put the best trial's run into its place, and score it on dev, if that was not done before; its scores."""
+    best, part = out / BEST, out / f".{BEST}.part"
+    if (best / KEPT).is_file() and read_json(best / KEPT)["trial"] == trial.number:
+        dev: dict[str, Any] = read_json(best / KEPT)["dev"]
+        return dev
+    shutil.rmtree(part, ignore_errors=True)
+    runs = runner()
+    runs.keep(trial, out, part)
+    shutil.rmtree(best, ignore_errors=True)
+    part.rename(best)
+    dev = runs.score(best)
+    write_json(best / KEPT, {"trial": trial.number, "dev": dev})
+    return dev
+
+
+def _tidy(out: Path, study: optuna.Study) -> None:
+    """Give back the disk of heads and encoders that are not the best."""
+    trials = all_trials(study)
+    best = best_trial(trials)
+    kept = None if best is None else str(notes_of(best)[FOLDER])
+    for trial in trials:
+        place = str(notes_of(trial).get(FOLDER, ""))
+        if place.startswith(f"{GROUPS}/") and place != kept and trial.state.is_finished():
+            shutil.rmtree(out / place, ignore_errors=True)

@@ -1,0 +1,200 @@
+"""HeadTrials: a whole rung of trials learns in one pass over a frozen encoder, and the worst are pruned on the way."""
+
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, final
+
+import optuna
+from optuna.trial import FrozenTrial
+
+from bertvision.atomic import write_json
+from bertvision.errors import BertVisionError
+from bertvision.heads import blank_head, layers_read
+from bertvision.inference.shared_rows import SharedRows
+from bertvision.provenance import provenance
+from bertvision.runs.fitting.fit import LEADERBOARD, build_trainee, check_fit, fit_heads, learn_heads
+from bertvision.runs.fitting.fit_run import FitRun
+from bertvision.runs.fitting.frozen import FrozenTask, freeze_task
+from bertvision.runs.fitting.head_specs import fits_kind
+from bertvision.runs.folder import RunFolder
+from bertvision.runs.searching.search_groups import Group
+from bertvision.runs.searching.search_request import SearchRequest
+from bertvision.runs.searching.search_study import (
+    FAILURE,
+    FOLDER,
+    PROVENANCE,
+    SECONDS,
+    SOLVED,
+    notes_of,
+    open_trial,
+    report,
+    tell,
+)
+from bertvision.runs.watch import Show
+from bertvision.tasks.files import read_json
+from bertvision.training.checkpoint import remove_checkpoints
+from bertvision.training.trainee import HeadSpec, Trainee
+
+PRUNED = "pruned"
+
+
+@final
+class HeadTrials:
+    """Runs trials whose heads read the same frozen encoder; texts are encoded once for all of them."""
+
+    def __init__(self, request: SearchRequest, show: Show | None) -> None:
+        """Load data and encoder.
+
+        Raises:
+            BertVisionError: something does not fit.
+        """
+        self._request = request
+        self._show = show
+        asked = request.fit(tuple(HeadSpec(head=head, fraction=request.fraction) for head in request.space.heads))
+        asked.check()
+        self._frozen = _encoded(freeze_task(asked))
+        task = self._frozen.task
+        for head in request.space.heads:
+            if not fits_kind(head, task.kind):
+                raise BertVisionError(
+                    f"head '{head}' is not for {task.kind}, which {task.name} asks for. Leave it out."
+                )
+        check_fit(self._frozen)
+        self._rungs = request.rung_epochs(self._frozen.plan().per_epoch)
+
+    def run(self, group: Group, study: optuna.Study) -> None:
+        """Let the heads of a group learn, and tell what came out.
+
+        Raises:
+            BertVisionError: something cannot be written; the same command goes on.
+        """
+        numbers = self._sound(study, group.numbers)
+        if not numbers:
+            return
+        rungs = self._rungs
+        specs = tuple(self._spec(open_trial(study, number).params) for number in numbers)
+        request = self._request.fit(specs, tuple(rungs)[:-1])
+        frozen = replace(self._frozen, request=request)
+        trainees = [build_trainee(spec, frozen, request) for spec in specs]
+        folder, layers = RunFolder(group.path), layers_read(trainee.head for trainee in trainees)
+        folder.begin(asdict(request), frozen.fingerprint)
+        run = FitRun(folder, frozen, trainees, layers, self._show)
+        watcher = _Rungs(run, folder, trainees, [open_trial(study, number) for number in numbers], rungs)
+        learn_heads(run, frozen, trainees, layers, watcher=watcher)
+        solved = run.judge([number for number in range(len(trainees)) if number not in run.following], 0)
+        origin = provenance()
+        for place, (number, trainee) in enumerate(zip(numbers, trainees, strict=True)):
+            value = solved[place] if place in solved else run.best(place)
+            notes: dict[str, object] = {
+                SECONDS: round(trainee.watch.seconds, 6),
+                SOLVED: place in solved,
+                PROVENANCE: origin,
+            }
+            notes[FOLDER] = f"{group.path.parent.name}/{group.path.name}/{run.place(place).relative_to(group.path)}"
+            if trainee.failure is None and (value is None or not math.isfinite(value)):
+                notes[FAILURE] = "its score is not defined"
+            elif trainee.failure is not None and trainee.failure != PRUNED:
+                notes[FAILURE] = trainee.failure
+            tell(study, number, value if trainee.failure is None and FAILURE not in notes else None, notes=notes)
+        remove_checkpoints(group.path)  # now that nobody needs them
+
+    def keep(self, trial: FrozenTrial, folder: Path, best: Path) -> None:
+        """Make a fit of a trial's head alone, with its scores on dev.
+
+        Args:
+            trial: which.
+            folder: of the search.
+            best: where the fit goes.
+
+        Raises:
+            BertVisionError: it cannot be written.
+        """
+        spec, notes = self._spec(trial.params), notes_of(trial)
+        request = self._request.fit((spec,), tuple(self._rungs)[:-1])
+        frozen = replace(self._frozen, request=request)
+        head = folder / str(notes[FOLDER])
+        if not head.is_dir():  # another machine has it: what learns alone is what learnt among others
+            fit_heads(request, best, show=self._show, frozen=frozen)
+            return
+        trainee = build_trainee(spec, frozen, request)
+        trainee.watch.seconds = float(notes[SECONDS])
+        kept = RunFolder(best)
+        kept.begin(asdict(request), frozen.fingerprint)
+        run = FitRun(kept, frozen, [trainee], layers_read([trainee.head]), self._show)
+        if not notes[SOLVED]:
+            run.following.append(0)
+        shutil.copytree(head, run.place(0))
+        write_json(best / LEADERBOARD, run.leaderboard())
+        kept.finish({"heads": 1})
+
+    def score(self, best: Path) -> dict[str, Any]:
+        """The scores on dev of a fit that `keep` made; none without a dev split."""
+        if self._frozen.dev is None:
+            return {}
+        metrics: dict[str, Any] = read_json(best / LEADERBOARD)[0]["metrics"]
+        return {name: value for name, value in metrics.items() if not name.startswith("held_out_")}
+
+    def _spec(self, params: Mapping[str, Any]) -> HeadSpec:
+        return self._request.spec(self._request.space.point(params))
+
+    def _sound(self, study: optuna.Study, numbers: Sequence[int]) -> list[int]:
+        """Those whose head can be built; options that do not go together end a trial."""
+        sound = []
+        for number in numbers:
+            spec = self._spec(open_trial(study, number).params)
+            try:
+                blank_head(spec.head, self._frozen.shape, spec.options)
+            except BertVisionError as error:
+                tell(study, number, None, notes={FAILURE: str(error), SECONDS: 0.0, PROVENANCE: provenance()})
+            else:
+                sound.append(number)
+        return sound
+
+
+@final
+class _Rungs:
+    """Follows a pass: reports every score at a rung, then lets only the best go on."""
+
+    def __init__(
+        self,
+        run: FitRun,
+        folder: RunFolder,
+        trainees: Sequence[Trainee],
+        trials: Sequence[optuna.Trial],
+        rungs: Mapping[float, int],
+    ) -> None:
+        self._run = run
+        self._folder = folder
+        self._trainees = trainees
+        self._trials = trials
+        self._rungs = rungs
+        self.on_begin = run.on_begin
+        self.on_step = run.on_step
+        self.on_log = run.on_log
+        self.on_drop = run.on_drop
+
+    def on_validate(self, fraction: float, step: int) -> None:
+        """Judge, report, and prune."""
+        self._run.on_validate(fraction, step)
+        lines: list[dict[str, Any]] = [
+            line for line in self._folder.lines() if "validated" in line and line["step"] == step
+        ]
+        scores = {line["head"]: line["score"] for line in lines if line["score"] is not None}
+        for number, score in scores.items():
+            report(self._trials[number], self._rungs[fraction], score)
+        if fraction == max(self._rungs):
+            return
+        for number in scores:
+            if self._trials[number].should_prune():
+                self._trainees[number].drop(PRUNED)
+                self._run.on_drop(self._run.following.index(number), step)
+
+
+def _encoded(frozen: FrozenTask) -> FrozenTask:
+    """The same with the rows of all its texts in memory, where heads read one row per text."""
+    if not frozen.in_memory or frozen.request.store is not None:
+        return frozen
+    return replace(frozen, shared=SharedRows(frozen.encoder, frozen.texts, frozen.passes, frozen.pool))

@@ -1,0 +1,92 @@
+"""What a search found, as one JSON file: every trial, the best, how it got there, and what counted."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from optuna.trial import FrozenTrial
+
+from bertvision.atomic import write_json
+from bertvision.provenance import provenance
+from bertvision.runs.searching.search_request import TRIALS_FILE, TRIALS_FORMAT, SearchRequest
+from bertvision.runs.searching.search_study import (
+    FAILURE,
+    FOLDER,
+    PROVENANCE,
+    SECONDS,
+    SOLVED,
+    best_trial,
+    importances,
+    notes_of,
+)
+from bertvision.tasks.load import find_task
+
+
+def search_record(request: SearchRequest, trials: list[FrozenTrial], *, dev: dict[str, Any] | None) -> dict[str, Any]:
+    """What `trials.json` holds.
+
+    Args:
+        request: what the trials depend on.
+        trials: every trial that counts.
+        dev: scores of the best trial on dev; None while there are none.
+    """
+    best = best_trial(trials)
+    return {
+        "format": TRIALS_FORMAT,
+        "record": "search",
+        "task": request.task,
+        "encoder": request.encoder,
+        "kind": request.space.kind,
+        "objective": _objective(request),
+        "settings": json.loads(json.dumps(request.settings())),
+        "best": None if best is None else {"trial": best.number, "value": best.value, "dev": dev},
+        "importance": {} if dev is None else importances(trials),
+        "history": _history(trials),
+        "trials": [_row(trial) for trial in trials],
+        "provenance": provenance(),
+    }
+
+
+def _objective(request: SearchRequest) -> str:
+    """What trials are judged by: of several tasks, the mean of their main metrics, of which each is at most 1."""
+    if request.space.kind == "multitask":
+        return "held_out_mean"
+    task = find_task(request.task, data=request.data, columns=request.columns)
+    return f"held_out_{'best_f1' if task.kind == 'spans' else task.metrics[0]}"
+
+
+def write_record(folder: Path, record: dict[str, Any]) -> None:
+    """Write it into the folder of a search.
+
+    Raises:
+        BertVisionError: it cannot be written.
+    """
+    write_json(folder / TRIALS_FILE, record)
+
+
+def _row(trial: FrozenTrial) -> dict[str, Any]:
+    notes = notes_of(trial)
+    return {
+        "trial": trial.number,
+        "state": trial.state.name.lower(),
+        "value": trial.value,
+        "parameters": trial.params,
+        "rungs": {str(rung): score for rung, score in sorted(trial.intermediate_values.items())},
+        "seconds": notes.get(SECONDS),
+        "solved": notes.get(SOLVED, False),
+        "failure": notes.get(FAILURE),
+        "folder": notes.get(FOLDER),
+        "begun": None if trial.datetime_start is None else trial.datetime_start.isoformat(timespec="seconds"),
+        "provenance": notes.get(PROVENANCE),
+    }
+
+
+def _history(trials: list[FrozenTrial]) -> list[dict[str, Any]]:
+    """The value of each trial that was not pruned, and the best so far, in the order of their numbers."""
+    best, lines = -math.inf, []
+    for trial in trials:
+        if trial.state.name == "COMPLETE" and trial.value is not None:
+            best = max(best, trial.value)
+            lines.append({"trial": trial.number, "value": trial.value, "best": best})
+    return lines

@@ -1,0 +1,196 @@
+"""SearchRequest: all that the trials of a search depend on, as a value."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from bertvision.errors import BertVisionError
+from bertvision.heads.options import ATTENTION
+from bertvision.runs.data_request import DataRequest
+from bertvision.runs.fitting.fit_request import STREAM, FitRequest
+from bertvision.runs.request import TuneRequest
+from bertvision.runs.searching.search_file import ASK, CAP, LEARN, OF_SEVERAL
+from bertvision.runs.searching.search_space import Choice, Point, SearchSpace
+from bertvision.runs.tuning.multitask_request import MultitaskRequest, task_names, task_problems, unknown_tasks
+from bertvision.tasks.task import Pairs, Pool
+from bertvision.training.mix import Turns
+from bertvision.training.options import TuneOptions
+from bertvision.training.plan import total_steps
+from bertvision.training.trainee import HeadSpec
+
+TRIALS_FILE, TRIALS_FORMAT = "trials.json", 1
+"""What was tried, in the folder of a search."""
+
+BEST = "best"
+"""The run of the best trial, in the folder of a search."""
+
+ELSEWHERE = ("data", "source", "device", "dtype", "skip_bad")
+"""What may differ between machines that share a study."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest(DataRequest):
+    """All that the trials of a search depend on, but for how many there are.
+
+    Attributes:
+        space: what is chosen from.
+        epochs: of a trial that is never pruned.
+        batch: windows per step, where the space says nothing else.
+        rungs: how often trials are judged; all but the best are pruned at each but the last.
+        reduction: one of so many trials goes on from rung to rung.
+        together: most heads that learn in one pass.
+        fraction: share of the training examples to use.
+        held_out: share of those that nobody learns from: the objective.
+        seed: of data order, held-out examples, every trial's weights, and what is tried; never searched.
+        pool: which row counts for labels, tags and scores.
+        pairs: how pairs of texts are encoded for heads.
+        source: where states come from: `stream`, or `store:DIR`.
+        solve: solve convex heads instead of training them.
+        device: `auto`, `cpu` or `cuda`.
+        dtype: `auto` computes in bfloat16 on a GPU.
+    """
+
+    space: SearchSpace
+    epochs: float = 1.0
+    batch: int = 32
+    rungs: int = 3
+    reduction: int = 3
+    together: int = 10
+    fraction: float = 1.0
+    held_out: float = 0.1
+    seed: int = 0
+    pool: Pool | Literal["attention"] | None = None
+    pairs: Pairs | Literal["auto"] = "auto"
+    source: str = STREAM
+    solve: bool = True
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+
+    def check(self) -> None:
+        """Refuse values that cannot work, all at once.
+
+        Raises:
+            BertVisionError: naming every option with its value.
+        """
+        least = {"--rungs": (self.rungs, 1), "--reduction": (self.reduction, 2), "--together": (self.together, 1)}
+        problems = [f"{name} is {got}, at least {low} is expected" for name, (got, low) in least.items() if got < low]
+        if self.held_out == 0.0:
+            problems.append("--held-out is 0, but trials are judged by held-out training examples")
+        if self.source == "auto":
+            problems.append("--from is 'auto', stream or store:DIR is expected")
+        if self.space.kind != "heads" and self.pool == ATTENTION:
+            problems.append(f"--pool is attention, cls or mean is expected in a search of kind {self.space.kind}")
+        if self.space.kind == "multitask":
+            problems += [*task_problems(self.tasks), *unknown_tasks("the space", self.space.tasks, self.tasks)]
+        elif len(self.tasks) > 1:
+            problems.append(f"{self.task} are several tasks, which a space of kind multitask is for")
+        if problems:
+            raise BertVisionError("; ".join(problems) + ".")
+        as_usual = Point(learning={}, head=None, options={})
+        match self.space.kind:  # a fit of heads looks at its own
+            case "tune":
+                self.tuning(as_usual).check()
+            case "multitask":
+                self.multitask(as_usual).check()
+
+    def settings(self) -> dict[str, Any]:
+        """What all processes that share a study must have alike."""
+        return {name: value for name, value in asdict(self).items() if name not in ELSEWHERE}
+
+    def spec(self, point: Point) -> HeadSpec:
+        """The head of a trial, and how it learns."""
+        if point.head is None:
+            raise TypeError("a trial of heads has one")
+        learning: dict[str, Any] = dict(point.learning)
+        return HeadSpec(head=point.head, options=point.options, seed=self.seed, fraction=self.fraction, **learning)
+
+    def fit(self, heads: tuple[HeadSpec, ...], validate: tuple[float, ...] = ()) -> FitRequest:
+        """A fit of heads as trials are."""
+        return FitRequest(
+            **self.data_fields(),
+            heads=heads,
+            epochs=self.epochs,
+            batch=self.batch,
+            seed=self.seed,
+            validate=validate,
+            held_out=self.held_out,
+            pool=self.pool,
+            pairs=self.pairs,
+            source=self.source,
+            solve=self.solve,
+            device=self.device,
+            dtype=self.dtype,
+        )
+
+    def tuning(self, point: Point, snapshots: tuple[float, ...] = ()) -> TuneRequest:
+        """A run tuned for one task as a trial is."""
+        return TuneRequest(**self._learning(point, snapshots), head=point.head, head_options=point.options)
+
+    def multitask(self, point: Point, snapshots: tuple[float, ...] = ()) -> MultitaskRequest:
+        """A run tuned for several tasks as a trial is; what was chosen for one task wins over what is for all."""
+        own = {task: point.tasks.get(task, Point(learning={}, head=None, options={})) for task in self.tasks}
+        chosen = {task: one if one.head is not None else point for task, one in own.items()}
+        caps, asked = ({task: one.learning.get(name) for task, one in own.items()} for name in (CAP, ASK))
+        several: dict[str, Any] = {name: point.learning[name] for name in OF_SEVERAL if name in point.learning}
+        return MultitaskRequest(
+            **self._learning(point, snapshots),
+            heads_of={task: one.head for task, one in chosen.items() if one.head is not None},
+            options_of={task: one.options for task, one in chosen.items() if one.options},
+            caps={task: most for task, most in caps.items() if isinstance(most, int)},
+            questions={task: str(question) for task, question in asked.items() if question is not None},
+            **several,
+        )
+
+    def _learning(self, point: Point, snapshots: tuple[float, ...]) -> dict[str, Any]:
+        """What every request of a tuned run has, by name."""
+        tuned = {name: value for name, value in point.learning.items() if name in TuneOptions.__dataclass_fields__}
+        given: dict[str, Any] = {name: None if value == "none" else value for name, value in tuned.items()}
+        return {
+            **self.data_fields(),
+            "learn": str(point.learning.get(LEARN, "full")),
+            "options": TuneOptions(**({"epochs": self.epochs, "batch": self.batch, "seed": self.seed} | given)),
+            "snapshots": snapshots,
+            "fraction": self.fraction,
+            "held_out": self.held_out,
+            "pool": self.pool if self.pool in ("cls", "mean") else None,
+            "device": self.device,
+            "dtype": self.dtype,
+        }
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks, in the order in which they were named."""
+        return task_names(self.task)
+
+    @property
+    def whole_epochs(self) -> bool:
+        """Whether trials are judged after whole epochs alone: before, tasks in sequence have not all had their turn."""
+        if self.space.kind != "multitask":
+            return False
+        orders = self.space.learning.get("order", Choice(values=(Turns().order,)))
+        return isinstance(orders, Choice) and "sequence" in orders.values
+
+    def notices(self) -> list[str]:
+        """What the user should know."""
+        if self.whole_epochs and self.rungs > 1 and self.epochs <= 1.0:
+            said = "tasks learn in sequence, so trials are judged after whole epochs alone"
+            return [f"{said}: within --epochs {self.epochs:g} none is pruned. Choose another order, or more epochs."]
+        return []
+
+    def rung_epochs(self, per_epoch: int) -> dict[float, int]:
+        """After how many epochs trials are judged, and the number of each rung: 1, 3, 9 where a third goes on.
+
+        Rungs that would fall on one step, or before the first, are one.
+
+        Args:
+            per_epoch: steps of an epoch.
+        """
+        steps: dict[int, tuple[float, int]] = {}
+        total, least = total_steps(self.epochs, per_epoch), per_epoch if self.whole_epochs else 1
+        for level in range(self.rungs):
+            epochs = self.epochs / self.reduction ** (self.rungs - 1 - level)
+            step = max(1, math.floor(epochs * per_epoch / least)) * least
+            if level == self.rungs - 1 or step >= total:
+                step = total
+            steps[step] = epochs if step == total else step / per_epoch, self.reduction**level
+        return dict(steps.values())

@@ -1,0 +1,1 @@
+"""Stage 1: an encoder learns, for one task or several, alone or from a teacher."""

@@ -1,0 +1,73 @@
+"""tune_folds: one run without each fold of the training examples, and one with all of them."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bertvision.atomic import write_json
+from bertvision.device import choose_device
+from bertvision.errors import BertVisionError
+from bertvision.runs.fitting.fit_request import FEWEST_FOLDS, WHOLE, fold_encoder
+from bertvision.runs.fitting.folds import CROSS_FIT, FORMAT
+from bertvision.runs.folder import check_series
+from bertvision.runs.request import TuneRequest
+from bertvision.runs.tuning.tune import tune
+from bertvision.runs.tuning.tuning import TuneResult
+from bertvision.runs.watch import Show, telling
+from bertvision.tasks.folds import fold_numbers, folds_digest
+from bertvision.tasks.load import load_task
+from bertvision.training.processes import join_processes, on_main
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossFitResult:
+    """What came out of the runs of a cross-fit.
+
+    Attributes:
+        run: their folder.
+        results: of every run, by the name of its folder.
+        notices: what the user should know.
+        main: whether this process is the one that reports.
+    """
+
+    run: Path
+    results: dict[str, TuneResult]
+    notices: tuple[str, ...]
+    main: bool
+
+
+def tune_folds(
+    request: TuneRequest, folds: int, out: str | Path, *, resume: bool = False, show: Show | None = None
+) -> CrossFitResult:
+    """Tune K + 1 encoders with the same settings: `fold-0` to `fold-(K-1)` each without its fold, `whole` with all.
+
+    Held-out examples are in nobody's training. Killed runs go on with `resume`, one by one.
+
+    Args:
+        request: what to tune.
+        folds: K, how many.
+        out: folder of the runs.
+        resume: go on with runs that were interrupted.
+        show: is told how far each run is.
+
+    Raises:
+        BertVisionError: something does not fit; what is there is kept.
+    """
+    if folds < FEWEST_FOLDS:
+        raise BertVisionError(f"--cross-fit is {folds}, at least {FEWEST_FOLDS} is expected.")
+    request.check()
+    folder = Path(out)
+    accelerator = join_processes(cpu=choose_device(request.device).type == "cpu")
+    on_main(accelerator, lambda: check_series(folder, resume=resume))
+    loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
+    if "train" not in loaded.splits:
+        raise BertVisionError(f"{loaded.task.name} has no train split here, so there is nothing to learn from.")
+    digest = folds_digest(loaded.splits["train"], fold_numbers(loaded.splits["train"], folds))
+    results = {}
+    for name in (*range(folds), WHOLE):
+        asked = replace(request, folds=folds, fold=name) if isinstance(name, int) else request
+        run = Path(fold_encoder(str(folder), name))
+        results[run.name] = tune(asked, run, resume=resume, show=telling(show, run.name))
+    content = {"format": FORMAT, "folds": folds, "digest": digest}
+    on_main(accelerator, lambda: write_json(folder / CROSS_FIT, content))
+    notices = tuple(dict.fromkeys(notice for result in results.values() for notice in result.notices))
+    return CrossFitResult(run=folder, results=results, notices=notices, main=accelerator.is_main_process)

@@ -1,0 +1,280 @@
+"""multitask: several tasks and one encoder → a run with one encoder that they share, a head for each, and scores."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from bertvision.device import choose_device
+from bertvision.encoder.delta import changed_weights
+from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.load import mean_pooled
+from bertvision.encoder.snapshot import Snapshot, list_snapshots, save_snapshot
+from bertvision.encoder.tuned import base_encoder
+from bertvision.errors import BertVisionError, MisfitError
+from bertvision.evaluation.outputs import SpanScores
+from bertvision.heads import Head, HeadShape, build_head, load_head, save_head
+from bertvision.objectives import Pool
+from bertvision.runs.folder import RunFolder, check_series
+from bertvision.runs.parts import examples_digest, load_tasks, split_train, training_split
+from bertvision.runs.tuning.label_counts import LabelCounts
+from bertvision.runs.tuning.multitask_request import DEFAULT_HEAD, Input, MultitaskRequest
+from bertvision.runs.tuning.tuning import Prepared, TuneResult, begin_run, learn_lessons, prepare_encoder
+from bertvision.runs.validate import Validation
+from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values, telling
+from bertvision.tasks.examples import Examples, Questions
+from bertvision.tasks.load import TaskData
+from bertvision.tasks.own import OwnColumns
+from bertvision.tasks.part import Part
+from bertvision.tasks.reframe import reframe
+from bertvision.tasks.task import Task
+from bertvision.tasks.tokenizer import TextTokenizer
+from bertvision.tasks.windows import WindowOptions, Windows, build_windows, build_windows_apart
+from bertvision.training.lessons import TuneData
+from bertvision.training.mix import TaskMix
+from bertvision.training.model import TaskModels, TunedModel
+from bertvision.training.options import TuneOptions
+from bertvision.training.processes import join_processes
+
+HEADS_FOLDER = "heads"
+"""Of a snapshot: a folder for the head of each task."""
+
+HELD_OUT = "held_out_"
+
+
+def multitask(
+    request: MultitaskRequest,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    show: Show | None = None,
+    judge: JudgeSnapshot | None = None,
+) -> TuneResult:
+    """Tune an encoder for several tasks at once; a killed run goes on with `resume`.
+
+    Metrics of the result are called `TASK.METRIC`; see `metrics_by_task`. Launched in several processes, each of them
+    calls it and gets the same result.
+
+    Args:
+        request: what to tune.
+        out: folder of the run.
+        resume: go on with a run that was interrupted.
+        show: is told how far it is.
+        judge: looks at every snapshot's held-out score, the mean of all tasks' main metrics, and may end the run by
+            raising; dev splits are then left alone.
+
+    Raises:
+        BertVisionError: something in the request does not fit, or the run cannot go on; snapshots are kept.
+    """
+    begun = begin_run(request, out, resume=resume, partly=len(request.tasks) > 1)
+    if begun.finished is not None:
+        return begun.finished
+    loaded = load_tasks(request.tasks, request)
+    prepared = prepare_encoder(request, begun.accelerator)
+    keeper = _build(request, loaded, prepared, begun.folder.path, dev=judge is None)
+    model = TaskModels(keeper.models).to(begun.accelerator.device)
+    notices = tuple(notice for data in loaded.values() for notice in data.notices)
+    return learn_lessons(begun, model, keeper.counts.lessons, keeper, notices=notices, show=show, judge=judge)
+
+
+def score_dev(run: Path, *, show: Show | None = None) -> dict[str, float]:
+    """Score the end of a run that left dev splits alone on them; its files then are those of a run that did not.
+
+    Returns:
+        The metrics on dev, called `TASK.METRIC`; none where no task has a dev split.
+
+    Raises:
+        BertVisionError: the run is not whole, or something cannot be written.
+    """
+    folder, snapshots = RunFolder(run), list_snapshots(run)
+    if not snapshots:
+        raise BertVisionError(f"{run} has no snapshot. Tune it again, with another --out.")
+    end = snapshots[-1]
+    request, result = _read_request(folder), folder.result() or {}
+    loaded = load_tasks(request.tasks, request)
+    if not any("dev" in data.splits for data in loaded.values()):
+        return {}
+    accelerator = join_processes(cpu=choose_device(request.device).type == "cpu", tracker=None, run=run)
+    prepared = prepare_encoder(replace(request, encoder=str(run), learn="none"), accelerator)
+    keeper = _build(request, loaded, prepared, run, dev=True)
+    for name, model in keeper.models.items():
+        model.head = load_head(end.folder / HEADS_FOLDER / name)
+    TaskModels(keeper.models).to(accelerator.device)
+    if show is not None:
+        show(0, 1, {}, doing="scoring dev …")
+    values, _ = keeper.score()
+    folder.finish(
+        result | {"metrics": {name: value if math.isfinite(value) else None for name, value in values.items()}}
+    )
+    return {name: value for name, value in values.items() if f".{HELD_OUT}" not in name}
+
+
+def _read_request(folder: RunFolder) -> MultitaskRequest:
+    asked = folder.request()
+    nested = {
+        "columns": OwnColumns(**asked["columns"]),
+        "windows": WindowOptions(**asked["windows"]),
+        "options": TuneOptions(**asked["options"]),
+        "snapshots": tuple(asked["snapshots"]),
+    }
+    return MultitaskRequest(**(asked | nested))
+
+
+def _build(
+    request: MultitaskRequest, loaded: Mapping[str, TaskData], prepared: Prepared, run: Path, *, dev: bool
+) -> "_TasksKeeper":
+    """A model, lessons and a way to be scored for every task, on one encoder."""
+    pool: Pool = request.pool or ("mean" if mean_pooled(request.encoder) else "cls")
+    tokenizer = TextTokenizer.load(base_encoder(request.encoder))
+    subjects = {name: _prepare(request, data, tokenizer, prepared, pool, dev=dev) for name, data in loaded.items()}
+    lessons = TaskMix({name: one.lessons for name, one in subjects.items()}, request.turns)
+    held_out = [one.validation.held_out for one in subjects.values()]
+    parts = [*(one.lessons.windows for one in subjects.values()), *(one.windows for one in held_out if one is not None)]
+    return _TasksKeeper(
+        Card(
+            run=run,
+            request=request,
+            fingerprint=prepared.fingerprint,
+            pool=pool,
+            examples=examples_digest(parts),
+        ),
+        prepared.encoder,
+        {name: one.model for name, one in subjects.items()},
+        {name: one.validation for name, one in subjects.items()},
+        LabelCounts(run, lessons, request.options),
+    )
+
+
+def multitask_inputs(
+    request: MultitaskRequest,
+    inputs: Sequence[Input],
+    out: str | Path,
+    *,
+    resume: bool = False,
+    show: Show | None = None,
+) -> dict[Input, TuneResult]:
+    """The same run for each of several inputs, each in a folder of its own.
+
+    Raises:
+        BertVisionError: as `multitask`.
+    """
+    check_series(Path(out), resume=resume)
+    return {
+        each: multitask(replace(request, input=each), Path(out) / each, resume=resume, show=telling(show, each))
+        for each in inputs
+    }
+
+
+def metrics_by_task(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Metrics called `TASK.METRIC`, by task."""
+    found: dict[str, dict[str, float]] = {}
+    for name, value in metrics.items():
+        task, _, metric = name.partition(".")
+        found.setdefault(task, {})[metric] = value
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A task of several: its model, what it learns from, and how it is scored."""
+
+    model: TunedModel
+    lessons: TuneData
+    validation: Validation
+
+
+def _prepare(  # noqa: PLR0913 - what a task is made of
+    request: MultitaskRequest, loaded: TaskData, tokenizer: TextTokenizer, prepared: Prepared, pool: Pool, *, dev: bool
+) -> _Subject:
+    task, encoder = loaded.task, prepared.encoder
+    learnt, held_out = split_train(
+        training_split(loaded), fraction=request.fraction, held_out=request.held_out, seed=request.options.seed
+    )
+    windows = cut_windows(request, task, learnt, tokenizer)
+    head = _build_head(request, encoder, task, apart=windows.second is not None)
+    if task.kind == "scores":
+        head.project.bias.data.fill_(float(np.mean(windows.targets)))
+    parts = [
+        None if examples is None else Part(examples=examples, windows=cut_windows(request, task, examples, tokenizer))
+        for examples in (held_out, loaded.splits.get("dev") if dev else None)
+    ]
+    rows = None if task.kind == "spans" else pool
+    return _Subject(
+        TunedModel(encoder, head, pool=rows, apart=windows.second is not None),
+        prepared.lessons(task, windows, pool),
+        Validation(task=task, held_out=parts[0], dev=parts[1], pool=pool, passes=prepared.passes),
+    )
+
+
+def cut_windows(request: MultitaskRequest, task: Task, examples: Examples, tokenizer: TextTokenizer) -> Windows:
+    """Token windows of a split; questions about contexts are the same in every input.
+
+    Raises:
+        BertVisionError: as `build_windows`.
+    """
+    if request.input == "apart" and not isinstance(examples, Questions):
+        return build_windows_apart(task, examples, tokenizer, request.windows)
+    if request.input == "qa":
+        examples = reframe(task, examples, request.questions)
+    return build_windows(task, examples, tokenizer, request.windows)
+
+
+def _build_head(request: MultitaskRequest, encoder: Encoder, task: Task, *, apart: bool) -> Head:
+    name = request.heads_of.get(task.name, DEFAULT_HEAD)
+    shape = HeadShape(layers=encoder.depth + 1, width=encoder.width * (1 + apart), outputs=task.outputs)
+    try:
+        head = build_head(name, shape, request.options_of.get(task.name, {}))
+    except BertVisionError as error:
+        raise MisfitError(str(error)) from None
+    if head.token_pool is not None and task.kind == "spans":
+        raise MisfitError(f"tokens=attention makes one row of a text; {task.name} needs one for every token.")
+    if apart and (head.token_pool is not None or not head.token_wise):
+        raise MisfitError(
+            f"{task.name}: head '{name}' looks at several tokens, and of pairs apart there is one row each. "
+            "Use --input pair or qa, or another head."
+        )
+    return head
+
+
+@dataclass(frozen=True, slots=True)
+class _TasksKeeper:
+    """Keeps an encoder with a head for each task."""
+
+    card: Card
+    encoder: Encoder
+    models: Mapping[str, TunedModel]
+    validations: Mapping[str, Validation]
+    counts: LabelCounts
+
+    def save(self, snapshot: Snapshot) -> None:
+        save_snapshot(snapshot, changed_weights(self.encoder), self._save_heads)
+
+    def _save_heads(self, folder: Path) -> None:
+        for name, model in self.models.items():
+            (folder / HEADS_FOLDER / name).mkdir(parents=True)
+            save_head(model.head, folder / HEADS_FOLDER / name)
+
+    def score(self) -> tuple[dict[str, float], float | None]:
+        values: dict[str, float] = {}
+        mains: list[float | None] = []
+        for name, validation in self.validations.items():
+            held_out, dev = (validation.outputs(self.models[name], p) for p in (validation.held_out, validation.dev))
+            found, main = validation.score_outputs(held_out, dev)
+            values |= {f"{name}.{metric}": value for metric, value in found.items()}
+            percent = 100.0 if validation.task.kind == "spans" else 1.0  # those of questions are percents
+            mains.append(None if main is None else main / percent)
+            if dev is not None and not isinstance(dev, SpanScores):
+                self.counts.keep(validation, dev)
+        self.counts.write()
+        known = [main for main in mains if main is not None]
+        return values, float(np.mean(known)) if len(known) == len(mains) else None
+
+    def main_values(self, values: Mapping[str, float]) -> dict[str, float]:
+        found = metrics_by_task(values)
+        return {
+            f"{name}.{metric}": value
+            for name, validation in self.validations.items()
+            for metric, value in main_values(validation.task, found.get(name, {})).items()
+        }

@@ -1,0 +1,124 @@
+"""A tuned run reads what another is to learn from, so that it can be its teacher."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from bertvision.encoder.snapshot import Snapshot
+from bertvision.encoder.tuned import base_encoder
+from bertvision.errors import BertVisionError
+from bertvision.evaluation.outputs import SpanScores
+from bertvision.heads.files import WEIGHTS
+from bertvision.inference.frozen_encoder import frozen_passes, load_frozen
+from bertvision.inference.own_scores import own_scores
+from bertvision.provenance import file_digest
+from bertvision.runs.judging.finished import FinishedRun, open_run
+from bertvision.runs.request import TeacherRequest, TuneRequest
+from bertvision.tasks.examples import Examples
+from bertvision.tasks.load import TASKS, load_task
+from bertvision.tasks.own import OWN
+from bertvision.tasks.task import Task
+from bertvision.tasks.tokenizer import TextTokenizer
+from bertvision.tasks.windows import Windows, build_windows
+from bertvision.training.teacher import TeacherTargets
+
+
+@dataclass(frozen=True, slots=True)
+class Taught:
+    """What a teacher has read.
+
+    Attributes:
+        targets: what it says of a student's windows.
+        fingerprint: of its encoder and its head.
+        notice: what the user should know.
+    """
+
+    targets: TeacherTargets
+    fingerprint: str
+    notice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Teacher:
+    """A tuned run that fits a task.
+
+    Attributes:
+        asked: which run, and how much it says.
+        run: the run.
+        own: its snapshot.
+        task: what it teaches.
+    """
+
+    asked: TeacherRequest
+    run: FinishedRun
+    own: Snapshot
+    task: Task
+
+    @classmethod
+    def find(cls, asked: TeacherRequest, task: Task) -> "Teacher":
+        """Find a teacher; no encoder is loaded.
+
+        Raises:
+            BertVisionError: there is no such run, or it answers something else.
+        """
+        run = open_run(asked.run)
+        if run.heads or run.own is None:
+            raise BertVisionError(
+                f"--teacher {asked.run} is a fit of heads. Expected a tuned run with its own output: "
+                f"bertvision tune {task.name}"
+            )
+        theirs = _task_of(run)
+        if (theirs.kind, theirs.labels, theirs.limits) != (task.kind, task.labels, task.limits):
+            raise BertVisionError(
+                f"--teacher {asked.run} was tuned for {_described(theirs)}; {_described(task)} is to be learnt. "
+                "Use a teacher of the same kind with the same labels."
+            )
+        return cls(asked, run, run.own, task)
+
+    def read(self, examples: Examples, windows: Windows, request: TuneRequest) -> Taught:
+        """Read all examples once, cut into windows as the teacher's run cut its own; several processes each do so.
+
+        Args:
+            examples: what is learnt from.
+            windows: the student's, of the same examples.
+            request: of the student.
+
+        Raises:
+            BertVisionError: the encoder or the head cannot be had.
+        """
+        begin = time.perf_counter()
+        name = self.run.request.encoder
+        encoder = load_frozen(name, device=request.device, dtype=request.dtype)
+        passes = frozen_passes(encoder, dtype=request.dtype)
+        tokenizer = TextTokenizer.load(base_encoder(name))
+        cut = build_windows(self.task, examples, tokenizer, self.run.request.windows)
+        [outputs] = own_scores(self.own, encoder, [cut], name=name, passes=passes, task=self.task)
+        scores = np.stack([outputs.start, outputs.end], axis=1) if isinstance(outputs, SpanScores) else outputs
+        targets = TeacherTargets.align(
+            self.task, windows, cut, scores, share=self.asked.share, temperature=self.asked.temperature
+        )
+        notice = f"{self.run.name} read {len(examples):,} examples in {time.perf_counter() - begin:.1f} s."
+        alone = int((~targets.taught).sum())
+        if alone:
+            notice += (
+                f" {alone:,} of {len(windows):,} windows are learnt without it: "
+                "none of its tokens begins or ends where their answers do."
+            )
+        return Taught(targets, self._fingerprint(), notice)
+
+    def _fingerprint(self) -> str:
+        """Of the encoder before it was tuned, of what changed in it, and of the head; the same on every device."""
+        files = (self.own.changes, self.own.folder / WEIGHTS)
+        return "+".join([self.own.fingerprint, *(file_digest(path)[:16] for path in files)])
+
+
+def _task_of(run: FinishedRun) -> Task:
+    request = run.request
+    if request.task != OWN:
+        return TASKS[request.task]
+    return load_task(OWN, data=request.data, columns=request.columns, skip_bad=request.skip_bad).task
+
+
+def _described(task: Task) -> str:
+    return f"{task.name} ({task.kind}{': ' if task.labels else ''}{', '.join(task.labels)})"

@@ -1,0 +1,39 @@
+"""TripletRequest: all that a run on triplets depends on, as a value."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from typing_extensions import override
+
+from bertvision.objectives.triplets import TripletLoss
+from bertvision.runs.request import LearnRequest
+from bertvision.runs.tuning.multitask_request import cap_problems, task_names, task_problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TripletRequest(LearnRequest):
+    """All that a run on triplets depends on; `task` names the tasks between commas.
+
+    Attributes:
+        loss: of a triplet.
+        margin: how much farther a negative should be, for the loss of that name.
+        caps: most triplets of a task.
+    """
+
+    loss: TripletLoss = "document"
+    margin: float = 1.0
+    caps: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks, in the order in which they were named."""
+        return task_names(self.task)
+
+    @override
+    def problems(self) -> list[str]:
+        problems = [*LearnRequest.problems(self), *task_problems(self.tasks)]
+        if self.learn == "none":
+            problems.append("--learn is none, but triplets teach the encoder alone")
+        if not 0.0 <= self.margin < float("inf"):
+            problems.append(f"--margin is {self.margin:g}, at least 0 is expected")
+        return problems + cap_problems(self.caps, self.tasks)
