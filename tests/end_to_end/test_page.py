@@ -1,11 +1,13 @@
 """The page in a real browser: by keyboard, on a phone, light and dark, with nothing from elsewhere."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
+from bertvision.packs.export import export_pack
 from bertvision.server.jobs import Job
 from bertvision.server.service import PackService
 from tiny_server import CONTEXT, QUESTION, app_with, listening, make_packs
@@ -166,6 +168,20 @@ def test_nothing_overflows_and_examples_answer_at_a_click(open_page: Open, size:
     assert page.evaluate("document.documentElement.scrollWidth") == SIZES[size][0]
     light = sum(map(int, page.evaluate("getComputedStyle(document.body).backgroundColor").strip("rgb()").split(",")))
     assert (light > 600) == (scheme == "light")
+
+
+def test_an_exported_pack_answers_and_the_page_says_why_it_tells_of_no_layers(tmp_path: Path, browser: Browser) -> None:
+    pack = make_packs(tmp_path)["squad2"]
+    exported = replace(export_pack(pack, tmp_path / "exported", examples=2), runtime="onnx")
+    with listening(app_with(PackService([exported], device="cpu"))) as address:
+        page = browser.new_page()
+        page.goto(address)
+        ask(page, CONTEXT, QUESTION)
+        assert page.inner_text("#found") == page.inner_text("#answer")
+        assert page.locator("#problem").is_hidden()
+        assert "was exported" in page.inner_text("#layers-problem")
+        assert page.locator("#layers-note").is_hidden()
+        page.close()
 
 
 def test_a_text_that_is_too_long_is_told_in_place(address: str, browser: Browser) -> None:

@@ -34,8 +34,12 @@ async function call(path, body) {
   return said;
 }
 
+function describe(error) {
+  return error instanceof TypeError ? "The server cannot be reached." : error.message;
+}
+
 function complain(error) {
-  at("problem").textContent = error instanceof TypeError ? "The server cannot be reached." : error.message;
+  at("problem").textContent = describe(error);
   show("problem", true);
 }
 
@@ -145,6 +149,23 @@ function showLayers(said) {
   );
 }
 
+// After the answer, which must not wait for them, nor be lost with them: exported packs cannot tell of layers.
+async function askLayers(asked, mine) {
+  let problem = "";
+  let said = { heads: [] };
+  try {
+    said = await call("/v1/layers", asked);
+  } catch (error) {
+    problem = describe(error);
+  }
+  if (mine !== newest) return;
+  showLayers(said);
+  at("layers-problem").textContent = problem;
+  show("layers-problem", problem !== "");
+  show("layers-note", problem === "");
+  show("depth", true);
+}
+
 async function ask(event) {
   event?.preventDefault();
   const question = at("question").value;
@@ -157,15 +178,15 @@ async function ask(event) {
     if (!packs.length) await open();
     const chosen = at("pack").value;
     const all = packs.map((pack) => call("/v1/answer", { question, context, top: 5, pack: pack.name }));
-    const layers = call("/v1/layers", { question, context, pack: chosen });
-    const [depth, ...replies] = await Promise.all([layers, ...all]);
+    const replies = await Promise.all(all);
     if (mine !== newest) return;
     showAnswer(replies.find((reply) => reply.pack === chosen), context);
     showHeads(replies);
-    showLayers(depth);
+    show("depth", false);
     show("empty", false);
     show("said", true);
     if (matchMedia("(max-width: 57.9rem)").matches) at("said").scrollIntoView({ behavior: "smooth", block: "start" });
+    await askLayers({ question, context, pack: chosen }, mine);
   } catch (error) {
     if (mine === newest) complain(error);
   } finally {
