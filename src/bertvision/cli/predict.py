@@ -63,6 +63,7 @@ def run(options: Options) -> int:
             f"the pack {pack.folder} is for {pack.card.task.name}, not for {options.task}. Say: bertvision predict "
             f"{pack.card.task.name} {options.file} …, or name another pack with --pack."
         )
+    total: list[int] = []
     with ProgressBar(f"predict {options.file}") as bar:
         done = predict_file(
             pack,
@@ -72,7 +73,8 @@ def run(options: Options) -> int:
             batch=options.batch,
             encoder=options.encoder,
             device=options.device,
-            tell=lambda examples: bar.show(examples, examples, {}),
+            count=total.append,
+            tell=lambda examples: bar.show(examples, total[0], {}, doing="predicting"),
         )
     if done.resumed:
         print_note(f"{done.resumed:,} examples were done by an earlier run.")

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from bertvision.evaluation.decode import decode_spans
 from bertvision.evaluation.outputs import SpanScores, predicted_targets
 from bertvision.evaluation.prediction_files import SURE
 from bertvision.lock import lock_folder
+from bertvision.packs.card import PackCard
 from bertvision.packs.inputs import make_questions, make_texts, question_windows, text_windows
 from bertvision.packs.open_pack import load_reader
 from bertvision.packs.pack_folder import PackFolder
@@ -59,11 +61,13 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
     batch: int = BATCH,
     encoder: str | None = None,
     device: Device = "auto",
+    count: Told | None = None,
     tell: Told | None = None,
 ) -> Predicted:
     """Predict every example of a file.
 
-    What is done stands in a folder `OUT.part` until all of it is; a run that was killed goes on there.
+    The whole file is looked through first, so that a mistake in its last row is told before hours of computing. What is
+    done stands in a folder `OUT.part` until all of it is; a run that was killed goes on there.
 
     Args:
         pack: what predicts.
@@ -73,21 +77,22 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
         batch: examples in memory at a time.
         encoder: where the encoder is, where that is not what the pack calls it.
         device: where to compute.
+        count: is told how many examples there are, once that is known.
         tell: is told how far it is.
 
     Raises:
-        BertVisionError: something cannot be read or written, or `OUT.part` belongs to something else.
+        BertVisionError: something cannot be read or written, an id comes twice where predictions are kept by id, or
+            `OUT.part` belongs to something else.
     """
     source, target = Path(path), Path(out)
     if batch < 1:
         raise BertVisionError(f"--batch is {batch}, at least 1 is expected.")
     if source.is_dir():
         raise DataError(f"{source} is a folder, a file is expected. Name one of the files in it.")
-    rows = stream_rows(source, pack.card, columns)
-    first = next(rows, None)  # what is wrong with the file is said before anything is loaded
-    rows.close()
-    if first is None:
-        raise no_example(source)
+    table = target.suffix == ".tsv" and pack.card.task.kind != "spans"
+    examples = _look_through(source, pack.card, columns, by_id=not table)
+    if count is not None:
+        count(examples)
     reader = load_reader(pack, encoder=encoder, device=device)  # a pack that cannot be read leaves nothing behind
     folder = target.with_name(f"{target.name}.part")
     with lock_folder(folder):
@@ -99,7 +104,6 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
             if tell is not None:
                 tell(part.done)
         no_answer = None if pack.card.threshold is None else target.with_name(f"{target.stem}.no_answer.json")
-        table = target.suffix == ".tsv" and pack.card.task.kind != "spans"
         _write(target, _table_lines(part) if table else _object_lines(part, "prediction"))
         if no_answer is not None:
             _write(no_answer, _object_lines(part, "no_answer"))
@@ -107,6 +111,33 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
     with suppress(OSError):  # gone already, unless an earlier run had made it
         folder.rmdir()
     return Predicted(file=target, no_answer=no_answer, examples=part.done, resumed=resumed)
+
+
+def _look_through(path: Path, card: PackCard, columns: Columns | None, *, by_id: bool) -> int:
+    """How many examples a file has.
+
+    Raises:
+        DataError: it has none, one of them cannot be read, or an id comes twice and `by_id` one would be lost.
+    """
+    hashes = array("q")  # eight bytes an example, where the ids of a large file would fill the memory
+    for row in stream_rows(path, card, columns):
+        hashes.append(hash(row.id))
+    if not hashes:
+        raise no_example(path)
+    values, counts = np.unique(np.frombuffer(hashes, dtype=np.int64), return_counts=True)
+    doubtful = set(values[counts > 1].tolist())
+    if by_id and doubtful:
+        seen: set[str] = set()
+        for row in stream_rows(path, card, columns):
+            if row.id in seen:
+                other = "" if card.task.kind == "spans" else " Or write a table, which keeps every row: --out FILE.tsv"
+                raise DataError(
+                    f"{path}: the id '{row.id}' stands there more than once, and predictions are kept by id. "
+                    f"Give every example an id of its own.{other}"
+                )
+            if hash(row.id) in doubtful:
+                seen.add(row.id)
+    return len(hashes)
 
 
 def ask_rows(reader: Reader, rows: Sequence[Row]) -> tuple[Ask, Questions | None]:

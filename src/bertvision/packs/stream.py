@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from bertvision.errors import DataError, UnknownNameError
 from bertvision.packs.card import PackCard
 from bertvision.packs.inputs import TextInput, takes_pairs
-from bertvision.tasks.files import describe_not_utf8
+from bertvision.tasks.files import check_unicode, describe_not_utf8
 from bertvision.tasks.tables import SAMPLE_ROWS, detect_dialect, format_of, read_table
 from bertvision.tasks.task import SquadLayout, TableLayout
 
@@ -108,7 +108,7 @@ def _paragraph(paragraph: object, where: str) -> Iterator[Row]:
     for number, question in enumerate(questions):
         match question:
             case {"id": str() | int() as key, "question": str(text)} if text.strip():
-                yield Row(str(key), (text, context))
+                yield _row(str(key), (text, context), f"{where}.qas[{number}]")
             case _:
                 raise DataError(f"{where}.qas[{number}]: a question with 'id' and 'question' is expected.")
 
@@ -160,9 +160,18 @@ def _rows(
         # files to be predicted often lack the column that numbers those to learn from
         name = str(number) if key is None or (columns.id is None and key not in cells) else str(cells.get(key))
         if not takes_pairs(card) or pair is None:
-            yield Row(name, first)
+            yield _row(name, first, where)
         else:
-            yield Row(name, (first, _cell(cells, str(pair), where)))
+            yield _row(name, (first, _cell(cells, str(pair), where)), where)
+
+
+def _row(name: str, texts: str | tuple[str, str], where: str) -> Row:
+    for text in (name, texts) if isinstance(texts, str) else (name, *texts):
+        try:
+            check_unicode(text)
+        except ValueError as problem:
+            raise DataError(f"{where}: {problem}.") from None
+    return Row(name, texts)
 
 
 def _cell(cells: dict[str, object], column: str, where: str) -> str:

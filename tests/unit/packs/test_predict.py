@@ -20,6 +20,10 @@ from bertvision.tasks.task import TableLayout
 from tiny_pack import TAGS, make_pack
 from tiny_run import save_tiny_encoder, write_questions
 
+TWO_QUESTIONS = (
+    b'{"data": [{"paragraphs": [{"context": "a", "qas": [{"id": 1, "question": "b"}, {"id": %s, "question": "%s"}]}]}]}'
+)
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -178,6 +182,24 @@ def test_tags_are_lists(place: Path, tmp_path: Path) -> None:
         ("qa", "a.json", b'{"data": [{"paragraphs": [{"context": "a"}]}]}', r"paragraphs\[0\]: a paragraph with"),
         ("qa", "a.json", b'{"data": [{"paragraphs": [{"context": "a", "qas": [{"id": 1}]}]}]}', r"qas\[0\]: a quest"),
         ("qa", "a.json", b'{"data": []}', r"has no example: .* Name one that has some"),
+        (
+            "qa",
+            "a.json",
+            TWO_QUESTIONS % (b"2", b""),
+            r"qas\[1\]: a question with 'id' and 'question'",
+        ),
+        (
+            "qa",
+            "a.json",
+            TWO_QUESTIONS % (b'"1"', b"c"),
+            r"the id '1' stands there more than once, .* by id. Give every example an id of its own\.$",
+        ),
+        (
+            "qa",
+            "a.json",
+            b'{"data": [{"paragraphs": [{"context": "a", "qas": [{"id": "\\ud800", "question": "b"}]}]}]}',
+            r"qas\[0\]: character 0 is half of a surrogate pair",
+        ),
         ("qa", "a.json.gz", b"no", "is not a whole gzip file"),
         ("mood", "a.tsv", b"text\tlabel\na\t1\n", "unknown column 'sentence'. .* Name it: --text"),
         ("mood", "a.tsv", b"sentence\tlabel\na\t1\tx\n", "has 3 columns, expected 2"),
@@ -185,6 +207,7 @@ def test_tags_are_lists(place: Path, tmp_path: Path) -> None:
         ("mood", "a.jsonl", b"{", "a.jsonl:1: not JSON"),
         ("mood", "a.jsonl", b"[]", "an object is expected, got list"),
         ("mood", "a.jsonl", b'{"sentence": 3}', "holds int, text is expected"),
+        ("mood", "a.jsonl", b'{"sentence": "a"}\n{"sentence": "\\ud800"}', "row 2: character 0 is half of a surrogate"),
         ("mood", "a.json", b"[]", "has no object with columns"),
         ("mood", "a.json", b'[{"sentence": "a"}, 3]', r"a\.json:2: an object is expected, got int"),
         ("mood", "a.parquet", b"no", "not a whole Parquet file"),
@@ -197,6 +220,26 @@ def test_files_that_are_not_right_are_refused_before_anything_is_written(
     with pytest.raises(DataError, match=message):
         predict_file(Pack.load(place / pack), tmp_path / name, tmp_path / "out.json", device="cpu")
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_ids_that_come_twice_are_refused_where_predictions_are_kept_by_id(place: Path, tmp_path: Path) -> None:
+    pack, columns = Pack.load(place / "mood"), Columns(id="who")
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"sentence": "a good", "who": 7}\n{"sentence": "bad", "who": 7}\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"the id '7' stands there more than once.* Or write a table.*--out FILE.tsv"):
+        predict_file(pack, path, tmp_path / "out.json", columns=columns, device="cpu")
+    told: list[int] = []
+    table = predict_file(pack, path, tmp_path / "out.tsv", columns=columns, device="cpu", count=told.append)
+    assert [line.split("\t")[0] for line in table.file.read_text(encoding="utf-8").splitlines()] == ["index", "7", "7"]
+    assert told == [2]
+
+
+def test_ids_whose_hashes_are_the_same_are_told_apart(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predict, "hash", lambda _id: 0, raising=False)
+    found = predict_file(Pack.load(place / "qa"), place / "data" / "train.json", tmp_path / "out.json", device="cpu")
+    assert len(read(found.file)) == found.examples == 25
 
 
 def test_folders_missing_files_and_empty_batches_are_refused(place: Path, tmp_path: Path) -> None:
