@@ -205,6 +205,21 @@ def test_questions_are_scored_with_the_official_keys(capsys: Capture, gold: Path
     assert run_json(capsys, *words)["exact"] == 100.0
 
 
+def test_no_answer_values_that_are_no_probabilities_are_told_where_no_threshold_is_named(
+    capsys: Capture, gold: Path, tmp_path: Path
+) -> None:
+    predictions = write(tmp_path / "p.json", {"q1": "ada!", "q2": ""})
+    no_answer = write(tmp_path / "na.json", {"q1": 2.5, "q2": 7.0})
+    words = ["score", "squad2", str(gold), str(predictions), "--na-prob", str(no_answer)]
+    assert main(words) == 0
+    assert '1 answers count as "", for their no-answer values are above 1' in capsys.readouterr().err
+    assert main([*words, "--na-threshold", "3"]) == 0
+    assert "count as" not in capsys.readouterr().err
+    write(no_answer, {"q1": 0.9, "q2": 7.0})  # nothing was said to q2 anyway
+    assert main(words) == 0
+    assert "count as" not in capsys.readouterr().err
+
+
 def test_missing_and_extra_predictions_are_reported(capsys: Capture, gold: Path, tmp_path: Path) -> None:
     predictions = write(tmp_path / "p.json", {"q1": "Ada", "q9": ""})
     assert main(["score", "squad2", str(gold), str(predictions)]) == 0

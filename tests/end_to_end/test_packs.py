@@ -110,13 +110,43 @@ def test_answer_finds_the_file_and_the_place(capsys: Capture, place: Path, tmp_p
     assert len(found["alternatives"]) == 2
     assert list(found["alternatives"][0]) == ["answer", "score", "start", "end", "file"]
     assert "3 of 6 passages were read" in output.err
-    assert "1 files without readable text were left out" in output.err
+    assert "1 file without text in UTF-8 left out" in output.err
     assert main([*ask, "--context", str(folder / "it.txt"), "--top", "1"]) == 0
     assert capsys.readouterr().out.startswith("gold  (")
 
 
+def stdin_of(content: bytes, encoding: str = "utf-8") -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(content), encoding=encoding)
+
+
+def test_standard_input_is_read_as_files_are_whatever_the_locale(
+    capsys: Capture, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = ["answer", "where is it ?", "--context", "-", "--pack", f"{place}/packs/own", "--device", "cpu", "--json"]
+    capsys.readouterr()
+    monkeypatch.setattr("sys.stdin", stdin_of(b"\xef\xbb\xbf" + "é gold a".encode(), encoding="latin-1"))
+    assert main(ask) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["answer"], found["start"], found["end"]) == ("gold", 2, 6)
+    monkeypatch.setattr("sys.stdin", stdin_of(b"a\ngold caf\xe9"))
+    assert main(ask) == 2
+    assert "standard input:2: not UTF-8 (byte 0xe9). Convert the file" in capsys.readouterr().err
+
+
+def test_an_answer_without_spaces_is_cut_where_people_read_it(capsys: Capture, place: Path, tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("x" * 1000, encoding="utf-8")
+    ask = ["answer", "where is it ?", "--context", f"{tmp_path}/long.txt", "--pack", f"{place}/packs/own"]
+    capsys.readouterr()
+    assert main([*ask, "--device", "cpu"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("xxx …  (" in line for line in lines)
+    assert max(map(len, lines)) < 500
+    assert main([*ask, "--device", "cpu", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["alternatives"][0]["answer"]) == 1000
+
+
 def test_answer_says_when_there_is_none(capsys: Capture, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("a b c d e f g h"))
+    monkeypatch.setattr("sys.stdin", stdin_of(b"a b c d e f g h"))
     capsys.readouterr()
     ask = ["answer", "where is it ?", "--context", "-", "--pack", f"{place}/packs/own", "--device", "cpu", "--json"]
     assert main(ask) == 0

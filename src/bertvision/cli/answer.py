@@ -1,17 +1,21 @@
 """`bertvision answer`: a question and texts in, the answer with its place out."""
 
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from bertvision.cli.output import print_json, print_lines, print_note
+from bertvision.cli.output import ProgressBar, print_json, print_lines, print_note
 from bertvision.errors import BertVisionError
 
 if TYPE_CHECKING:
     from bertvision.packs.answer import Document, Found
 
 STANDARD_INPUT = "-"
+
+LONGEST = 300
+"""Characters of an answer that are printed; JSON has all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +54,7 @@ def run(options: Options) -> int:
     """Answer."""
     if not options.context:
         raise BertVisionError("--context is missing: a text file, a folder, or - for standard input.")
-    from bertvision.packs.answer import answer_question  # noqa: PLC0415 - help should open at once
+    from bertvision.packs.answer import TOGETHER, answer_question  # noqa: PLC0415 - help should open at once
     from bertvision.packs.open_pack import open_pack  # noqa: PLC0415
     from bertvision.packs.question_answerer import QuestionAnswerer  # noqa: PLC0415
 
@@ -63,7 +67,17 @@ def run(options: Options) -> int:
             f"bertvision predict {task.name} FILE --pack {pack.folder}"
         )
     answerer = QuestionAnswerer(pack, encoder=options.encoder, device=options.device)
-    found = answer_question(answerer, options.question, documents, top=options.top, read=options.passages)
+    with ExitStack() as open_bar:
+        # the usual few passages take a second or two
+        bar = open_bar.enter_context(ProgressBar("answer")) if options.passages > TOGETHER else None
+        found = answer_question(
+            answerer,
+            options.question,
+            documents,
+            top=options.top,
+            read=options.passages,
+            tell=None if bar is None else lambda done, total: bar.show(done, total, {}, doing="reading passages"),
+        )
     if found.read < found.passages:
         print_note(f"{found.read:,} of {found.passages:,} passages were read; --passages N reads more.")
     if options.json:
@@ -75,15 +89,14 @@ def run(options: Options) -> int:
 
 def _documents(context: str) -> "list[Document]":
     from bertvision.packs.answer import Document, read_documents  # noqa: PLC0415 - help should open at once
+    from bertvision.tasks.files import decode_text  # noqa: PLC0415
 
-    if context == STANDARD_INPUT:
-        try:
-            return [Document(STANDARD_INPUT, sys.stdin.read())]
-        except UnicodeDecodeError as error:
-            raise BertVisionError(f"standard input is not UTF-8 ({error.reason}).") from None
+    if context == STANDARD_INPUT:  # as bytes: what Python makes of them hangs on the locale
+        return [Document(STANDARD_INPUT, decode_text(sys.stdin.buffer.read(), "standard input"))]
     documents, skipped = read_documents(Path(context))
     if skipped:
-        print_note(f"{len(skipped):,} files without readable text were left out, first {skipped[0]}.")
+        files = "1 file" if len(skipped) == 1 else f"{len(skipped):,} files"
+        print_note(f"{files} without text in UTF-8 left out, first {skipped[0]}.")
     return documents
 
 
@@ -91,4 +104,6 @@ def _line(found: "Found") -> str:
     if found.text is None:
         return f"no answer  ({found.score:.3f})"
     text = " ".join(found.text.split())  # an answer may go over a line's end
+    if len(text) > LONGEST:  # what has no spaces is one word, however long
+        text = f"{text[:LONGEST]} …"
     return f"{text}  ({found.score:.3f}, {found.file}:{found.start}-{found.end})"

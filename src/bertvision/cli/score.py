@@ -21,6 +21,9 @@ from bertvision.tasks.tokenizer import TextTokenizer
 
 PAIRED_RESAMPLES = 1000
 
+PROBABILITY = 1.0
+"""No probability is larger: as a threshold, the official script's default, it silences no answer."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -41,7 +44,7 @@ class Options:
     na_prob: Path | None = None
     """SQuAD 2.0: JSON of no-answer values by question id; adds the best_* values."""
 
-    na_threshold: float = 1.0
+    na_threshold: float = PROBABILITY
     """SQuAD 2.0: questions with a larger no-answer value count as answered with nothing."""
 
     scorer: Literal["official", "paper"] = "official"
@@ -114,6 +117,13 @@ def _score(task: Task, examples: Examples, path: Path, options: Options) -> Scor
     # a second model's own no-answer values are not known: it is compared as it answered
     own_file = options.na_prob is not None and path == options.predictions
     no_answer = read_no_answer(options.na_prob) if own_file and options.na_prob else None
+    if no_answer is not None and options.na_threshold == PROBABILITY:
+        silenced = sum(bool(answers.get(key)) and value > PROBABILITY for key, value in no_answer.items())
+        if silenced:
+            print_note(
+                f'{silenced:,} answers count as "", for their no-answer values are above 1, the default of '
+                "--na-threshold, which is for probabilities. Name the threshold that goes with these values."
+            )
     return score_squad2(examples.golds(), answers, no_answer=no_answer, threshold=options.na_threshold)
 
 

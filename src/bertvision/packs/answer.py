@@ -1,6 +1,6 @@
 """answer_question: a question and documents → the best answer with its place, or none."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,14 @@ import numpy as np
 from bertvision.errors import BertVisionError, DataError
 from bertvision.packs.passages import cut_passages, rank_passages
 from bertvision.packs.question_answerer import QuestionAnswerer
+from bertvision.packs.spans import SpanAnswers
 from bertvision.tasks.files import read_text
 
 READ = 32
 """Passages that the encoder reads, unless another number is asked for."""
+
+TOGETHER = 256
+"""Passages that are in memory at a time, as token windows and scores."""
 
 LONGEST_ANSWER = 30
 """Most tokens in an answer, as thresholds were fitted with."""
@@ -71,8 +75,14 @@ class QuestionAnswer:
         return self.best.as_json() | {"alternatives": [one.as_json() for one in self.alternatives]}
 
 
-def answer_question(
-    answerer: QuestionAnswerer, question: str, documents: Sequence[Document], *, top: int = 3, read: int = READ
+def answer_question(  # noqa: PLR0913 - what it depends on, by keyword
+    answerer: QuestionAnswerer,
+    question: str,
+    documents: Sequence[Document],
+    *,
+    top: int = 3,
+    read: int = READ,
+    tell: Callable[[int, int], None] | None = None,
 ) -> QuestionAnswer:
     """Find the answer to a question in documents.
 
@@ -85,6 +95,7 @@ def answer_question(
         documents: where to look.
         top: how many answers to give, the best included.
         read: how many passages the encoder reads at most.
+        tell: is told how many passages were read, and of how many.
 
     Raises:
         BertVisionError: the question is empty, there is no text, or a number is too small.
@@ -98,9 +109,14 @@ def answer_question(
         raise BertVisionError("there is no text to look for an answer in.")
     chosen = rank_passages(question, texts, passages)[:read].tolist()
     pieces = [(documents[passages.document[row]], *passages.bounds[row].tolist()) for row in chosen]
-    said = answerer.answers(
-        [(question, document.text[begin:end]) for document, begin, end in pieces], best=top, limit=LONGEST_ANSWER
-    )
+    said = SpanAnswers([], [], [])
+    for first in range(0, len(pieces), TOGETHER):
+        some = pieces[first : first + TOGETHER]
+        pairs = [(question, document.text[begin:end]) for document, begin, end in some]
+        more = answerer.answers(pairs, best=top, limit=LONGEST_ANSWER)
+        said = SpanAnswers(said.spans + more.spans, said.null + more.null, said.silent + more.silent)
+        if tell is not None:
+            tell(first + len(some), len(pieces))
     found: dict[tuple[str, int, int], tuple[bool, Found]] = {}
     for row, (document, begin, _) in enumerate(pieces):
         for span in said.spans[row]:

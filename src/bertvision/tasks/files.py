@@ -53,7 +53,7 @@ def read_bytes(path: Path) -> bytes:
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
     if not content.strip():
-        raise DataError(f"{path} is empty. A file with examples is expected.")
+        raise DataError(f"{path} is empty. A file with text or data in it is expected.")
     return content
 
 
@@ -63,12 +63,20 @@ def read_text(path: Path) -> str:
     Raises:
         DataError: as `read_bytes`, or the file is not UTF-8.
     """
-    content = read_bytes(path)
+    return decode_text(read_bytes(path), str(path))
+
+
+def decode_text(content: bytes, name: str) -> str:
+    """Bytes as text, without a byte order mark.
+
+    Raises:
+        DataError: they are not UTF-8.
+    """
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1  # the error counts from after a byte order mark
-        raise DataError(f"{path}:{line}: {describe_not_utf8(error)}") from None
+        raise DataError(f"{name}:{line}: {describe_not_utf8(error)}") from None
 
 
 def describe_not_utf8(error: UnicodeDecodeError) -> str:

@@ -50,6 +50,19 @@ def test_only_the_best_passages_are_read() -> None:
     assert found.best.file == "77.txt"
 
 
+def test_many_passages_are_read_some_at_a_time_and_told_of() -> None:
+    seen: list[str] = []
+    told: list[tuple[int, int]] = []
+    documents = [Document(f"{number}.txt", f"walrus {number}") for number in range(600)]
+    documents[599] = Document("599.txt", "a walrus called Ada, and others that have no names of their own " * 9)
+    found = answer_question(
+        answerer("Ada", seen), "Which walrus?", documents, read=600, tell=lambda done, total: told.append((done, total))
+    )
+    assert told == [(256, 600), (512, 600), (600, 600)]
+    assert (len(seen), len(set(seen)), found.read) == (600, 600, 600)
+    assert found.best.file == "599.txt"
+
+
 def test_silence_everywhere_means_no_answer_with_the_likeliest_as_alternatives() -> None:
     documents = [Document("a", "one two"), Document("b", "three")]
     found = answer_question(answerer("zebra", []), "what?", documents, top=2).as_json()

@@ -42,7 +42,7 @@ def test_a_path_that_the_system_refuses_comes_with_its_reason(tmp_path: Path) ->
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_a_file_without_content_is_empty(tmp_path: Path, content: bytes, ending: str) -> None:
     path = write(tmp_path / f"a.tsv{ending}", gzip.compress(content) if ending else content)
-    with pytest.raises(DataError, match=r"is empty\. A file with examples is expected\."):
+    with pytest.raises(DataError, match=r"is empty\. A file with text or data in it is expected\."):
         read_bytes(path)
 
 
