@@ -1,7 +1,7 @@
 """build_app: the service as an application of HTTP, with its OpenAPI description and its page."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -63,6 +63,9 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         503: "The reply took too long, or the server is being stopped.",
     }.items()
 }
+
+
+NO_JSON = RefusedError(400, "no_json", "the body is no JSON in UTF-8. Send an object of JSON.")
 
 
 def build_app(service: PackService, limits: Limits, *, token: str | None = None) -> FastAPI:
@@ -192,11 +195,40 @@ def _add_problems(app: FastAPI) -> None:
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         if first["type"] == "json_invalid":
-            return reply(request, RefusedError(400, "no_json", "the body is no JSON. Send an object of JSON."))
-        where = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
+            return reply(request, NO_JSON)
+        if first["loc"] == ("body",):
+            return reply(request, RefusedError(422, "invalid", _describe_body(request, first)))
+        where = ".".join(str(part) for part in first["loc"] if part != "body")
         return reply(request, RefusedError(422, "invalid", f"{where[:80]}: {first['msg']}."))
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: HTTPException) -> Response:
-        words = {404: "not_found", 405: "wrong_method"}
-        return reply(request, RefusedError(error.status_code, words.get(error.status_code, "refused"), error.detail))
+        replied = reply(request, _refuse_http(request, error))
+        replied.headers.update(error.headers or {})
+        return replied
+
+
+def _refuse_http(request: Request, error: HTTPException) -> RefusedError:
+    """What the framework refuses, in words that say what to do."""
+    match error.status_code:
+        case 400:  # bytes that are no text, or nested too deeply
+            return NO_JSON
+        case 404:
+            return RefusedError(404, "not_found", "there is nothing here; /openapi.json names every path.")
+        case 405:
+            takes = (error.headers or {}).get("Allow", "another method")
+            return RefusedError(405, "wrong_method", f"this path takes {takes}, got {request.method[:20]}.")
+        case status:
+            return RefusedError(status, "refused", error.detail)
+
+
+def _describe_body(request: Request, found: Mapping[str, Any]) -> str:
+    """What is wrong with a body as a whole."""
+    if found["type"] == "missing":
+        return "the body is empty. Send an object of JSON."
+    if isinstance(found["input"], bytes):  # it was not even looked at
+        given = request.headers.get("content-type", "")[:80]
+        return f"the body: its content-type is '{given}'. Send the header content-type: application/json"
+    if found["type"] == "model_attributes_type":
+        return f"the body: an object of JSON is expected, got {type(found['input']).__name__}."
+    return f"the body: {found['msg']}."

@@ -93,9 +93,12 @@ class Border:
                 message["headers"] = [*message.get("headers", []), *_raw(more)]
             await send(message)
 
+        asked = scope
+        if scope["method"] == "HEAD":  # as those ask who watch a service; what serves HTTP leaves out the body
+            asked = {**scope, "method": "GET"}
         try:
             self._check_token(scope["path"], headers.get("authorization", ""))
-            await self._app(scope, _replay(await self._body(headers, receive), receive), send_on)
+            await self._app(asked, _replay(await self._body(headers, receive), receive), send_on)
         except RefusedError as refused:
             await _send_problem(refused, request_id, send_on)
         except Exception:  # noqa: BLE001 - whatever it is, the client gets a reply, and the log the traceback

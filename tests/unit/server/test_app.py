@@ -182,12 +182,42 @@ def test_what_cannot_be_read_is_told(client: TestClient, path: str, body: Any, c
 @pytest.mark.parametrize("body", [b"{", b"[" * 1999, b"\xff", b'{"top": 1' + b"0" * 1900])
 def test_what_is_no_json_is_told(client: TestClient, body: bytes) -> None:
     reply = client.post("/v1/answer", content=body, headers={"content-type": "application/json"})
-    assert problem_of(reply)[0] == 400
+    assert problem_of(reply)[:2] == (400, "no_json")
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "message"),
+    [
+        (
+            {"content-type": "text/plain"},
+            b"{}",
+            "content-type is 'text/plain'. Send the header content-type: application",
+        ),
+        ({}, b"{}", "content-type is ''. Send the header"),
+        ({"content-type": "application/json"}, b"", "the body is empty. Send an object of JSON."),
+        ({"content-type": "application/json"}, b"[1]", "the body: an object of JSON is expected, got list."),
+        ({"content-type": "application/json"}, b'"a"', "the body: an object of JSON is expected, got str."),
+    ],
+)
+def test_a_body_that_is_no_object_is_told_with_what_to_send(
+    client: TestClient, headers: dict[str, str], body: bytes, message: str
+) -> None:
+    status, code, words = problem_of(client.post("/v1/answer", content=body, headers=headers))
+    assert (status, code) == (422, "invalid")
+    assert message in words
+
+
+def test_those_who_watch_ask_with_head(client: TestClient) -> None:
+    for path in ("/healthz", "/", "/v1/packs"):
+        assert client.head(path).status_code == 200
+    assert client.head("/v1/answer").status_code == 405
 
 
 def test_other_paths_and_methods_are_told_in_json(client: TestClient) -> None:
     assert problem_of(client.get("/nothing"))[:2] == (404, "not_found")
-    assert problem_of(client.get("/v1/answer"))[:2] == (405, "wrong_method")
+    reply = client.get("/v1/answer")
+    assert problem_of(reply) == (405, "wrong_method", "this path takes POST, got GET.")
+    assert reply.headers["allow"] == "POST"
     metrics = client.get("/metrics").text
     assert "/nothing" not in metrics
     assert 'path="other",status="404"' in metrics
