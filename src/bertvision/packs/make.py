@@ -8,6 +8,7 @@ from typing import Any
 from bertvision.device import Device
 from bertvision.encoder.tuned import Tuned, tunings
 from bertvision.errors import BertVisionError, UnknownNameError
+from bertvision.evaluation.threshold import FEWEST
 from bertvision.heads import load_head
 from bertvision.heads.options import ATTENTION
 from bertvision.packs.card import Keep, PackCard, Reads
@@ -18,6 +19,7 @@ from bertvision.runs.judging.evaluation_record import EvaluatedRow, EvaluationRe
 from bertvision.runs.judging.judge import FITTED, PLAIN, ZERO, ScoresAt
 from bertvision.runs.judging.subject import HELD_OUT, OWN_OUTPUT, Subject, load_subject
 from bertvision.runs.watch import Show
+from bertvision.tasks.examples import Questions
 from bertvision.tasks.task import Pairs, Pool
 
 BEST = "best"
@@ -87,8 +89,9 @@ def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
     at = _at(scored)
     notices = list(subject.notices)
     spans = subject.parts.task.kind == "spans" and not subject.parts.task.answerable_only
-    if spans and FITTED not in scored.scores:
-        notices.append("the run held nothing out, so the no-answer threshold is 0. Tune or fit with --held-out.")
+    why = _why_zero(subject, scored) if spans else None
+    if why is not None:
+        notices.append(why)
     if licence is None:
         licence = _licence(subject, chain)
         if licence == OTHER_LICENCE:
@@ -118,6 +121,24 @@ def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
         keep=keep,
     )
     return PackResult(pack=pack, split=subject.split, notices=tuple(notices))
+
+
+def _why_zero(subject: Subject, row: EvaluatedRow) -> str | None:
+    """Why the no-answer threshold was not fitted and is 0; None where it was."""
+    if FITTED not in row.scores or subject.held_out is None:
+        return "the run held nothing out, so the no-answer threshold is 0. Tune or fit with --held-out."
+    questions = subject.held_out.examples
+    if not isinstance(questions, Questions):
+        raise TypeError("spans come from questions")
+    answerable = sum(map(bool, questions.answers))
+    without = len(questions) - answerable
+    if min(answerable, without) >= FEWEST:
+        return None
+    return (
+        f"the no-answer threshold is 0: to fit it, {FEWEST} held-out questions with an answer and {FEWEST} without are "
+        f"needed, and the run held out {answerable:,} and {without:,}. Tune or fit with a larger --held-out, or with "
+        "more such questions."
+    )
 
 
 def _evaluated(

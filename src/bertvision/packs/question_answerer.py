@@ -1,6 +1,6 @@
 """QuestionAnswerer: a pack that answers questions, called as the former question-answering pipeline was."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -69,10 +69,10 @@ class QuestionAnswerer:
 
     def __call__(  # noqa: PLR0913 - the arguments of the former pipeline
         self,
-        *inputs: QuestionInput | Sequence[QuestionInput] | str,
+        *inputs: QuestionInput | Iterable[QuestionInput] | str,
         question: str | Sequence[str] | None = None,
         context: str | Sequence[str] | None = None,
-        data: QuestionInput | Sequence[QuestionInput] | None = None,
+        data: QuestionInput | Iterable[QuestionInput] | None = None,
         top_k: int = 1,
         doc_stride: int | None = None,
         max_answer_len: int = LONGEST_ANSWER,
@@ -84,7 +84,8 @@ class QuestionAnswerer:
         """Answer questions about their contexts.
 
         Args:
-            inputs: `{"question": …, "context": …}`, several of them, a list of them, or a question and a context.
+            inputs: `{"question": …, "context": …}`, several of them, a list or a generator of them, or a question and a
+                context.
             question: one, or several.
             context: one for all questions, or one for each.
             data: as `inputs`.
@@ -135,6 +136,8 @@ class QuestionAnswerer:
         Raises:
             BertVisionError: one of them is empty, or windows leave no room.
         """
+        if not pairs:
+            return SpanAnswers([], [], [])
         card = self.pack.card
         questions = make_questions([question for question, _ in pairs], [context for _, context in pairs])
         windows = question_windows(card, questions, self._models.tokenizer, options)
@@ -148,29 +151,31 @@ class QuestionAnswerer:
         longest = given.length if length is None else length
         # the former pipeline's rule for windows of another length than the usual
         usual = given.stride if length is None else min(longest // 2, given.stride)
-        return WindowOptions(
-            length=longest,
-            stride=usual if stride is None else stride,
-            question=given.question if question is None else question,
-        )
+        shared = usual if stride is None else stride
+        if question is None:  # short windows take short questions: it is cut where no context would fit beside it
+            room = longest - self._models.tokenizer.pair.specials - shared - 1
+            question = min(given.question, max(1, room))
+        return WindowOptions(length=longest, stride=shared, question=question)
 
 
 def _pairs(
-    inputs: tuple[QuestionInput | Sequence[QuestionInput] | str, ...],
+    inputs: tuple[QuestionInput | Iterable[QuestionInput] | str, ...],
     question: str | Sequence[str] | None,
     context: str | Sequence[str] | None,
-    data: QuestionInput | Sequence[QuestionInput] | None,
+    data: QuestionInput | Iterable[QuestionInput] | None,
 ) -> list[tuple[str, str]]:
     """Questions with their contexts, however they were handed over."""
-    several: Sequence[object] | None = inputs or None
+    several: Iterable[object] | None = inputs or None
     match inputs, data:
         case (str(asked), str(text)), _:
             return [(asked, text)]
-        case (list() | tuple() as listed,), _:
+        case (Mapping() | str(),), _:
+            pass
+        case (Iterable() as listed,), _:
             several = listed
         case (), Mapping():
             several = [data]
-        case (), list() | tuple():
+        case (), Iterable():
             several = data
     return _match(question, context) if several is None else [_pair(one) for one in several]
 

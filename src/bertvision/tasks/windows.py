@@ -120,7 +120,8 @@ def _question_windows(task: Task, examples: Questions, tokenizer: TextTokenizer,
     if min(options.question, options.stride + 1) < 1 or smallest_room <= options.stride:
         raise BertVisionError(
             f"windows of {options.length} tokens leave {max(smallest_room, 0)} for the context after a question of "
-            f"{options.question}; the stride is {options.stride} and must be smaller. Use a larger --length."
+            f"{options.question}; the stride is {options.stride} and must be smaller. Use a larger "
+            "--length or a smaller --stride (max_seq_len and doc_stride of QuestionAnswerer)."
         )
     questions = tokenizer.encode(examples.questions)
     contexts = tokenizer.encode(examples.contexts)

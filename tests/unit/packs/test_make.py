@@ -1,5 +1,6 @@
 """A run becomes a pack: the chain of its changes, the way its heads read, and what cannot be packed."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,23 @@ def test_without_held_out_questions_the_threshold_is_zero_and_it_is_said(place: 
     assert result.pack.card.threshold == 0.0
     assert result.pack.card.learn == ()
     assert any("held nothing out, so the no-answer threshold is 0" in notice for notice in result.notices)
+
+
+@pytest.mark.parametrize(("train", "said"), [(40, True), (120, False)])
+def test_with_few_held_out_questions_of_a_kind_it_is_said_that_no_threshold_was_fitted(
+    place: Path, tmp_path: Path, train: int, *, said: bool
+) -> None:
+    data = write_questions(tmp_path / "data", train=train)
+    tune(tiny_request("squad2", data, str(place / "encoder"), held_out=0.5, learn="none"), tmp_path / "run")
+    result = make_pack(tmp_path / "run", out=tmp_path / "pack", device="cpu")
+    assert (result.pack.card.threshold == 0.0) is said
+    about = [notice for notice in result.notices if "the no-answer threshold is 0" in notice]
+    assert len(about) == said
+    if said:
+        held_out = re.search(r"the run held out (\d+) and (\d+)\.", about[0])
+        assert held_out is not None
+        assert sum(map(int, held_out.groups())) == 20
+        assert "20 held-out questions with an answer and 20 without are needed" in about[0]
 
 
 def test_a_tuned_pack_is_packed_with_what_it_came_from(place: Path, tmp_path: Path) -> None:

@@ -86,6 +86,11 @@ def test_every_way_of_asking_gives_the_same(ask: QuestionAnswerer) -> None:
     assert set(expected) == {"score", "start", "end", "answer"}
     ways: Sequence[Any] = [ask(one), ask([one]), ask(data=one), ask(data=[one]), ask("where is it ?", CONTEXT)]
     assert all(way == expected for way in ways)
+    assert ask(one for _ in "ab") == ask(data=(one for _ in "ab")) == [expected, expected]
+
+
+def test_no_questions_have_no_answers(ask: QuestionAnswerer) -> None:
+    assert ask([]) == ask(data=[]) == ask(question=[], context=CONTEXT) == []
 
 
 def test_several_questions_are_answered_in_order(ask: QuestionAnswerer) -> None:
@@ -118,6 +123,7 @@ def test_answers_are_no_longer_than_asked_for(ask: QuestionAnswerer) -> None:
     [
         ({"doc_stride": 3}, WindowOptions(length=64, stride=3, question=24)),
         ({"max_seq_len": 30, "max_question_len": 4}, WindowOptions(length=30, stride=15, question=4)),
+        ({"max_seq_len": 30}, WindowOptions(length=30, stride=15, question=11)),  # questions of 24 would leave no room
     ],
 )
 def test_windows_are_cut_as_asked_for(
@@ -147,6 +153,7 @@ def test_answers_arewiden_spaned_to_whole_words() -> None:
         ({"question": ["a", "b"], "context": ["c"]}, "2 questions and 1 contexts"),
         ({"question": "a"}, "a question and a context are expected"),
         ({"data": {"question": "a"}}, "with two texts is expected"),
+        ({"data": "a"}, "with two texts is expected"),
         ({"question": "a", "context": "b", "top_k": 0}, "top_k is 0"),
         ({"question": "a", "context": "b", "max_answer_len": 0}, "answers of 0 tokens"),
         ({"question": "a\ud800", "context": "b"}, "half of a surrogate pair"),
