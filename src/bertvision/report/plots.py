@@ -218,6 +218,7 @@ class Ranges(Plot):
         values = [v for p in self.points for v in (p.x, p.low, p.high) if v is not None]
         x = svg.fit_scale(values, 10, WIDTH - 58, log=self.x.log)
         bottom = TOP + ROW_HEIGHT * len(self.points)
+        axis = bottom + 6
         parts = []
         if self.against is not None:
             at = x.at(self.against)
@@ -233,11 +234,11 @@ class Ranges(Plot):
                 parts.append(element("line", x1=x.at(p.low), x2=x.at(p.high), y1=y, y2=y, class_=f"range {colour}"))
             interval = show_interval(p.low, p.high, self.x.unit)
             parts.append(palette.mark(p.model, x.at(p.x), y, f"{p.label}: {shown} ({interval})"))
-        parts.append(svg.bottom_axis(x, bottom + 6, self.x.title))
+        parts.append(svg.bottom_axis(x, axis, self.x.title))
         best = max(self.points, key=lambda p: p.x)
         described = f"{self.x.title} of {len(self.points)} models. {best.label} has the most: "
         described += f"{show_number(best.x, self.x.unit)}."
-        return svg.drawing("".join(parts), key=key, title=title, description=described, height=bottom + BOTTOM)
+        return svg.drawing("".join(parts), key=key, title=title, description=described, height=axis + BOTTOM)
 
     @override
     def rows(self) -> tuple[Sequence[str], Sequence[Row]]:

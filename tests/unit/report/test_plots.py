@@ -51,6 +51,8 @@ def test_a_picture_is_whole_has_a_title_and_a_description_and_stays_within_its_f
     for mark in root.iter(f"{SVG}circle"):
         assert 0 <= float(mark.get("cx", "nan")) <= WIDTH
         assert 0 <= float(mark.get("cy", "nan")) <= height
+    for words in root.iter(f"{SVG}text"):  # of 14 pixels, around their middle; below them hang letters such as g
+        assert float(words.get("y", "nan")) + 10 <= height
 
 
 @pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
