@@ -89,6 +89,8 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
         raise BertVisionError(f"--batch is {batch}, at least 1 is expected.")
     if source.is_dir():
         raise DataError(f"{source} is a folder, a file is expected. Name one of the files in it.")
+    if target.is_dir():
+        raise BertVisionError(f"--out {target} is a folder, a file is expected. Name a file in it.")
     table = target.suffix == ".tsv" and pack.card.task.kind != "spans"
     examples = _look_through(source, pack.card, columns, by_id=not table)
     if count is not None:

@@ -248,5 +248,8 @@ def test_folders_missing_files_and_empty_batches_are_refused(place: Path, tmp_pa
         predict_file(pack, tmp_path, tmp_path / "out.json")
     with pytest.raises(DataError, match="does not exist"):
         predict_file(pack, tmp_path / "none.json", tmp_path / "out.json")
+    with pytest.raises(BertVisionError, match=r"--out .* is a folder, a file is expected\. Name a file in it"):
+        predict_file(pack, place / "data" / "train.json", tmp_path)
+    assert list(tmp_path.iterdir()) == []
     with pytest.raises(BertVisionError, match="--batch is 0"):
         predict_file(pack, tmp_path, tmp_path / "out.json", batch=0)
