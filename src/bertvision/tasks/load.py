@@ -1,10 +1,12 @@
 """load_task: a task's name and a place → its examples, with every row read or reported."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 
 from bertvision.errors import BertVisionError, DataError, UnknownNameError
-from bertvision.tasks.examples import Examples
+from bertvision.tasks.examples import Examples, Questions
 from bertvision.tasks.files import BadRow, describe_bad_rows
 from bertvision.tasks.glue import GLUE_TASKS
 from bertvision.tasks.hub import read_hub
@@ -69,7 +71,7 @@ def load_task(
             problems = f"no readable row is left in {data}.\n{describe_bad_rows(bad[split])}"
             raise DataError(f"{task.name} {split}: {problems.rstrip()}")
     if data not in (None, BUILTIN):
-        notices += _unexpected_sizes(task, splits)
+        notices += [*_unexpected_sizes(task, splits), *_learnt_from(task, splits)]
     return TaskData(task, splits, bad, tuple(notices))
 
 
@@ -150,3 +152,27 @@ def _unexpected_sizes(task: Task, splits: dict[str, Examples]) -> list[str]:
         for split, examples in splits.items()
         if split in task.rows and len(examples) != task.rows[split]
     ]
+
+
+def _learnt_from(task: Task, splits: dict[str, Examples]) -> list[str]:
+    """Which splits hold examples of the training split, so that scores on them flatter."""
+    if "train" not in splits:
+        return []
+    learnt = set(_asked(splits["train"]))
+    notices = []
+    for split, examples in splits.items():
+        again = [key for key, asked in zip(examples.ids, _asked(examples), strict=True) if asked in learnt]
+        if split != "train" and again:
+            notices.append(
+                f"{task.name}: {len(again):,} of {len(examples):,} {split} examples stand in train, too, first id "
+                f"'{again[0]}': scores on {split} are the better for it. In data of your own, leave them out of one."
+            )
+    return notices
+
+
+def _asked(examples: Examples) -> Iterator[tuple[str, str | None]]:
+    """What a model is given of each example: a text or a pair, or a question and its context."""
+    if isinstance(examples, Questions):
+        contexts = (examples.contexts[number] for number in examples.context_index.tolist())
+        return zip(examples.questions, contexts, strict=True)
+    return zip(examples.texts, examples.pairs or repeat(None, len(examples)), strict=True)

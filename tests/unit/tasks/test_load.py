@@ -1,5 +1,6 @@
 """load_task: every row read or reported; what the user should know is a notice."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,36 @@ def test_what_is_asked_of_own_files_is_found_in_them_though_rows_are_bad(tmp_pat
     assert find_task("own", data=path, columns=OwnColumns(kind="labels")).labels == ("0.5", "1", "2")
     with pytest.raises(BertVisionError, match=r"the task 'own' needs --data FILE"):
         find_task("own")
+
+
+def test_examples_that_stand_in_train_too_are_a_notice(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("text,label\na b,up\nc,down\n", encoding="utf-8")
+    (tmp_path / "dev.csv").write_text("text,label\nd,up\nc,up\na b,down\n", encoding="utf-8")
+    (notice,) = load_task("own", data=tmp_path).notices
+    assert "own: 2 of 3 dev examples stand in train, too, first id '1'" in notice
+    (tmp_path / "dev.csv").write_text("text,label\nd,up\na  b,down\n", encoding="utf-8")
+    assert load_task("own", data=tmp_path).notices == ()
+
+
+def test_a_pair_stands_in_train_only_with_both_its_texts(tmp_path: Path) -> None:
+    columns = OwnColumns(text_pair="pair")
+    (tmp_path / "train.csv").write_text("text,pair,label\na,b,up\nc,d,down\n", encoding="utf-8")
+    (tmp_path / "dev.csv").write_text("text,pair,label\na,d,up\nc,b,up\n", encoding="utf-8")
+    assert load_task("own", data=tmp_path, columns=columns).notices == ()
+    (tmp_path / "dev.csv").write_text("text,pair,label\na,d,up\nc,d,up\n", encoding="utf-8")
+    (notice,) = load_task("own", data=tmp_path, columns=columns).notices
+    assert "1 of 2 dev examples stand in train" in notice
+
+
+def test_a_question_stands_in_train_only_with_its_context(tmp_path: Path) -> None:
+    def write(split: str, context: str) -> None:
+        answers = [{"text": "Ada", "answer_start": 0}]
+        asked = [{"id": split, "question": "Who?", "answers": answers}]
+        articles = [{"title": "t", "paragraphs": [{"context": context, "qas": asked}]}]
+        (tmp_path / f"{split}.json").write_text(json.dumps({"data": articles}), encoding="utf-8")
+
+    write("train", "Ada wrote.")
+    for context, found in (("Ada drew.", 0), ("Ada wrote.", 1)):
+        write("dev", context)
+        notices = [notice for notice in load_task("squad2", data=tmp_path).notices if "stand in train" in notice]
+        assert len(notices) == found
