@@ -103,7 +103,7 @@ def test_defaults_of_the_commands_are_those_of_the_functions() -> None:
     ("given", "said"),
     [({"top": -1}, "--top is -1"), ({"read": 0}, "--passages is 0"), ({"top": 0, "read": 9}, "--top is 0")],
 )
-def test_numbers_that_are_too_small_are_refused(given: dict[str, int], said: str) -> None:
+def test_numbers_that_are_too_small_are_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(BertVisionError, match=rf"^{said}, at least 1 is expected\.$"):
         answer_question(answerer("a", []), "a?", [Document("a", "a")], **given)
 
