@@ -1,31 +1,37 @@
 """Quality against training seconds as a picture that stands alone, in the colours and shapes of the report's plots."""
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from bertvision.bench.compare import Measured, measured_cells
-from bertvision.report.plots import Axis, Lines, Point
+from bertvision.report.plots import Axis, Key, Lines, Point
 from bertvision.report.svg import HEIGHT, LEFT, WIDTH, Palette, element, text
 from bertvision.runs.judging.judge import FITTED, ZERO
 
-LINE = 20
-"""Room for a line of the legend."""
+LINE, COLUMNS, SAMPLE = 22, 2, 34
+"""The legend: room for a line, lines side by side, and the width of the piece of a curve that begins each."""
 
-HEADS, ENSEMBLE = "heads", "ensemble"
+HEADS, ENSEMBLE, TUNE, PLAIN = "heads", "ensemble", "tune", "plain"
 
 
-def curve_plots(record: Mapping[str, Any]) -> dict[str, str]:
-    """A picture for each encoder that was measured at several snapshots on questions, by its name."""
+def curve_plots(record: Mapping[str, Any], only: Collection[str] | None = None) -> dict[str, str]:
+    """A picture for each encoder that was measured at several snapshots on questions, by its name.
+
+    Args:
+        record: of a suite.
+        only: names of the cells that are drawn; None draws all.
+    """
     groups: dict[str, list[Measured]] = {}
     for cell in measured_cells(record):
-        if _points(cell):
+        if (only is None or cell.name in only) and _points(cell, cell.name):
             groups.setdefault(str(cell.settings["encoder"]), []).append(cell)
     return {
         encoder: _draw(encoder, cells, str(record["suite"]))
         for encoder, cells in groups.items()
-        if any(len(_points(cell)) > 1 for cell in cells)
+        if any(len(_points(cell, cell.name)) > 1 for cell in cells)
     }
 
 
@@ -41,7 +47,21 @@ def _shown(cell: Measured) -> list[str]:
     return [cell.best(models) for models in levels.values()]
 
 
-def _points(cell: Measured) -> list[Point]:
+def _owners(cells: Sequence[Measured]) -> dict[str, str]:
+    """By name of a cell: whose colour it has, its own, or for a plain loop that of ours which learns the same."""
+    ours: dict[str, str] = {}
+    for cell in cells:
+        if cell.kind == TUNE:
+            ours.setdefault(str(cell.settings["learn"]), cell.name)
+    rivals = {
+        cell.name: ours[learn]
+        for cell in cells
+        if cell.kind == PLAIN and (learn := str(cell.settings["learn"])) in ours
+    }
+    return {cell.name: rivals.get(cell.name, cell.name) for cell in cells}
+
+
+def _points(cell: Measured, owner: str) -> list[Point]:
     """F1 at the fitted threshold over seconds of training: the mean over seeds, and their range."""
     points = []
     for model in _shown(cell):
@@ -52,7 +72,7 @@ def _points(cell: Measured) -> list[Point]:
             points.append(
                 Point(
                     label=cell.name,
-                    model=cell.name,
+                    model=owner,
                     x=sum(seconds) / len(seconds),
                     y=sum(scores) / len(scores),
                     low=min(scores) if several else None,
@@ -63,24 +83,36 @@ def _points(cell: Measured) -> list[Point]:
 
 
 def _draw(encoder: str, cells: Sequence[Measured], suite: str) -> str:
-    names = tuple(cell.name for cell in cells)
-    palette = Palette(names)
+    """Ours with whole lines, each plain loop with dashes beside it."""
+    owners = _owners(cells)
+    ordered = sorted(cells, key=lambda cell: cell.kind == PLAIN)
     lines = Lines(
         x=Axis(title="training (s)", unit="seconds", log=True),
         y=Axis(title="F1, fitted threshold (%)", unit="percent"),
-        points=tuple(point for cell in cells for point in _points(cell)),
+        points=tuple(point for cell in ordered for point in _points(cell, owners[cell.name])),
     )
+    palette = Palette(tuple(dict.fromkeys(owners[cell.name] for cell in ordered)))
     drawn = lines.draw(palette, key=f"{suite}-curve", title=f"{suite}: quality against training seconds, {encoder}")
-    legend = []
-    for number, name in enumerate(names):
-        y = HEIGHT + LINE * number + LINE / 2
-        legend += [palette.mark(name, LEFT, y), text(name, x=LEFT + 14, y=y, class_="label")]
-    height = HEIGHT + LINE * len(names) + LINE / 2
+    legend, height = _legend(lines.legend(), palette)
     card = element("rect", x=0, y=0, width=WIDTH, height=height, class_="card")
     opening, rest = re.fullmatch(r"(<svg [^>]*>)(.*)</svg>", drawn, flags=re.DOTALL).groups()  # type: ignore[union-attr]  # drawing makes no other
-    opening = opening.replace(f'viewBox="0 0 {WIDTH} {HEIGHT}"', f'viewBox="0 0 {WIDTH} {height:.0f}"')
+    opening = opening.replace(f'viewBox="0 0 {WIDTH} {HEIGHT}"', f'viewBox="0 0 {WIDTH} {height}"')
     opening = opening.replace("<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" ')
-    return f"{opening}<style>{_style()}</style>{card}{rest}{''.join(legend)}</svg>\n"
+    return f"{opening}<style>{_style()}</style>{card}{rest}{legend}</svg>\n"
+
+
+def _legend(keys: Sequence[Key], palette: Palette) -> tuple[str, int]:
+    """A piece of each curve with its name, column by column below the plot, and the height down to their end."""
+    rows = math.ceil(len(keys) / COLUMNS)
+    parts = []
+    for number, key in enumerate(keys):
+        column, row = divmod(number, rows)
+        x, y = LEFT + column * (WIDTH - LEFT) / COLUMNS, HEIGHT + LINE * (row + 0.5)
+        line = f"line d{key.dash} {palette.classes(key.model)}"
+        parts.append(element("line", x1=x, x2=x + SAMPLE, y1=y, y2=y, class_=line))
+        parts.append(palette.mark(key.model, x + SAMPLE / 2, y))
+        parts.append(text(key.label, x=x + SAMPLE + 8, y=y, class_="label"))
+    return "".join(parts), HEIGHT + LINE * rows + LINE // 2
 
 
 def _style() -> str:

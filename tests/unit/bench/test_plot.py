@@ -26,6 +26,29 @@ def test_every_cell_has_a_line_with_its_marks_and_its_name() -> None:
     assert ".line" in str(style.text)
 
 
+def test_a_plain_loop_has_the_colour_of_ours_and_dashes() -> None:
+    measured = record(*(entry(name, kind, 0, CURVE) for name, kind in (("a", "plain"), ("b", "tune"), ("c", "tune"))))
+    [drawn] = curve_plots(measured).values()
+    root = ET.fromstring(drawn)  # noqa: S314 - we have just drawn it
+    curves = [one.attrib["class"] for one in root.iter(f"{SVG}polyline")]
+    assert sorted(curves) == ["line d0 c0", "line d0 c1", "line d1 c0"]  # b, c, and a, which learns what b does
+    legend = [one.attrib["class"] for one in root.iter(f"{SVG}line") if one.attrib["class"].startswith("line ")]
+    assert legend == curves
+    assert [one.text for one in root.iter(f"{SVG}text")][-3:] == ["b", "a", "c"]
+
+
+def test_a_plain_loop_without_ours_has_a_colour_of_its_own() -> None:
+    [drawn] = curve_plots(record(entry("a", "plain", 0, CURVE))).values()
+    assert 'class="line d0 c0"' in drawn
+
+
+def test_cells_that_are_not_asked_for_are_not_drawn() -> None:
+    measured = record(entry("a", "tune", 0, CURVE), entry("b", "tune", 0, CURVE))
+    [drawn] = curve_plots(measured, {"b"}).values()
+    assert ">b</text>" in drawn
+    assert ">a</text>" not in drawn
+
+
 def test_several_seeds_give_a_band_of_their_range() -> None:
     better = {name: one | {"scores": {"fitted": {"f1": 90.0}}} for name, one in CURVE.items()}
     one, two = (
