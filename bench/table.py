@@ -200,7 +200,7 @@ def suite_plots(name: str) -> dict[Path, str]:
     """The pictures of a suite's record, by file."""
     path = ROOT / "results" / f"{name}.json"
     found = curve_plots(read_suite_record(path)) if path.exists() else {}
-    return {PLOTS / f"{name}-{encoder.replace('/', '-')}.svg": drawn for encoder, drawn in found.items()}
+    return {PLOTS / f"{name}-{what.replace('/', '-')}.svg": drawn for what, drawn in found.items()}
 
 
 def all_plots() -> dict[Path, str]:

@@ -2,23 +2,24 @@
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from bertvision.bench.compare import Measured, measured_cells
 from bertvision.report.plots import Axis, Key, Lines, Point
 from bertvision.report.svg import HEIGHT, LEFT, WIDTH, Palette, element, text
-from bertvision.runs.judging.judge import FITTED, ZERO
+from bertvision.runs.judging.judge import FITTED, PLAIN, ZERO
+from bertvision.tasks.load import find_task
 
 LINE, COLUMNS, SAMPLE = 22, 2, 34
 """The legend: room for a line, lines side by side, and the width of the piece of a curve that begins each."""
 
-HEADS, ENSEMBLE, TUNE, PLAIN = "heads", "ensemble", "tune", "plain"
+HEADS, ENSEMBLE, TUNE, LOOP = "heads", "ensemble", "tune", "plain"
 
 
 def curve_plots(record: Mapping[str, Any], only: Collection[str] | None = None) -> dict[str, str]:
-    """A picture for each encoder that was measured at several snapshots on questions, by its name.
+    """A picture for each task and encoder that was measured at several snapshots, by their names.
 
     Args:
         record: of a suite.
@@ -27,10 +28,10 @@ def curve_plots(record: Mapping[str, Any], only: Collection[str] | None = None) 
     groups: dict[str, list[Measured]] = {}
     for cell in measured_cells(record):
         if (only is None or cell.name in only) and _points(cell, cell.name):
-            groups.setdefault(str(cell.settings["encoder"]), []).append(cell)
+            groups.setdefault(f"{cell.settings['task']}-{cell.settings['encoder']}", []).append(cell)
     return {
-        encoder: _draw(encoder, cells, str(record["suite"]))
-        for encoder, cells in groups.items()
+        name: _draw(name, cells, str(record["suite"]))
+        for name, cells in groups.items()
         if any(len(_points(cell, cell.name)) > 1 for cell in cells)
     }
 
@@ -54,18 +55,16 @@ def _owners(cells: Sequence[Measured]) -> dict[str, str]:
         if cell.kind == TUNE:
             ours.setdefault(str(cell.settings["learn"]), cell.name)
     rivals = {
-        cell.name: ours[learn]
-        for cell in cells
-        if cell.kind == PLAIN and (learn := str(cell.settings["learn"])) in ours
+        cell.name: ours[learn] for cell in cells if cell.kind == LOOP and (learn := str(cell.settings["learn"])) in ours
     }
     return {cell.name: rivals.get(cell.name, cell.name) for cell in cells}
 
 
 def _points(cell: Measured, owner: str) -> list[Point]:
-    """F1 at the fitted threshold over seconds of training: the mean over seeds, and their range."""
+    """What the task is judged by, in percent, over seconds of training: the mean over seeds, and their range."""
     points = []
     for model in _shown(cell):
-        scores = cell.over_seeds(model, lambda one: one["scores"].get(FITTED, one["scores"].get(ZERO, {})).get("f1"))
+        scores = cell.over_seeds(model, _main_score(cell))
         seconds = cell.over_seeds(model, lambda one: one["seconds"])
         if scores and seconds and min(seconds) > 0:
             several = len(scores) > 1
@@ -82,17 +81,27 @@ def _points(cell: Measured, owner: str) -> list[Point]:
     return points
 
 
-def _draw(encoder: str, cells: Sequence[Measured], suite: str) -> str:
+def _main_score(cell: Measured) -> Callable[[Mapping[str, Any]], float | None]:
+    """Reads from a model F1 at the fitted threshold, or where there is none at 0, or the first metric of a task."""
+    task = find_task(str(cell.settings["task"]))
+    if task.kind == "spans":
+        return lambda one: one["scores"].get(FITTED, one["scores"].get(ZERO, {})).get("f1")
+    return lambda one: 100.0 * one["scores"][PLAIN][task.metrics[0]]
+
+
+def _draw(name: str, cells: Sequence[Measured], suite: str) -> str:
     """Ours with whole lines, each plain loop with dashes beside it."""
     owners = _owners(cells)
-    ordered = sorted(cells, key=lambda cell: cell.kind == PLAIN)
+    task = find_task(str(cells[0].settings["task"]))
+    judged = "F1, fitted threshold" if task.kind == "spans" else task.metrics[0].replace("_", " ")
+    ordered = sorted(cells, key=lambda cell: cell.kind == LOOP)
     lines = Lines(
         x=Axis(title="training (s)", unit="seconds", log=True),
-        y=Axis(title="F1, fitted threshold (%)", unit="percent"),
+        y=Axis(title=f"{judged} (%)", unit="percent"),
         points=tuple(point for cell in ordered for point in _points(cell, owners[cell.name])),
     )
     palette = Palette(tuple(dict.fromkeys(owners[cell.name] for cell in ordered)))
-    drawn = lines.draw(palette, key=f"{suite}-curve", title=f"{suite}: quality against training seconds, {encoder}")
+    drawn = lines.draw(palette, key=f"{suite}-{name}-curve", title=f"{suite}: quality against training seconds, {name}")
     legend, height = _legend(lines.legend(), palette)
     card = element("rect", x=0, y=0, width=WIDTH, height=height, class_="card")
     opening, rest = re.fullmatch(r"(<svg [^>]*>)(.*)</svg>", drawn, flags=re.DOTALL).groups()  # type: ignore[union-attr]  # drawing makes no other

@@ -187,7 +187,8 @@ def test_merged_changes_answer_the_same(encoder: str, windows: Windows) -> None:
 def texts(task: str, targets: list[float], encoder: str) -> Windows:
     """Windows of so many short texts of one length."""
     words = ["the cat sat", "a dog ran", "on the mat", "the old dog"]
-    numbers = np.asarray(targets, dtype=np.float64 if find_task(task).kind == "scores" else np.int64)
+    scores = np.asarray(targets, dtype=np.float64)
+    numbers = scores if find_task(task).kind == "scores" else scores.astype(np.int64)
     some = [words[row % len(words)] for row in range(len(targets))]
     pairs = some[::-1] if task == "stsb" else None
     examples = Texts(ids=[str(row) for row in range(len(targets))], texts=some, pairs=pairs, targets=numbers)
