@@ -1,8 +1,8 @@
 """Outputs of a model: scores of every token, or one row per example; and what several heads say together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import assert_never, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,32 @@ Outputs = SpanScores | NDArray[np.float32]
 def split_scores(scores: NDArray[np.float32]) -> SpanScores:
     """(tokens, 2) → scores as first and as last token, apart."""
     return SpanScores(np.ascontiguousarray(scores[:, 0]), np.ascontiguousarray(scores[:, 1]))
+
+
+@final
+class GatheredOutputs:
+    """The outputs of several models on a whole split, put together batch by batch, in whatever order batches come."""
+
+    def __init__(self, task: Task, windows: Windows, models: int) -> None:
+        self._windows = windows
+        self._spans = task.kind == "spans"
+        count = len(windows.ids) if self._spans else len(windows)
+        self._arrays = [np.empty((count, task.outputs), dtype=np.float32) for _ in range(models)]
+
+    def put(self, rows: IntArray, values: Iterable[NDArray[np.float32]]) -> None:
+        """Keep what every model gave for the windows at `rows`.
+
+        Args:
+            rows: which windows.
+            values: of every model, (…, outputs): of spans all real tokens end to end, else one row per window.
+        """
+        places = self._windows.places(rows) if self._spans else rows
+        for array, some in zip(self._arrays, values, strict=True):
+            array[places] = some
+
+    def outputs(self) -> list[Outputs]:
+        """Of every model, once all windows were there."""
+        return [split_scores(array) if self._spans else array for array in self._arrays]
 
 
 def all_finite(outputs: Outputs) -> bool:
