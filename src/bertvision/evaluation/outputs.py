@@ -111,3 +111,16 @@ def predicted_targets(task: Task, rows: NDArray[np.float32]) -> IntArray | Float
             raise AssertionError("answers in a text are decoded")
         case _:
             assert_never(task.kind)
+
+
+def predicted_words(task: Task, rows: NDArray[np.float32]) -> list[str] | list[list[str]] | list[float]:
+    """What is predicted for every row (examples, outputs), as a file has it: a label, a list of them, or a score."""
+    targets, words = predicted_targets(task, rows), task.labels
+    match task.kind:
+        case "labels":
+            return [words[number] for number in targets.astype(np.int64).tolist()]
+        case "tags":
+            return [[word for word, there in zip(words, row, strict=True) if there] for row in targets.tolist()]
+        case _:
+            scores: list[float] = targets.tolist()
+            return scores

@@ -15,7 +15,7 @@ import numpy as np
 from bertvision.device import Device
 from bertvision.errors import BertVisionError, DataError
 from bertvision.evaluation.decode import decode_spans
-from bertvision.evaluation.outputs import SpanScores, predicted_targets
+from bertvision.evaluation.outputs import SpanScores, predicted_words
 from bertvision.evaluation.prediction_files import SURE
 from bertvision.lock import lock_folder
 from bertvision.packs.inputs import make_questions, make_texts, question_windows, text_windows
@@ -135,13 +135,8 @@ def predict_rows(reader: Reader, rows: Sequence[Row]) -> list[dict[str, Any]]:
         ]
     if isinstance(found, SpanScores):
         raise TypeError("labels and scores come from rows")
-    targets = predicted_targets(card.task, found).tolist()
-    words = card.task.labels
-    if card.task.kind == "labels":
-        targets = [words[int(target)] for target in targets]
-    elif card.task.kind == "tags":
-        targets = [[word for word, there in zip(words, row, strict=True) if there] for row in targets]
-    return [{"id": row.id, "prediction": target} for row, target in zip(rows, targets, strict=True)]
+    words = predicted_words(card.task, found)
+    return [{"id": row.id, "prediction": word} for row, word in zip(rows, words, strict=True)]
 
 
 class _Part:
