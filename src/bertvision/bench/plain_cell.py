@@ -94,9 +94,9 @@ class _Rival:
         self._trainable = sum(value.numel() for value in self.model.parameters() if value.requires_grad)
         self._total = sum(value.numel() for value in self.model.parameters())
         self._show = place.show
-        self._batch = FORWARD_BATCH["cpu" if self.device.type == "cpu" else "cuda"]
+        self._batch = FORWARD_BATCH[self.device.type]
         dev = loaded.splits["dev"]
-        some = np.arange(min(len(dev), EXAMPLES["cpu" if self.device.type == "cpu" else "cuda"]))
+        some = np.arange(min(len(dev), EXAMPLES[self.device.type]))
         self._timed = part(dev.select(some))
         self._judge = Judge(loaded.task, part(dev), None if held_out is None else part(held_out))
         self._models: dict[str, Model] = {}

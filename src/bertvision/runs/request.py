@@ -10,6 +10,8 @@ from bertvision.errors import BertVisionError
 from bertvision.heads.head import HeadOptions
 from bertvision.objectives import Pool
 from bertvision.runs.data_request import DataRequest
+from bertvision.runs.parts import split_train
+from bertvision.tasks.examples import Examples
 from bertvision.training.options import TuneOptions
 
 
@@ -42,6 +44,14 @@ class LearnRequest(DataRequest):
     compile: bool = False
     save_every: int | None = None
     tracker: str | None = None
+
+    def split(self, train: Examples) -> tuple[Examples, Examples | None]:
+        """What is learnt from, and what is held out; see `split_train`.
+
+        Raises:
+            BertVisionError: there are too few examples.
+        """
+        return split_train(train, fraction=self.fraction, held_out=self.held_out, seed=self.options.seed)
 
     def check(self) -> None:
         """Refuse values that cannot work, all at once.

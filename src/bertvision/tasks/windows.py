@@ -109,8 +109,7 @@ def build_windows_apart(task: Task, examples: Texts, tokenizer: TextTokenizer, o
     """
     if examples.pairs is None:
         return build_windows(task, examples, tokenizer, options)
-    first = build_windows(task, replace(examples, pairs=None), tokenizer, options)
-    second = build_windows(task, replace(examples, texts=examples.pairs, pairs=None), tokenizer, options)
+    first, second = (build_windows(task, side, tokenizer, options) for side in examples.sides())
     return replace(first, second=second, truncated=first.truncated + second.truncated)
 
 

@@ -25,7 +25,6 @@ from bertvision.runs.fitting.folds import Folds, check_folds, load_folds
 from bertvision.runs.parts import examples_digest
 from bertvision.runs.task_parts import TaskParts, split_parts
 from bertvision.store.reader import StoreReader
-from bertvision.tasks.load import load_task
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Pairs, Task
 from bertvision.tasks.token_rows import TokenRows
@@ -213,7 +212,7 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
     Raises:
         BertVisionError: data or encoder cannot be had, or do not fit.
     """
-    loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
+    loaded = request.load()
     fold_of = None
     if request.cross_fit is not None and "train" in loaded.splits:
         fold_of = check_folds(request, loaded.splits["train"])

@@ -15,7 +15,7 @@ from bertvision.runs.judging.kept_outputs import OUTPUTS
 from bertvision.runs.task_parts import TaskParts, split_parts
 from bertvision.store.manifest import windows_digest
 from bertvision.tasks.examples import Examples, Questions, Texts
-from bertvision.tasks.load import TaskData, load_task
+from bertvision.tasks.load import TaskData
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Task
 
@@ -100,11 +100,11 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
     """
     run = open_run(name)
     request = run.request
-    loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
+    loaded = request.load()
     parts = split_parts(request, loaded)
     judged = loaded
     if data is not None:
-        judged = load_task(request.task, data=data, columns=request.columns, skip_bad=request.skip_bad)
+        judged = replace(request, data=str(data)).load()
         _check_labels(loaded, judged, str(data))
     held_out = None if parts.held_out is None else parts.part(parts.held_out)
     notices = [*dict.fromkeys((*loaded.notices, *judged.notices)), *run.notices]

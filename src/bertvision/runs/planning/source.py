@@ -126,7 +126,6 @@ def span_work(frozen: FrozenTask, layers: range) -> SpanWork:
     used = len(frozen.train.examples) + len(frozen.held_out.examples)
     per_example = (train + held_out) / used
     others = sum(len(examples) for split, examples in frozen.parts.whole.items() if split not in ("train", "dev"))
-    device = "cpu" if frozen.encoder.device.type == "cpu" else "cuda"
     return SpanWork(
         learnt=request.epochs * train,
         judged=held_out * _held_out_passes(request) + dev,
@@ -135,7 +134,7 @@ def span_work(frozen: FrozenTask, layers: range) -> SpanWork:
         layers=layers,
         depth=frozen.encoder.depth,
         width=frozen.encoder.width,
-        batch=max(request.batch * int(lengths.max()), BATCH_TOKENS[device]),
+        batch=max(request.batch * int(lengths.max()), BATCH_TOKENS[frozen.encoder.device.type]),
         shard=round(SHARD_WINDOWS * float(lengths.mean())),
     )
 

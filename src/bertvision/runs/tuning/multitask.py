@@ -10,7 +10,7 @@ import numpy as np
 from bertvision.device import choose_device
 from bertvision.encoder.delta import changed_weights
 from bertvision.encoder.encoder import Encoder
-from bertvision.encoder.load import mean_pooled
+from bertvision.encoder.load import usual_pool
 from bertvision.encoder.snapshot import Snapshot, list_snapshots, save_snapshot
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError, MisfitError
@@ -18,7 +18,7 @@ from bertvision.evaluation.outputs import SpanScores
 from bertvision.heads import Head, HeadShape, build_head, load_head, save_head
 from bertvision.objectives import Pool
 from bertvision.runs.folder import RunFolder, check_series
-from bertvision.runs.parts import examples_digest, load_tasks, split_train, training_split
+from bertvision.runs.parts import examples_digest, load_tasks, training_split
 from bertvision.runs.tuning.label_counts import LabelCounts
 from bertvision.runs.tuning.multitask_request import DEFAULT_HEAD, Input, MultitaskRequest
 from bertvision.runs.tuning.tuning import Prepared, TuneResult, begin_run, learn_lessons, prepare_encoder
@@ -126,7 +126,7 @@ def _build(
     request: MultitaskRequest, loaded: Mapping[str, TaskData], prepared: Prepared, run: Path, *, dev: bool
 ) -> "_TasksKeeper":
     """A model, lessons and a way to be scored for every task, on one encoder."""
-    pool: Pool = request.pool or ("mean" if mean_pooled(request.encoder) else "cls")
+    pool = request.pool or usual_pool(request.encoder)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
     subjects = {name: _prepare(request, data, tokenizer, prepared, pool, dev=dev) for name, data in loaded.items()}
     lessons = TaskMix({name: one.lessons for name, one in subjects.items()}, request.turns)
@@ -189,9 +189,7 @@ def _prepare(  # noqa: PLR0913 - what a task is made of
     request: MultitaskRequest, loaded: TaskData, tokenizer: TextTokenizer, prepared: Prepared, pool: Pool, *, dev: bool
 ) -> _Subject:
     task, encoder = loaded.task, prepared.encoder
-    learnt, held_out = split_train(
-        training_split(loaded), fraction=request.fraction, held_out=request.held_out, seed=request.options.seed
-    )
+    learnt, held_out = request.split(training_split(loaded))
     windows = cut_windows(request, task, learnt, tokenizer)
     head = _build_head(request, encoder, task, apart=windows.second is not None)
     if task.kind == "scores":

@@ -9,15 +9,14 @@ import numpy as np
 
 from bertvision.encoder.delta import changed_weights
 from bertvision.encoder.encoder import Encoder
-from bertvision.encoder.load import mean_pooled
+from bertvision.encoder.load import usual_pool
 from bertvision.encoder.own_output import OwnOutput
 from bertvision.encoder.snapshot import Snapshot, save_snapshot
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError, MisfitError
 from bertvision.heads import Head, HeadOptions, HeadShape, build_head, save_head
-from bertvision.objectives import Pool
 from bertvision.runs.few_steps import few_steps_notice
-from bertvision.runs.parts import examples_digest, split_train, training_split
+from bertvision.runs.parts import examples_digest, training_split
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.tuning.own_head import find_own_head, load_own_head
 from bertvision.runs.tuning.teach import Teacher
@@ -26,7 +25,7 @@ from bertvision.runs.validate import Validation
 from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values
 from bertvision.tasks.examples import Examples, FloatArray, IntArray
 from bertvision.tasks.folds import fold_numbers
-from bertvision.tasks.load import TaskData, load_task
+from bertvision.tasks.load import TaskData
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
@@ -60,7 +59,7 @@ def tune(
     begun = begin_run(request, out, resume=resume)
     if begun.finished is not None:
         return begun.finished
-    loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
+    loaded = request.load()
     train = training_split(loaded)
     teacher = None if request.teacher is None else Teacher.find(request.teacher, loaded.task)
     prepared = prepare_encoder(request, begun.accelerator, pooler=request.pooled)
@@ -68,12 +67,10 @@ def tune(
     own = find_own_head(request.encoder, loaded.task) if request.head is None else None
     head = _build_head(request, encoder, loaded.task, own)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
-    learnt, held_out = split_train(
-        train, fraction=request.fraction, held_out=request.held_out, seed=request.options.seed
-    )
+    learnt, held_out = request.split(train)
     if request.folds is not None:
         learnt = _without_fold(learnt, train, request)
-    pool: Pool = request.pool or ("mean" if own is None and mean_pooled(request.encoder) else "cls")
+    pool = request.pool or ("cls" if own is not None else usual_pool(request.encoder))
     windows = build_windows(loaded.task, learnt, tokenizer, request.windows)
     _start_head(head, own, loaded.task, windows.targets)
     rows = None if loaded.task.kind == "spans" else pool
