@@ -55,10 +55,9 @@ def judge_models(subject: Subject, place: Place) -> JudgedModels:
     shared.check(subject)
     record = subject.kept()
     if record is None:
-        read = shared.read({(0, name): subject for name in subject.heads}, partial(tell, place.show))
-        outputs = {name: read[0, name] for name in subject.heads}
-        tell(place.show, f"scoring {len(outputs)} models …")
-        record = judge_subject(subject, shared.weights, outputs, resamples=LEAST_RESAMPLES, seed=0, begin=begin)
+        (outputs,) = shared.read([subject], partial(tell, place.show))
+        tell(place.show, f"scoring {len(outputs.models)} models …")
+        record = judge_subject(subject, outputs, resamples=LEAST_RESAMPLES, seed=0, begin=begin)
     tell(place.show, f"timing {len(subject.heads)} models …")
     readers = {name: head for name in subject.heads if (head := shared.load(subject, name)) is not None}
     seconds = measure_inference(shared, subject, readers)

@@ -88,9 +88,14 @@ def merge_rows(task: Task, windows: Windows, rows: NDArray[np.float32]) -> NDArr
     return rows[order[np.flatnonzero(np.diff(windows.example[order], append=-1))]]
 
 
+def merge_windows(task: Task, windows: Windows, outputs: Outputs) -> Outputs:
+    """What is said of the examples: scores of tokens as they are, else one row per example."""
+    return outputs if isinstance(outputs, SpanScores) else merge_rows(task, windows, outputs)
+
+
 def join_heads(task: Task, windows: Windows, outputs: Sequence[Outputs]) -> Outputs:
     """What several heads say together: the mean, as in an ensemble; rows of an example's windows become one."""
-    whole = [one if isinstance(one, SpanScores) else merge_rows(task, windows, one) for one in outputs]
+    whole = [merge_windows(task, windows, one) for one in outputs]
     if len(whole) == 1:
         return whole[0]
     columns = zip(*(log_columns(task, windows, one) for one in whole), strict=True)

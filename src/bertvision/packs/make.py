@@ -9,7 +9,6 @@ from bertvision.device import Device
 from bertvision.encoder.tuned import Tuned, tunings
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.heads import load_head
-from bertvision.heads.options import ATTENTION
 from bertvision.packs.card import Keep, PackCard, Reads
 from bertvision.packs.pack import Pack, write_pack
 from bertvision.runs.judging.ensemble import ensemble
@@ -158,8 +157,8 @@ def _reading(subject: Subject, rows: Sequence[EvaluatedRow]) -> tuple[Reads, Poo
             pool: Pool = "mean" if own.pool == "mean" else "cls"
             ways.add(("tokens", pool, "together"))
         else:
-            in_memory = parts.task.kind != "spans" and request.pool != ATTENTION
-            ways.add(("rows" if in_memory else "tokens", parts.pool, parts.pairs))
+            reads: Reads = "rows" if request.reads_rows(parts.task) else "tokens"
+            ways.add((reads, parts.pool, parts.pairs))
     if len(ways) > 1 and parts.task.kind != "spans":
         raise BertVisionError(f"{OWN_OUTPUT} is given other rows than the other heads. Pack it alone, or leave it out.")
     return ways.pop()

@@ -4,6 +4,7 @@ import shlex
 import time
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
 from bertvision.amounts import in_words
@@ -23,8 +24,8 @@ from bertvision.runs.analysing.analyse_layers import attended_layers, learned_la
 from bertvision.runs.analysing.analysis_record import AnalysisRecord, EncoderCost
 from bertvision.runs.analysing.depth_sweep import depth_sweeps
 from bertvision.runs.analysing.judged_run import JudgedRun
-from bertvision.runs.judging.evaluate import RESAMPLES, judge_subject, tell
-from bertvision.runs.judging.kept_outputs import ModelOutputs, load_outputs
+from bertvision.runs.judging.evaluate import RESAMPLES, judge_subject, load_kept, tell
+from bertvision.runs.judging.kept_outputs import ModelOutputs
 from bertvision.runs.judging.measure_inference import InferenceSeconds, measure_inference
 from bertvision.runs.judging.read_subjects import SharedPass
 from bertvision.runs.judging.subject import OWN_OUTPUT, Subject, load_subject
@@ -133,13 +134,12 @@ def analyse(  # noqa: PLR0913 - what it depends on, by keyword
 
 def _outputs(subject: Subject, shared: SharedPass, show: Show | None, begin: float) -> dict[str, ModelOutputs]:
     """The outputs that are kept, or those of one pass, which are then kept for the next time."""
-    if subject.kept() is not None:
-        return {name: load_outputs(subject.folder / name) for name in subject.heads}
-    read = shared.read({(0, name): subject for name in subject.heads}, lambda doing: tell(show, doing))
-    outputs = {name: read[0, name] for name in subject.heads}
-    tell(show, f"scoring {in_words(len(outputs), 'model')} …")
-    judge_subject(subject, shared.weights, outputs, resamples=RESAMPLES, seed=0, begin=begin)
-    return outputs
+    outputs = load_kept(subject)
+    if outputs is None:
+        (outputs,) = shared.read([subject], partial(tell, show))
+        tell(show, f"scoring {in_words(len(outputs.models), 'model')} …")
+        judge_subject(subject, outputs, resamples=RESAMPLES, seed=0, begin=begin)
+    return outputs.models
 
 
 def _encoder_cost(subject: Subject, shared: SharedPass, seconds: InferenceSeconds) -> EncoderCost:

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 from bertvision.errors import BertVisionError
+from bertvision.heads.options import ATTENTION
 from bertvision.runs.data_request import DataRequest
-from bertvision.tasks.task import Pairs, Pool
+from bertvision.tasks.task import Pairs, Pool, Task
 from bertvision.training.options import TuneOptions
 from bertvision.training.trainee import HeadSpec
 
@@ -83,6 +84,10 @@ class FitRequest(DataRequest):
     def store(self) -> Path | None:
         """The folder that states are read from, where one is named."""
         return Path(self.source.removeprefix(STORE)) if self.source.startswith(STORE) else None
+
+    def reads_rows(self, task: Task) -> bool:
+        """Whether heads read one row per text, so that all states stay in memory; else they read every token."""
+        return task.kind != "spans" and self.pool != ATTENTION
 
     def plan(self) -> TuneOptions:
         """What the order of the steps depends on."""

@@ -10,7 +10,6 @@ from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import fingerprint
 from bertvision.errors import BertVisionError
 from bertvision.heads import HeadShape
-from bertvision.heads.options import ATTENTION
 from bertvision.inference.computed_states import RowStates, StreamStates, encode_texts
 from bertvision.inference.frozen_encoder import frozen_passes, load_frozen
 from bertvision.inference.outputs import PassOptions
@@ -79,7 +78,7 @@ class FrozenTask:
     @property
     def in_memory(self) -> bool:
         """Whether heads read one row per text, so that all states stay in memory."""
-        return self.task.kind != "spans" and self.request.pool != ATTENTION
+        return self.request.reads_rows(self.task)
 
     @property
     def texts(self) -> list[tuple[list[TokenRows], Pairs]]:

@@ -119,11 +119,12 @@ def gather_candidates(  # noqa: PLR0913 - what it depends on, by keyword
     first = subjects[0]
     for how in ways:  # before anything takes long
         _check_way(how, first)
-    new = [number for number, subject in enumerate(subjects) if subject.kept() is None]
+    judged = [subject.kept() is not None for subject in subjects]
     found = outputs_of(subjects, device=device, show=show)
-    for number in new:  # kept for the next time, too
-        tell(show, f"scoring {in_words(len(found[number][1]), 'model')} …")
-        judge_subject(subjects[number], *found[number], resamples=resamples, seed=seed, begin=begin)
+    for subject, outputs, known in zip(subjects, found, judged, strict=True):
+        if not known:  # kept for the next time, too
+            tell(show, f"scoring {in_words(len(outputs.models), 'model')} …")
+            judge_subject(subject, outputs, resamples=resamples, seed=seed, begin=begin)
     members = choose_members(list_members(subjects, found), heads)
     judge = Judge(first.parts.task, first.part, first.held_out)
     tell(show, f"judging {in_words(len(members), 'member')} …")
