@@ -11,12 +11,13 @@ from bertvision.bench.place import Place
 from bertvision.evaluation.bootstrap import LEAST_RESAMPLES
 from bertvision.evaluation.squad_metric import SHOWN, score_questions
 from bertvision.runs.judging.ensemble import ENSEMBLE, EnsembleResult
-from bertvision.runs.judging.evaluate import judge_subject, tell
+from bertvision.runs.judging.evaluate import judge_subject
 from bertvision.runs.judging.evaluation_files import ANSWERS, PREDICTIONS
 from bertvision.runs.judging.evaluation_record import EvaluatedRow
 from bertvision.runs.judging.measure_inference import InferenceSeconds, measure_inference
 from bertvision.runs.judging.read_subjects import SharedPass
 from bertvision.runs.judging.subject import Subject
+from bertvision.runs.watch import tell
 from bertvision.tasks.examples import Examples, Questions, gold_targets
 from bertvision.tasks.files import read_json
 from bertvision.tasks.task import Task

@@ -23,10 +23,10 @@ from bertvision.evaluation.outputs import SpanScores, split_scores
 from bertvision.evaluation.squad_metric import SHOWN
 from bertvision.inference.stopwatch import least_seconds
 from bertvision.pretrained import locate_encoder
-from bertvision.runs.judging.evaluate import tell
 from bertvision.runs.judging.judge import FITTED, ZERO, Judge, Verdict
 from bertvision.runs.judging.measure_inference import EXAMPLES
 from bertvision.runs.parts import split_train, training_split
+from bertvision.runs.watch import tell
 from bertvision.tasks.examples import Examples
 from bertvision.tasks.load import load_task
 from bertvision.tasks.part import Part

@@ -182,7 +182,7 @@ def _data(subject: Subject) -> dict[str, Any]:
     found = {
         "source": "built-in set" if source in (None, "builtin") else Path(source).name,
         "train": len(subject.parts.learnt),
-        "held_out": 0 if subject.held_out is None else len(subject.held_out.examples),
+        "held_out": subject.held_out_examples,
         subject.split: len(subject.part.examples),
     }
     if subject.split == HELD_OUT:

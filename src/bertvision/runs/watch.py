@@ -39,6 +39,12 @@ class JudgeSnapshot(Protocol):
         """Called with the epochs, and the main metric on held-out examples."""
 
 
+def tell(show: Show | None, doing: str) -> None:
+    """Say what takes long now, before anything is counted."""
+    if show is not None:
+        show(0, 1, {}, doing=doing)
+
+
 def telling(show: Show | None, what: str) -> Show | None:
     """Whoever is told how far one of several runs is, and of what."""
     if show is None:

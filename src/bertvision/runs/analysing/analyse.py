@@ -1,6 +1,5 @@
 """analyse: a finished run → where its models fail, which layers they read, how sure they are, what quality costs."""
 
-import shlex
 import time
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -24,12 +23,12 @@ from bertvision.runs.analysing.analyse_layers import attended_layers, learned_la
 from bertvision.runs.analysing.analysis_record import AnalysisRecord, EncoderCost
 from bertvision.runs.analysing.depth_sweep import depth_sweeps
 from bertvision.runs.analysing.judged_run import JudgedRun
-from bertvision.runs.judging.evaluate import RESAMPLES, judge_subject, load_kept, tell
+from bertvision.runs.judging.evaluate import RESAMPLES, judge_subject, load_kept
 from bertvision.runs.judging.kept_outputs import ModelOutputs
 from bertvision.runs.judging.measure_inference import InferenceSeconds, measure_inference
 from bertvision.runs.judging.read_subjects import SharedPass
 from bertvision.runs.judging.subject import OWN_OUTPUT, Subject, load_subject
-from bertvision.runs.watch import Show
+from bertvision.runs.watch import Show, tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +100,7 @@ def analyse(  # noqa: PLR0913 - what it depends on, by keyword
         data=subject.data,
         split=subject.split,
         examples=len(subject.part.examples),
-        held_out_examples=0 if subject.held_out is None else len(subject.held_out.examples),
+        held_out_examples=subject.held_out_examples,
         question=question,
         metric=judged.metric,
         at=judged.at,
@@ -120,7 +119,7 @@ def analyse(  # noqa: PLR0913 - what it depends on, by keyword
         depth_sweeps=depth_sweeps(judged.leaderboard(), seconds, layers=shared.encoder.depth),
         cost=_encoder_cost(subject, shared, seconds),
         fingerprints=subject.fingerprints(shared.weights),
-        command=_command(subject, question),
+        command=subject.command("analyse", *([] if question is None else ["--question", question])),
         seconds=round(time.perf_counter() - begin, 3),
         provenance=provenance(),
     )
@@ -170,9 +169,3 @@ def _write(folder: Path, record: AnalysisRecord, errors: tuple[str, str] | None)
     for path in folder.glob("errors-*-vs-*.csv"):
         if path.name != record.errors:
             path.unlink(missing_ok=True)
-
-
-def _command(subject: Subject, question: str | None) -> str:
-    words = ["bertvision", "analyse", subject.run.name, "--split", subject.split]
-    words += [] if subject.data == subject.run.request.data else ["--data", str(subject.data)]
-    return shlex.join([*words, *([] if question is None else ["--question", question])])

@@ -1,7 +1,6 @@
 """evaluate: a finished run → honest scores of its heads and of its encoder's own output, and their answers."""
 
 import math
-import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from bertvision.runs.judging.judge import Judge, ScoresAt, Verdict, compare_verd
 from bertvision.runs.judging.kept_outputs import RunOutputs, load_outputs
 from bertvision.runs.judging.read_subjects import read_subjects
 from bertvision.runs.judging.subject import OWN_OUTPUT, Subject, load_subject
-from bertvision.runs.watch import Show
+from bertvision.runs.watch import Show, tell
 
 RESAMPLES = 1000
 
@@ -104,13 +103,13 @@ def judge_subject(
         data=subject.data,
         split=subject.split,
         examples=len(subject.part.examples),
-        held_out_examples=0 if subject.held_out is None else len(subject.held_out.examples),
+        held_out_examples=subject.held_out_examples,
         resamples=resamples,
         seed=seed,
         own=own,
         rows=sorted((evaluated_row(subject, name, verdicts[name], scores[name]) for name in verdicts), key=best_first),
         fingerprints=subject.fingerprints(outputs.weights),
-        command=_command(subject, resamples, seed),
+        command=subject.command("evaluate", "--bootstrap", str(resamples), "--seed", str(seed)),
         seconds=round(time.perf_counter() - begin, 3),
         provenance=provenance(),
     )
@@ -143,12 +142,6 @@ def load_kept(subject: Subject) -> RunOutputs | None:
     return RunOutputs(record.fingerprints.weights, models)
 
 
-def tell(show: Show | None, doing: str) -> None:
-    """Say what takes long now."""
-    if show is not None:
-        show(0, 1, {}, doing=doing)
-
-
 def evaluated_row(
     subject: Subject, name: str, verdict: Verdict, scores: dict[str, ScoresAt], *, label: str | None = None
 ) -> EvaluatedRow:
@@ -174,9 +167,3 @@ def evaluated_row(
 def best_first(row: EvaluatedRow) -> tuple[float, int, str]:
     """Best first by held-out examples; of equal ones the smallest, never the better on the split."""
     return -row.held_out if row.held_out is not None else math.inf, row.parameters, row.name
-
-
-def _command(subject: Subject, resamples: int, seed: int) -> str:
-    words = ["bertvision", "evaluate", subject.run.name, "--split", subject.split]
-    words += [] if subject.data == subject.run.request.data else ["--data", str(subject.data)]
-    return shlex.join([*words, "--bootstrap", str(resamples), "--seed", str(seed)])

@@ -1,5 +1,6 @@
 """Subject: a finished run with the examples that it is evaluated on, before any encoder runs."""
 
+import shlex
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,6 +57,17 @@ class Subject:
     def folder(self) -> Path:
         """Where its evaluation goes."""
         return self.run.evaluations / self.split
+
+    @property
+    def held_out_examples(self) -> int:
+        """How many training examples the run held out."""
+        return 0 if self.held_out is None else len(self.held_out.examples)
+
+    def command(self, name: str, *options: str) -> str:
+        """The command of that name about the same run and split, in words to copy."""
+        words = ["bertvision", name, self.run.name, "--split", self.split]
+        words += [] if self.data == self.run.request.data else ["--data", str(self.data)]
+        return shlex.join([*words, *options])
 
     def head_folder(self, name: str) -> Path:
         """Where the head of that name is."""

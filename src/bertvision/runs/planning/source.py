@@ -18,7 +18,7 @@ from bertvision.runs.fitting.solve import CONVEX
 from bertvision.runs.planning.measure_rates import STORE_BYTES, has_room_to_try, measure_rows, measure_spans, rough_rate
 from bertvision.runs.planning.plan_costs import Limits, RowWork, Source, SpanWork
 from bertvision.runs.planning.planner import FitPlan, plan_rows, plan_spans, plan_stream, pointless
-from bertvision.runs.watch import Show
+from bertvision.runs.watch import Show, tell
 from bertvision.store.reader import StoreReader
 from bertvision.store.writer import SHARD_WINDOWS
 from bertvision.tasks.files import read_json
@@ -77,8 +77,7 @@ def find_plan(frozen: FrozenTask, layers: range, run: Path, show: Show | None = 
     """
     if (run / PLAN).is_file():
         return _load_plan(run / PLAN)
-    if show is not None:
-        show(0, 1, {}, doing="planning where states come from …")
+    tell(show, "planning where states come from …")
     plan = plan_source(frozen, layers, run, always=False)
     if plan.chosen is None:
         raise BertVisionError(" ".join(plan.reasons) + " Or go on nevertheless: --from stream.")
@@ -93,8 +92,7 @@ def follow_plan(plan: FitPlan, frozen: FrozenTask, run: Path, show: Show | None 
     """
     if not (run / PLAN).is_file():
         write_json(run / PLAN, {"format": 1, **asdict(plan)})
-    if show is not None:
-        show(0, 1, {}, doing=plan.reasons[0])
+    tell(show, plan.reasons[0])
     request, source = frozen.request, plan.chosen
     if source is None or source.kind != "store":
         return replace(frozen, request=replace(request, source=STREAM))

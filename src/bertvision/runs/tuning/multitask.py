@@ -23,7 +23,7 @@ from bertvision.runs.tuning.label_counts import LabelCounts
 from bertvision.runs.tuning.multitask_request import DEFAULT_HEAD, Input, MultitaskRequest
 from bertvision.runs.tuning.tuning import Prepared, TuneResult, begin_run, learn_lessons, prepare_encoder
 from bertvision.runs.validate import Validation
-from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values, telling
+from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values, tell, telling
 from bertvision.tasks.examples import Examples, Questions
 from bertvision.tasks.load import TaskData
 from bertvision.tasks.own import OwnColumns
@@ -102,8 +102,7 @@ def score_dev(run: Path, *, show: Show | None = None) -> dict[str, float]:
     for name, model in keeper.models.items():
         model.head = load_head(end.folder / HEADS_FOLDER / name)
     TaskModels(keeper.models).to(accelerator.device)
-    if show is not None:
-        show(0, 1, {}, doing="scoring dev …")
+    tell(show, "scoring dev …")
     values, _ = keeper.score()
     folder.finish(
         result | {"metrics": {name: value if math.isfinite(value) else None for name, value in values.items()}}

@@ -20,9 +20,9 @@ from bertvision.runs.parts import examples_digest, training_split
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.tuning.own_head import find_own_head, load_own_head
 from bertvision.runs.tuning.teach import Teacher
-from bertvision.runs.tuning.tuning import Begun, TuneResult, begin_run, learn_lessons, prepare_encoder
+from bertvision.runs.tuning.tuning import TuneResult, begin_run, learn_lessons, prepare_encoder
 from bertvision.runs.validate import Validation
-from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values
+from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values, tell
 from bertvision.tasks.examples import Examples, FloatArray, IntArray
 from bertvision.tasks.folds import fold_numbers
 from bertvision.tasks.load import TaskData
@@ -84,7 +84,10 @@ def tune(
     )
     taught = None
     if teacher is not None:
-        _tell(begun, show, f"{teacher.run.name} reads {len(learnt):,} examples …")
+        # one process speaks
+        tell(
+            show if begun.accelerator.is_main_process else None, f"{teacher.run.name} reads {len(learnt):,} examples …"
+        )
         taught = teacher.read(learnt, windows, request)
     card = Card(
         run=begun.folder.path,
@@ -126,12 +129,6 @@ def _few_steps(request: TuneRequest, task: Task, steps: int) -> tuple[str, ...]:
     """A notice where few steps are made."""
     otherwise = "" if task.kind == "spans" else f"bertvision fit {request.task} --heads layer_concat"
     return few_steps_notice(request.task, steps, request.options.epochs, otherwise=otherwise)
-
-
-def _tell(begun: Begun, show: Show | None, doing: str) -> None:
-    """Say what takes long now; one process speaks."""
-    if show is not None and begun.accelerator.is_main_process:
-        show(0, 1, {}, doing=doing)
 
 
 def _without_fold(learnt: Examples, train: Examples, request: TuneRequest) -> Examples:
