@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 from typing_extensions import override
 
 from bertvision.errors import BertVisionError
@@ -12,6 +13,7 @@ from bertvision.objectives import Pool
 from bertvision.runs.data_request import DataRequest
 from bertvision.runs.parts import split_train
 from bertvision.tasks.examples import Examples
+from bertvision.tasks.folds import fold_numbers
 from bertvision.training.options import TuneOptions
 
 
@@ -118,6 +120,18 @@ class TuneRequest(LearnRequest):
     folds: int | None = None
     fold: int | None = None
     teacher: TeacherRequest | None = None
+
+    @override
+    def split(self, train: Examples) -> tuple[Examples, Examples | None]:
+        learnt, held_out = LearnRequest.split(self, train)
+        if self.folds is None:
+            return learnt, held_out
+        # folds are those of the whole split
+        numbers = dict(zip(train.ids, fold_numbers(train, self.folds).tolist(), strict=True))
+        kept = np.flatnonzero([numbers[key] != self.fold for key in learnt.ids])
+        if not len(kept):
+            raise BertVisionError(f"fold {self.fold} holds all {len(learnt)} examples. Use a larger --fraction.")
+        return learnt.select(kept), held_out
 
     @override
     def problems(self) -> list[str]:

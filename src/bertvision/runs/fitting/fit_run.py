@@ -9,6 +9,7 @@ from typing import Any, final
 from bertvision.amounts import in_words
 from bertvision.atomic import whole_folder
 from bertvision.evaluation.outputs import Outputs, all_finite
+from bertvision.evaluation.score import defined
 from bertvision.heads import Head, count_parameters, load_head, save_head
 from bertvision.runs.fitting.frozen import FrozenTask
 from bertvision.runs.fitting.read import read_heads
@@ -109,7 +110,7 @@ class FitRun:
         for number, score in self.judge(alive, step).items():
             best = self.best(number)
             better = score is not None and (best is None or score > best)
-            shown = score if score is not None and math.isfinite(score) else None
+            shown = defined(score)
             if better:
                 self._keep(number)
                 self._note_best(number, shown)
@@ -146,7 +147,7 @@ class FitRun:
         name = main if frozen.dev is not None else f"held_out_{main}"
         rows.sort(key=lambda row: -row["metrics"][name] if math.isfinite(row["metrics"][name]) else math.inf)
         for row in rows:
-            row["metrics"] = {k: v if math.isfinite(v) else None for k, v in row["metrics"].items()}
+            row["metrics"] = {metric: defined(value) for metric, value in row["metrics"].items()}
         return rows
 
     def _row(self, number: int, head: Head, metrics: Mapping[str, float], held_out: float | None) -> dict[str, Any]:
@@ -163,7 +164,7 @@ class FitRun:
             "depth": head.depth,
             "seconds": round(trainee.watch.seconds, 3),
             "folder": str(self.place(number).relative_to(self._folder.path)),
-            "held_out": held_out if held_out is not None and math.isfinite(held_out) else None,
+            "held_out": defined(held_out),
             "metrics": dict(metrics),
         }
 

@@ -5,26 +5,24 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from bertvision.encoder.delta import changed_weights
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import usual_pool
 from bertvision.encoder.own_output import OwnOutput
 from bertvision.encoder.snapshot import Snapshot, save_snapshot
 from bertvision.encoder.tuned import base_encoder
-from bertvision.errors import BertVisionError, MisfitError
-from bertvision.heads import Head, HeadOptions, HeadShape, build_head, save_head
+from bertvision.errors import BertVisionError
+from bertvision.heads import Head, HeadOptions, HeadShape, save_head
 from bertvision.runs.few_steps import few_steps_notice
 from bertvision.runs.parts import examples_digest, training_split
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.tuning.own_head import find_own_head, load_own_head
+from bertvision.runs.tuning.task_head import build_task_head, start_at_mean
 from bertvision.runs.tuning.teach import Teacher
 from bertvision.runs.tuning.tuning import TuneResult, begin_run, learn_lessons, prepare_encoder
 from bertvision.runs.validate import Validation
 from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values, tell
-from bertvision.tasks.examples import Examples, FloatArray, IntArray
-from bertvision.tasks.folds import fold_numbers
+from bertvision.tasks.examples import Examples
 from bertvision.tasks.load import TaskData
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Task
@@ -68,11 +66,12 @@ def tune(
     head = _build_head(request, encoder, loaded.task, own)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
     learnt, held_out = request.split(train)
-    if request.folds is not None:
-        learnt = _without_fold(learnt, train, request)
     pool = request.pool or ("cls" if own is not None else usual_pool(request.encoder))
     windows = build_windows(loaded.task, learnt, tokenizer, request.windows)
-    _start_head(head, own, loaded.task, windows.targets)
+    if own is not None:
+        load_own_head(head, own)
+    else:
+        start_at_mean(head, loaded.task, windows.targets)
     rows = None if loaded.task.kind == "spans" else pool
     model = TunedModel(encoder, head, pool=rows, pooled=request.pooled).to(begun.accelerator.device)
     validation = Validation(
@@ -131,15 +130,6 @@ def _few_steps(request: TuneRequest, task: Task, steps: int) -> tuple[str, ...]:
     return few_steps_notice(request.task, steps, request.options.epochs, otherwise=otherwise)
 
 
-def _without_fold(learnt: Examples, train: Examples, request: TuneRequest) -> Examples:
-    """The examples that are in other folds than the one that is left out; folds are those of the whole split."""
-    numbers = dict(zip(train.ids, fold_numbers(train, request.folds or 1).tolist(), strict=True))
-    kept = np.flatnonzero([numbers[key] != request.fold for key in learnt.ids])
-    if not len(kept):
-        raise BertVisionError(f"fold {request.fold} holds all {len(learnt)} examples. Use a larger --fraction.")
-    return learnt.select(kept)
-
-
 def _part(loaded: TaskData, examples: Examples | None, tokenizer: TextTokenizer, options: WindowOptions) -> Part | None:
     if examples is None:
         return None
@@ -159,23 +149,10 @@ def _build_head(request: TuneRequest, encoder: Encoder, task: Task, own: OwnOutp
         name, usual = own.head, own.options
     elif request.head is None:
         usual = {"dropout": 0.0 if task.kind == "spans" else 0.1}
-    try:
-        head = build_head(name, shape, {**usual, **request.head_options})
-    except BertVisionError as error:
-        raise MisfitError(str(error)) from None
-    if head.token_pool is not None and task.kind == "spans":
-        raise MisfitError(f"tokens=attention makes one row of a text; {task.name} needs one for every token.")
+    head = build_task_head(name, shape, {**usual, **request.head_options}, task)
     if request.pooled and 0 not in head.reads:
         raise BertVisionError(
             f"--pooled adds the pooled vector as layer 0, which head '{name}' does not read. "
             "Use a head that reads every layer, such as --head layer_mix."
         )
     return head
-
-
-def _start_head(head: Head, own: OwnOutput | None, task: Task, targets: IntArray | FloatArray) -> None:
-    """A better start than zero: the encoder's own output where it has one, the mean score for scores."""
-    if own is not None:
-        load_own_head(head, own)
-    elif task.kind == "scores":
-        head.project.bias.data.fill_(float(np.mean(targets)))
