@@ -187,5 +187,4 @@ def _data(subject: Subject) -> dict[str, Any]:
     }
     if subject.split == HELD_OUT:
         found["scores"] = "of the held-out examples, by which heads were chosen, too"
-    teacher = getattr(request, "teacher", None)
-    return found if teacher is None else found | {"teacher": Path(teacher.run).name}
+    return found
