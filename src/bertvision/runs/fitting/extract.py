@@ -166,9 +166,7 @@ class _Extractor:
     def __init__(
         self, encoder: Encoder, windows: Windows, passes: PassOptions, content: Content, pool: Pool | None
     ) -> None:
-        self._stream = StreamStates(
-            encoder, windows, passes, range(content.first_layer, content.first_layer + content.layers)
-        )
+        self._stream = StreamStates(encoder, windows, passes, content.layer_numbers)
         self._windows = windows
         self._content = content
         self._pool = pool

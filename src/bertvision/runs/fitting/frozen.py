@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from bertvision.amounts import in_layers
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import fingerprint
 from bertvision.errors import BertVisionError
@@ -178,7 +179,7 @@ class FrozenTask:
         wanted = ExtractRequest(
             **self.request.data_fields(),
             keep=stored.reader.manifest.content.keep,
-            layers=f"{layers[0]}..{layers[-1]}",
+            layers=in_layers(layers),
             pool=self._stored_pool,
             dtype=self.request.dtype,
         )

@@ -5,7 +5,7 @@ import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from bertvision.amounts import in_bytes, in_seconds
+from bertvision.amounts import in_bytes, in_layers, in_seconds
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
 from bertvision.heads import HEADS, blank_head
@@ -180,8 +180,7 @@ def _finished_store(frozen: FrozenTask, layers: range) -> Source | None:
     except BertVisionError:
         return None
     content = StoreReader(folder / "train").manifest.content
-    kept = f"{content.first_layer}..{content.first_layer + content.layers - 1}"
-    return Source(kind="store", keep=content.keep, layers=kept, folder=str(folder))
+    return Source(kind="store", keep=content.keep, layers=in_layers(content.layer_numbers), folder=str(folder))
 
 
 def _no_store(frozen: FrozenTask) -> str | None:
