@@ -106,13 +106,13 @@ class Solver:
     def _solution(self, trainee: Trainee) -> Solution:
         """The best weights for the rows that a head learns from; folds of them choose the strength of the penalty."""
         rows = np.arange(len(self._targets)) if trainee.rows is None else np.flatnonzero(trainee.rows)
-        reads, lowest = trainee.head.reads, self._states.lowest
-        inputs = self._states.rows[:, reads[0] - lowest : reads[-1] - lowest + 1].flatten(1)
+        head = trainee.head
+        inputs = self._states.rows[:, head.among(self._states.lowest)].flatten(1)
         return solve_task(
             self._task,
             inputs[torch.from_numpy(rows)],
             self._targets[rows],
-            layout=row_layout(len(reads), self._states.pairs),
+            layout=row_layout(len(head.reads), self._states.pairs),
             groups=None if self._groups is None else self._groups[rows],
             weights=self._weights,
         )
