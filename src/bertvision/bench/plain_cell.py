@@ -102,11 +102,6 @@ class _Rival:
         self._models: dict[str, Model] = {}
         self._cost: dict[str, Any] = {}
 
-    def tell(self, step: int, total: int) -> None:
-        """Show how far it is."""
-        if self._show is not None:
-            self._show(step, total, {})
-
     def measure(self, steps: PlainSteps) -> None:
         """Judge the model as it is now.
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
@@ -226,14 +226,10 @@ def _write(path: Path, lines: Iterator[str]) -> None:
     temporary = path.with_name(f".{path.name}.part")
     try:
         with temporary.open("w", encoding="utf-8") as file:
-            _write_lines(file, lines)
+            file.writelines(f"{line}\n" for line in lines)
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise BertVisionError(f"{path} cannot be written: {error.strerror}.") from None
-
-
-def _write_lines(file: TextIO, lines: Iterator[str]) -> None:
-    file.writelines(f"{line}\n" for line in lines)
-    file.flush()
-    os.fsync(file.fileno())

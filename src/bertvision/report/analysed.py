@@ -25,17 +25,16 @@ def analysis_blocks(analysis: Sourced[dict[str, Any]], unit: Unit) -> list[Table
         BertVisionError: it lacks something.
     """
     with reading(analysis, f"Analyse again: bertvision analyse {analysis.run}"):
-        return [*_Analysis(analysis, unit).blocks(), *layer_blocks(analysis, unit)]
+        return [*_Analysis(analysis).blocks(), *layer_blocks(analysis, unit)]
 
 
 class _Analysis:
     """An analysis, and the names of what it says on the page."""
 
-    def __init__(self, analysis: Sourced[dict[str, Any]], unit: Unit) -> None:
+    def __init__(self, analysis: Sourced[dict[str, Any]]) -> None:
         self._content = analysis.content
         self._record = analysis.key
         self._run = analysis.run
-        self._unit = unit
         self._models: Sequence[Mapping[str, Any]] = analysis.content["models"]
         chosen = [m for m in self._models if m["name"] in (analysis.content["first"], analysis.content["second"])]
         self._compared = (chosen or list(self._models))[:MOST_COMPARED]

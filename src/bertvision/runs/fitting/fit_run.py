@@ -45,7 +45,6 @@ class FitRun:
         self._layers = layers
         self._show = show
         self._total = 0
-        self._losses: Mapping[int, float] = {}
         self._best: dict[int, float] = {}
         self._solved = {line["head"] for line in folder.lines() if "strength" in line}
         self._spent, self._since, self._told = 0.0, 0.0, 0.0
