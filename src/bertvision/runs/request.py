@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from typing_extensions import override
 
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, refuse
 from bertvision.heads.head import HeadOptions
 from bertvision.objectives import Pool
 from bertvision.runs.data_request import DataRequest
@@ -61,9 +61,7 @@ class LearnRequest(DataRequest):
         Raises:
             BertVisionError: naming every option with its value.
         """
-        problems = self.problems()
-        if problems:
-            raise BertVisionError("; ".join(problems) + ".")
+        refuse(self.problems())
 
     def problems(self) -> list[str]:
         """What cannot work, option by option."""

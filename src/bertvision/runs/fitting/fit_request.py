@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bertvision.errors import BertVisionError
+from bertvision.errors import refuse
 from bertvision.heads.options import ATTENTION
 from bertvision.runs.data_request import DataRequest
 from bertvision.tasks.task import Pairs, Pool, Task
@@ -117,8 +117,7 @@ class FitRequest(DataRequest):
         if self.cross_fit is not None and self.source.startswith(STORE):
             problems.append(f"--from is '{self.source}', a cross-fit needs stream: a store holds one encoder's states")
         problems += [problem for spec in self.heads for problem in spec.problems()]
-        if problems:
-            raise BertVisionError("; ".join(dict.fromkeys(problems)) + ".")
+        refuse(problems)
 
 
 def fold_encoder(encoder: str, name: str | int) -> str:
