@@ -114,10 +114,10 @@ def _build(
     """A model, lessons and a way to be scored for every task, on one encoder."""
     pool = request.pool or usual_pool(request.encoder)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
-    subjects = {name: _prepare(request, data, tokenizer, prepared, pool, dev=dev) for name, data in loaded.items()}
-    lessons = TaskMix({name: one.lessons for name, one in subjects.items()}, request.turns)
-    held_out = [one.validation.held_out for one in subjects.values()]
-    parts = [*(one.lessons.windows for one in subjects.values()), *(one.windows for one in held_out if one is not None)]
+    learners = {name: _prepare(request, data, tokenizer, prepared, pool, dev=dev) for name, data in loaded.items()}
+    lessons = TaskMix({name: one.lessons for name, one in learners.items()}, request.turns)
+    held_out = [one.validation.held_out for one in learners.values()]
+    parts = [*(one.lessons.windows for one in learners.values()), *(one.windows for one in held_out if one is not None)]
     return _TasksKeeper(
         Card(
             run=run,
@@ -127,8 +127,8 @@ def _build(
             examples=examples_digest(parts),
         ),
         prepared.encoder,
-        {name: one.model for name, one in subjects.items()},
-        {name: one.validation for name, one in subjects.items()},
+        {name: one.model for name, one in learners.items()},
+        {name: one.validation for name, one in learners.items()},
         LabelCounts(run, lessons, request.options),
     )
 
@@ -163,7 +163,7 @@ def metrics_by_task(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Subject:
+class _Learner:
     """A task of several: its model, what it learns from, and how it is scored."""
 
     model: TunedModel
@@ -173,7 +173,7 @@ class _Subject:
 
 def _prepare(  # noqa: PLR0913 - what a task is made of
     request: MultitaskRequest, loaded: TaskData, tokenizer: TextTokenizer, prepared: Prepared, pool: Pool, *, dev: bool
-) -> _Subject:
+) -> _Learner:
     task, encoder = loaded.task, prepared.encoder
     learnt, held_out = request.split(training_split(loaded))
     windows = cut_windows(request, task, learnt, tokenizer)
@@ -184,7 +184,7 @@ def _prepare(  # noqa: PLR0913 - what a task is made of
         for examples in (held_out, loaded.splits.get("dev") if dev else None)
     ]
     rows = None if task.kind == "spans" else pool
-    return _Subject(
+    return _Learner(
         TunedModel(encoder, head, pool=rows, apart=windows.second is not None),
         prepared.lessons(task, windows, pool),
         Validation(task=task, held_out=parts[0], dev=parts[1], pool=pool, passes=prepared.passes),

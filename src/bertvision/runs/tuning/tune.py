@@ -22,12 +22,10 @@ from bertvision.runs.tuning.teach import Teacher
 from bertvision.runs.tuning.tuning import TuneResult, begin_run, learn_lessons, prepare_encoder
 from bertvision.runs.validate import Validation
 from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values, tell
-from bertvision.tasks.examples import Examples
-from bertvision.tasks.load import TaskData
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
-from bertvision.tasks.windows import WindowOptions, build_windows
+from bertvision.tasks.windows import build_windows
 from bertvision.training.model import TunedModel
 
 
@@ -58,35 +56,31 @@ def tune(
     if begun.finished is not None:
         return begun.finished
     loaded = request.load()
-    train = training_split(loaded)
-    teacher = None if request.teacher is None else Teacher.find(request.teacher, loaded.task)
+    task, train = loaded.task, training_split(loaded)
+    teacher = None if request.teacher is None else Teacher.find(request.teacher, task)
     prepared = prepare_encoder(request, begun.accelerator, pooler=request.pooled)
-    encoder = prepared.encoder
-    own = find_own_head(request.encoder, loaded.task) if request.head is None else None
-    head = _build_head(request, encoder, loaded.task, own)
+    own = find_own_head(request.encoder, task) if request.head is None else None
+    head = _build_head(request, prepared.encoder, task, own)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
     learnt, held_out = request.split(train)
+    dev = loaded.splits.get("dev") if judge is None else None
     pool = request.pool or ("cls" if own is not None else usual_pool(request.encoder))
-    windows = build_windows(loaded.task, learnt, tokenizer, request.windows)
+    windows = build_windows(task, learnt, tokenizer, request.windows)
     if own is not None:
         load_own_head(head, own)
     else:
-        start_at_mean(head, loaded.task, windows.targets)
-    rows = None if loaded.task.kind == "spans" else pool
-    model = TunedModel(encoder, head, pool=rows, pooled=request.pooled).to(begun.accelerator.device)
-    validation = Validation(
-        task=loaded.task,
-        held_out=_part(loaded, held_out, tokenizer, request.windows),
-        dev=_part(loaded, loaded.splits.get("dev") if judge is None else None, tokenizer, request.windows),
-        pool=pool,
-        passes=prepared.passes,
+        start_at_mean(head, task, windows.targets)
+    rows = None if task.kind == "spans" else pool
+    model = TunedModel(prepared.encoder, head, pool=rows, pooled=request.pooled).to(begun.accelerator.device)
+    judging, reported = (
+        None if some is None else Part(examples=some, windows=build_windows(task, some, tokenizer, request.windows))
+        for some in (held_out, dev)
     )
+    validation = Validation(task=task, held_out=judging, dev=reported, pool=pool, passes=prepared.passes)
     taught = None
     if teacher is not None:
-        # one process speaks
-        tell(
-            show if begun.accelerator.is_main_process else None, f"{teacher.run.name} reads {len(learnt):,} examples …"
-        )
+        heard = show if begun.accelerator.is_main_process else None  # one process speaks
+        tell(heard, f"{teacher.run.name} reads {len(learnt):,} examples …")
         taught = teacher.read(learnt, windows, request)
     card = Card(
         run=begun.folder.path,
@@ -94,15 +88,15 @@ def tune(
         fingerprint=prepared.fingerprint,
         pool=pool,
         head=head.name,
-        labels=loaded.task.labels,
+        labels=task.labels,
         pooled=request.pooled,
         teacher=None if taught is None else taught.fingerprint,
-        examples=examples_digest([windows, None if validation.held_out is None else validation.held_out.windows]),
+        examples=examples_digest([windows, None if judging is None else judging.windows]),
     )
-    lessons = prepared.lessons(loaded.task, windows, pool, None if taught is None else taught.targets)
+    lessons = prepared.lessons(task, windows, pool, None if taught is None else taught.targets)
     keeper = _TaskKeeper(card, model, validation)
     notices = loaded.notices if taught is None else (*loaded.notices, taught.notice)
-    notices += _few_steps(request, loaded.task, lessons.plan(request.options).total)
+    notices += _few_steps(request, task, lessons.plan(request.options).total)
     return learn_lessons(begun, model, lessons, keeper, notices=notices, show=show, judge=judge)
 
 
@@ -128,12 +122,6 @@ def _few_steps(request: TuneRequest, task: Task, steps: int) -> tuple[str, ...]:
     """A notice where few steps are made."""
     otherwise = "" if task.kind == "spans" else f"bertvision fit {request.task} --heads layer_concat"
     return few_steps_notice(request.task, steps, request.options.epochs, otherwise=otherwise)
-
-
-def _part(loaded: TaskData, examples: Examples | None, tokenizer: TextTokenizer, options: WindowOptions) -> Part | None:
-    if examples is None:
-        return None
-    return Part(examples=examples, windows=build_windows(loaded.task, examples, tokenizer, options))
 
 
 def _build_head(request: TuneRequest, encoder: Encoder, task: Task, own: OwnOutput | None) -> Head:
