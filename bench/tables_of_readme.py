@@ -61,6 +61,9 @@ RIVALS = {
 }
 """By cell and model of the suite: what it is called."""
 
+RIVAL_CELLS = frozenset(words.partition(":")[0] for words in RIVALS)
+"""The cells whose curves stand below the table."""
+
 
 def rivals_table(cells: Sequence[Measured]) -> str:
     """F1 at the fitted threshold, seconds of training and what a task adds to disk, ours and others'."""

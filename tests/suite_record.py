@@ -38,7 +38,8 @@ def entry(name: str, kind: str, seed: int, models: dict[str, Any], **more: Any) 
 
 def plan(name: str, kind: str) -> dict[str, Any]:
     """A cell that is asked for; its settings are its name's alone."""
-    return {"name": name, "kind": kind, "settings": {"task": "squad2", "encoder": "mpnet", "data": name}}
+    settings = {"task": "squad2", "encoder": "mpnet", "data": name, "learn": "full"}
+    return {"name": name, "kind": kind, "settings": settings}
 
 
 def record(*entries: dict[str, Any], pairs: list[dict[str, str]] | None = None, more: list[str] | None = None) -> Any:  # noqa: ANN401 - JSON

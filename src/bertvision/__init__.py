@@ -1,4 +1,4 @@
-"""Fully-fine-tuned quality from tiny heads that read the hidden states of all layers of an encoder."""
+"""Quality close to full fine-tuning from small heads that read the hidden states of all layers of an encoder."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -174,7 +174,7 @@ def test_every_table_has_its_marks(table: ModuleType) -> None:
 
 
 def test_the_plots_are_those_of_the_records(table: ModuleType) -> None:
-    drawn = {path: text for name in table.SUITES for path, text in table.suite_plots(name).items()}
+    drawn = table.all_plots()
     assert set((ROOT / "docs" / "plots").glob("*")) == set(drawn), "run: make report"
     assert all(path.read_text(encoding="utf-8") == text for path, text in drawn.items()), "run: make report"
 

@@ -1,5 +1,6 @@
 """What is told of every model of a run: scores at each threshold, the outcome of every example, and its cost."""
 
+import math
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -80,11 +81,11 @@ def told(task: Task, row: EvaluatedRow) -> Model:
     """What a row of an evaluation says, without intervals."""
     names = SHOWN if task.kind == "spans" else task.metrics
     scores = {
-        at: {name: _rounded(found.values[name].value) for name in names if name in found.values}
+        at: {name: rounded(found.values[name].value) for name in names if name in found.values}
         for at, found in row.scores.items()
     }
-    thresholds = {at: _rounded(found.threshold) for at, found in row.scores.items() if found.threshold is not None}
-    known = {"held_out": _rounded(row.held_out), "loss": _rounded(row.loss)}
+    thresholds = {at: rounded(found.threshold) for at, found in row.scores.items() if found.threshold is not None}
+    known = {"held_out": rounded(row.held_out), "loss": rounded(row.loss)}
     return {**known, "scores": scores, "thresholds": thresholds}
 
 
@@ -130,5 +131,6 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+def rounded(value: float | None) -> float | None:
+    """A number as records keep it; None where it is not defined."""
+    return None if value is None or not math.isfinite(value) else round(value, 4)

@@ -4,7 +4,7 @@ from typing import Any, final
 
 import numpy as np
 
-from bertvision.bench.measured import FLOAT32, Model
+from bertvision.bench.measured import FLOAT32, Model, pack_golds, rounded
 from bertvision.bench.outcomes import pack_outcomes
 from bertvision.bench.place import Place
 from bertvision.bench.plain_rival import (
@@ -19,7 +19,7 @@ from bertvision.bench.settings import PlainSettings
 from bertvision.device import choose_device
 from bertvision.encoder.load import fingerprint, load_encoder
 from bertvision.errors import BertVisionError, DivergedError
-from bertvision.evaluation.outputs import SpanScores, split_scores
+from bertvision.evaluation.outputs import Outputs, all_finite, merge_rows, predicted_targets, split_scores
 from bertvision.evaluation.squad_metric import SHOWN
 from bertvision.inference.stopwatch import least_seconds
 from bertvision.pretrained import locate_encoder
@@ -27,9 +27,10 @@ from bertvision.runs.judging.judge import FITTED, ZERO, Judge, Verdict
 from bertvision.runs.judging.measure_inference import EXAMPLES
 from bertvision.runs.parts import split_train, training_split
 from bertvision.runs.watch import tell
-from bertvision.tasks.examples import Examples
+from bertvision.tasks.examples import Examples, FloatArray, IntArray
 from bertvision.tasks.load import load_task
 from bertvision.tasks.part import Part
+from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows, build_windows
 from bertvision.training.options import default_rate
@@ -55,7 +56,15 @@ def measure_plain(settings: PlainSettings, seed: int, place: Place) -> dict[str,
         seed=seed,
     )
     tell(place.show, f"training {settings.learn} with the plain loop …")
-    plain_training(rival.model, rival.train, options, rival.device, fractions=settings.fractions, measure=rival.measure)
+    plain_training(
+        rival.model,
+        rival.task,
+        rival.train,
+        options,
+        rival.device,
+        fractions=settings.fractions,
+        measure=rival.measure,
+    )
     return rival.result()
 
 
@@ -64,6 +73,7 @@ class _Rival:
     """A model of the usual loop, and who judges it.
 
     Attributes:
+        task: what is asked.
         model: learns.
         device: where.
         train: the windows that it learns from.
@@ -87,8 +97,9 @@ class _Rival:
         def part(examples: Examples) -> Part:
             return Part(examples=examples, windows=build_windows(loaded.task, examples, tokenizer, settings.windows))
 
+        self.task = loaded.task
         self.device = choose_device(place.device)
-        self.model = plain_model(locate_encoder(encoder), settings.learn, seed)
+        self.model = plain_model(locate_encoder(encoder), loaded.task, settings.learn, seed)
         self.train: Windows = part(learnt).windows
         self._weights = fingerprint(load_encoder(encoder))
         self._trainable = sum(value.numel() for value in self.model.parameters() if value.requires_grad)
@@ -118,7 +129,7 @@ class _Rival:
             "seconds": round(steps.seconds, 3),
             "parameters": self._trainable,
             "bytes": FLOAT32 * self._trainable,
-            **_told(verdict),
+            **_told(self.task, verdict),
         }
         self._cost = {"first_step_seconds": round(steps.first, 3), "peak_bytes": steps.peak}
 
@@ -131,34 +142,43 @@ class _Rival:
             model["inference_seconds"] = round(spent, 7)
         return {
             "models": self._models,
+            "golds": pack_golds(self.task, self._judge.split.examples),
             "trainable": self._trainable,
             "total": self._total,
             **self._cost,
             "weights": self._weights,
         }
 
-    def _scores(self, part: Part) -> SpanScores:
-        scores = plain_scores(self.model, part.windows, self._batch, self.device)
-        if not np.isfinite(scores).all():
+    def _scores(self, part: Part) -> Outputs:
+        rows = plain_scores(self.model, self.task, part.windows, self._batch, self.device)
+        scores = split_scores(rows) if self.task.kind == "spans" else merge_rows(self.task, part.windows, rows)
+        if not all_finite(scores):
             raise DivergedError("scores of the plain loop are not finite. Use a smaller lr.")
-        return split_scores(scores)
+        return scores
 
 
-def _told(verdict: Verdict) -> Model:
+def _told(task: Task, verdict: Verdict) -> Model:
     """What a verdict says, as `told` says it of a row."""
-    answers = verdict.answers
-    if answers is None:
-        raise TypeError("the plain loop answers questions")
-    at = next(name for name in (FITTED, ZERO, *verdict.thresholds) if name in verdict.thresholds)
+    names = SHOWN if task.kind == "spans" else task.metrics
     scores = {
-        name: {metric: round(one.values[metric], 4) for metric in SHOWN if metric in one.values}
-        for name, one in verdict.scorings.items()
+        at: {metric: rounded(one.values[metric]) for metric in names if metric in one.values}
+        for at, one in verdict.scorings.items()
     }
     return {
-        "held_out": None if verdict.held_out is None else round(verdict.held_out, 4),
+        "held_out": rounded(verdict.held_out),
         "scores": scores,
-        "thresholds": {name: round(value, 4) for name, value in verdict.thresholds.items() if value is not None},
-        "loss": None if verdict.loss is None else round(verdict.loss, 4),
+        "thresholds": {at: rounded(value) for at, value in verdict.thresholds.items() if value is not None},
+        "loss": rounded(verdict.loss),
         "head": None,
-        "outcomes": pack_outcomes(answers.scores_at(verdict.thresholds[at]).f1),
+        "outcomes": pack_outcomes(_outcomes(task, verdict)),
     }
+
+
+def _outcomes(task: Task, verdict: Verdict) -> FloatArray | IntArray:
+    """F1 of every question at the first threshold that there is of these, or what was said of every text."""
+    if verdict.answers is not None:
+        at = next(name for name in (FITTED, ZERO, *verdict.thresholds) if name in verdict.thresholds)
+        return verdict.answers.scores_at(verdict.thresholds[at]).f1
+    if not isinstance(verdict.said, np.ndarray):
+        raise TypeError("only questions have answers")
+    return predicted_targets(task, verdict.said)

@@ -12,10 +12,14 @@ from torch import Tensor
 
 from bertvision.encoder.load import silence
 from bertvision.tasks.examples import IntArray
+from bertvision.tasks.task import Task, TaskKind
 from bertvision.tasks.windows import Windows
 
 GROUPED = 50
 """Batches whose windows are sorted by length together, as transformers' own trainer does it."""
+
+NEW: dict[TaskKind, str] = {"spans": "qa_outputs", "labels": "classifier", "scores": "classifier"}
+"""By kind of task, the part of a model that no encoder brings along; no suite has tasks with tags."""
 
 SCHEDULES = {"constant": "constant_with_warmup", "restarts": "cosine_with_restarts"}
 """What transformers calls our schedules, where it has other names."""
@@ -58,14 +62,23 @@ class PlainSteps:
     peak: int | None
 
 
-def plain_model(encoder: str, learn: str, seed: int) -> Any:  # noqa: ANN401 - transformers' models have no type
-    """A model for questions, with what learns set free."""
-    from transformers import AutoModelForQuestionAnswering  # noqa: PLC0415 - takes seconds to import
+def plain_model(encoder: str, task: Task, learn: str, seed: int) -> Any:  # noqa: ANN401 - transformers' models have no type
+    """A model for questions, classes or scores, with what learns set free."""
+    from transformers import (  # noqa: PLC0415 - takes seconds to import
+        AutoModelForQuestionAnswering,
+        AutoModelForSequenceClassification,
+    )
 
+    new = NEW[task.kind]
     torch.manual_seed(seed)
     with silence():
         # transformers keeps weights as they are stored: those of 16 bits would learn in 16 bits, and badly
-        model = AutoModelForQuestionAnswering.from_pretrained(encoder, dtype=torch.float32)
+        if task.kind == "spans":
+            model = AutoModelForQuestionAnswering.from_pretrained(encoder, dtype=torch.float32)
+        else:
+            model = AutoModelForSequenceClassification.from_pretrained(
+                encoder, dtype=torch.float32, num_labels=task.outputs
+            )
     if learn.startswith("lora:"):
         from peft import LoraConfig, get_peft_model  # noqa: PLC0415
 
@@ -74,13 +87,13 @@ def plain_model(encoder: str, learn: str, seed: int) -> Any:  # noqa: ANN401 - t
             r=rank,
             lora_alpha=2 * rank,
             target_modules="all-linear",
-            exclude_modules=["qa_outputs"],
-            modules_to_save=["qa_outputs"],
+            exclude_modules=rf"{new}(\..*)?",
+            modules_to_save=[new],
         )
         return get_peft_model(model, config)
     for name, value in model.named_parameters():
         free = learn == "full" or (learn == "bitfit" and name.endswith("bias"))
-        value.requires_grad_(free or name.startswith("qa_outputs"))
+        value.requires_grad_(free or name.startswith(new))
     return model
 
 
@@ -93,12 +106,25 @@ def plain_inputs(model: Any, windows: Windows, rows: IntArray, device: torch.dev
     return {name: torch.from_numpy(values).to(device) for name, values in names.items()}
 
 
-def plain_loss(model: Any, windows: Windows, rows: IntArray, device: torch.device) -> Tensor:  # noqa: ANN401
+def plain_loss(
+    model: Any,  # noqa: ANN401
+    task: Task,
+    windows: Windows,
+    rows: IntArray,
+    device: torch.device,
+) -> Tensor:
     """The model's own loss of a batch, in bfloat16 on a GPU."""
     targets = torch.from_numpy(np.asarray(windows.targets)[rows]).to(device)
+    match task.kind:
+        case "spans":
+            right = {"start_positions": targets[:, 0], "end_positions": targets[:, 1]}
+        case "scores":
+            right = {"labels": targets.float()}
+        case _:
+            right = {"labels": targets}
     inputs = plain_inputs(model, windows, rows, device)
     with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-        loss: Tensor = model(**inputs, start_positions=targets[:, 0], end_positions=targets[:, 1]).loss
+        loss: Tensor = model(**inputs, **right).loss
     return loss
 
 
@@ -113,6 +139,7 @@ def plain_batches(windows: Windows, size: int) -> list[IntArray]:
 
 def plain_training(  # noqa: PLR0913 - what a loop depends on
     model: Any,  # noqa: ANN401 - transformers' models have no type
+    task: Task,
     windows: Windows,
     options: PlainOptions,
     device: torch.device,
@@ -125,8 +152,9 @@ def plain_training(  # noqa: PLR0913 - what a loop depends on
 
     torch.manual_seed(options.seed)
     model.to(device).train()
-    output = [p for name, p in model.named_parameters() if p.requires_grad and "qa_outputs" in name]
-    others = [p for name, p in model.named_parameters() if p.requires_grad and "qa_outputs" not in name]
+    learnt = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
+    output = [value for name, value in learnt if NEW[task.kind] in name]
+    others = [value for name, value in learnt if NEW[task.kind] not in name]
     groups = [{"params": output, "lr": options.head_lr}, *([{"params": others, "lr": options.lr}] if others else [])]
     optimizer = torch.optim.AdamW(groups, fused=device.type == "cuda")
     per_epoch = -(-len(windows) // options.batch)
@@ -137,7 +165,7 @@ def plain_training(  # noqa: PLR0913 - what a loop depends on
     clock, batches = _Clock(device), list[IntArray]()
     for step in range(1, total + 1):
         batches = batches or plain_batches(windows, options.batch)
-        plain_loss(model, windows, batches.pop(), device).backward()  # type: ignore[no-untyped-call]  # torch's own
+        plain_loss(model, task, windows, batches.pop(), device).backward()  # type: ignore[no-untyped-call]  # torch's own
         torch.nn.utils.clip_grad_norm_([*output, *others], 1.0)
         optimizer.step()
         schedule.step()
@@ -182,16 +210,25 @@ def merged(model: Any) -> Any:  # noqa: ANN401 - transformers' models have no ty
 
 
 @torch.inference_mode()
-def plain_scores(model: Any, windows: Windows, size: int, device: torch.device) -> NDArray[np.float32]:  # noqa: ANN401
-    """Start and end scores of every token, (tokens, 2), batch by batch of like lengths."""
+def plain_scores(
+    model: Any,  # noqa: ANN401
+    task: Task,
+    windows: Windows,
+    size: int,
+    device: torch.device,
+) -> NDArray[np.float32]:
+    """Start and end scores of every token, (tokens, 2), or outputs of every window; batch by batch of like lengths."""
     model.eval()
-    found = np.empty((len(windows.ids), 2), dtype=np.float32)
+    found = np.empty((len(windows.ids if task.kind == "spans" else windows), task.outputs), dtype=np.float32)
     order = np.argsort(-windows.lengths, kind="stable")
     for begin in range(0, len(order), size):
         rows = order[begin : begin + size]
         inputs = plain_inputs(model, windows, rows, device)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             said = model(**inputs)
-        scores = torch.stack([said.start_logits, said.end_logits], dim=-1).float()
-        found[windows.places(rows)] = scores[inputs["attention_mask"].bool()].cpu().numpy()
+        if task.kind == "spans":
+            scores = torch.stack([said.start_logits, said.end_logits], dim=-1).float()
+            found[windows.places(rows)] = scores[inputs["attention_mask"].bool()].cpu().numpy()
+        else:
+            found[rows] = said.logits.float().cpu().numpy()
     return found

@@ -1,31 +1,38 @@
 """Quality against training seconds as a picture that stands alone, in the colours and shapes of the report's plots."""
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from bertvision.bench.compare import Measured, measured_cells
-from bertvision.report.plots import Axis, Lines, Point
+from bertvision.report.plots import Axis, Key, Lines, Point
 from bertvision.report.svg import HEIGHT, LEFT, WIDTH, Palette, element, text
-from bertvision.runs.judging.judge import FITTED, ZERO
+from bertvision.runs.judging.judge import FITTED, PLAIN, ZERO
+from bertvision.tasks.load import find_task
 
-LINE = 20
-"""Room for a line of the legend."""
+LINE, COLUMNS, SAMPLE = 22, 2, 34
+"""The legend: room for a line, lines side by side, and the width of the piece of a curve that begins each."""
 
-HEADS, ENSEMBLE = "heads", "ensemble"
+HEADS, ENSEMBLE, TUNE, LOOP = "heads", "ensemble", "tune", "plain"
 
 
-def curve_plots(record: Mapping[str, Any]) -> dict[str, str]:
-    """A picture for each encoder that was measured at several snapshots on questions, by its name."""
+def curve_plots(record: Mapping[str, Any], only: Collection[str] | None = None) -> dict[str, str]:
+    """A picture for each task and encoder that was measured at several snapshots, by their names.
+
+    Args:
+        record: of a suite.
+        only: names of the cells that are drawn; None draws all.
+    """
     groups: dict[str, list[Measured]] = {}
     for cell in measured_cells(record):
-        if _points(cell):
-            groups.setdefault(str(cell.settings["encoder"]), []).append(cell)
+        if (only is None or cell.name in only) and _points(cell, cell.name):
+            groups.setdefault(f"{cell.settings['task']}-{cell.settings['encoder']}", []).append(cell)
     return {
-        encoder: _draw(encoder, cells, str(record["suite"]))
-        for encoder, cells in groups.items()
-        if any(len(_points(cell)) > 1 for cell in cells)
+        name: _draw(name, cells, str(record["suite"]))
+        for name, cells in groups.items()
+        if any(len(_points(cell, cell.name)) > 1 for cell in cells)
     }
 
 
@@ -41,18 +48,30 @@ def _shown(cell: Measured) -> list[str]:
     return [cell.best(models) for models in levels.values()]
 
 
-def _points(cell: Measured) -> list[Point]:
-    """F1 at the fitted threshold over seconds of training: the mean over seeds, and their range."""
+def _owners(cells: Sequence[Measured]) -> dict[str, str]:
+    """By name of a cell: whose colour it has, its own, or for a plain loop that of ours which learns the same."""
+    ours: dict[str, str] = {}
+    for cell in cells:
+        if cell.kind == TUNE:
+            ours.setdefault(str(cell.settings["learn"]), cell.name)
+    rivals = {
+        cell.name: ours[learn] for cell in cells if cell.kind == LOOP and (learn := str(cell.settings["learn"])) in ours
+    }
+    return {cell.name: rivals.get(cell.name, cell.name) for cell in cells}
+
+
+def _points(cell: Measured, owner: str) -> list[Point]:
+    """What the task is judged by, in percent, over seconds of training: the mean over seeds, and their range."""
     points = []
     for model in _shown(cell):
-        scores = cell.over_seeds(model, lambda one: one["scores"].get(FITTED, one["scores"].get(ZERO, {})).get("f1"))
+        scores = cell.over_seeds(model, _main_score(cell))
         seconds = cell.over_seeds(model, lambda one: one["seconds"])
         if scores and seconds and min(seconds) > 0:
             several = len(scores) > 1
             points.append(
                 Point(
                     label=cell.name,
-                    model=cell.name,
+                    model=owner,
                     x=sum(seconds) / len(seconds),
                     y=sum(scores) / len(scores),
                     low=min(scores) if several else None,
@@ -62,25 +81,47 @@ def _points(cell: Measured) -> list[Point]:
     return points
 
 
-def _draw(encoder: str, cells: Sequence[Measured], suite: str) -> str:
-    names = tuple(cell.name for cell in cells)
-    palette = Palette(names)
+def _main_score(cell: Measured) -> Callable[[Mapping[str, Any]], float | None]:
+    """Reads from a model F1 at the fitted threshold, or where there is none at 0, or the first metric of a task."""
+    task = find_task(str(cell.settings["task"]))
+    if task.kind == "spans":
+        return lambda one: one["scores"].get(FITTED, one["scores"].get(ZERO, {})).get("f1")
+    return lambda one: 100.0 * one["scores"][PLAIN][task.metrics[0]]
+
+
+def _draw(name: str, cells: Sequence[Measured], suite: str) -> str:
+    """Ours with whole lines, each plain loop with dashes beside it."""
+    owners = _owners(cells)
+    task = find_task(str(cells[0].settings["task"]))
+    judged = "F1, fitted threshold" if task.kind == "spans" else task.metrics[0].replace("_", " ")
+    ordered = sorted(cells, key=lambda cell: cell.kind == LOOP)
     lines = Lines(
         x=Axis(title="training (s)", unit="seconds", log=True),
-        y=Axis(title="F1, fitted threshold (%)", unit="percent"),
-        points=tuple(point for cell in cells for point in _points(cell)),
+        y=Axis(title=f"{judged} (%)", unit="percent"),
+        points=tuple(point for cell in ordered for point in _points(cell, owners[cell.name])),
     )
-    drawn = lines.draw(palette, key=f"{suite}-curve", title=f"{suite}: quality against training seconds, {encoder}")
-    legend = []
-    for number, name in enumerate(names):
-        y = HEIGHT + LINE * number + LINE / 2
-        legend += [palette.mark(name, LEFT, y), text(name, x=LEFT + 14, y=y, class_="label")]
-    height = HEIGHT + LINE * len(names) + LINE / 2
+    palette = Palette(tuple(dict.fromkeys(owners[cell.name] for cell in ordered)))
+    drawn = lines.draw(palette, key=f"{suite}-{name}-curve", title=f"{suite}: quality against training seconds, {name}")
+    legend, height = _legend(lines.legend(), palette)
     card = element("rect", x=0, y=0, width=WIDTH, height=height, class_="card")
     opening, rest = re.fullmatch(r"(<svg [^>]*>)(.*)</svg>", drawn, flags=re.DOTALL).groups()  # type: ignore[union-attr]  # drawing makes no other
-    opening = opening.replace(f'viewBox="0 0 {WIDTH} {HEIGHT}"', f'viewBox="0 0 {WIDTH} {height:.0f}"')
+    opening = opening.replace(f'viewBox="0 0 {WIDTH} {HEIGHT}"', f'viewBox="0 0 {WIDTH} {height}"')
     opening = opening.replace("<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" ')
-    return f"{opening}<style>{_style()}</style>{card}{rest}{''.join(legend)}</svg>\n"
+    return f"{opening}<style>{_style()}</style>{card}{rest}{legend}</svg>\n"
+
+
+def _legend(keys: Sequence[Key], palette: Palette) -> tuple[str, int]:
+    """A piece of each curve with its name, column by column below the plot, and the height down to their end."""
+    rows = math.ceil(len(keys) / COLUMNS)
+    parts = []
+    for number, key in enumerate(keys):
+        column, row = divmod(number, rows)
+        x, y = LEFT + column * (WIDTH - LEFT) / COLUMNS, HEIGHT + LINE * (row + 0.5)
+        line = f"line d{key.dash} {palette.classes(key.model)}"
+        parts.append(element("line", x1=x, x2=x + SAMPLE, y1=y, y2=y, class_=line))
+        parts.append(palette.mark(key.model, x + SAMPLE / 2, y))
+        parts.append(text(key.label, x=x + SAMPLE + 8, y=y, class_="label"))
+    return "".join(parts), HEIGHT + LINE * rows + LINE // 2
 
 
 def _style() -> str:

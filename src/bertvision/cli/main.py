@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
-from bertvision import __version__
+import bertvision
 from bertvision.cli.commands import COMMANDS, Command
 from bertvision.cli.options import parse_options
 from bertvision.errors import BertVisionError, UnknownNameError
@@ -43,7 +43,7 @@ def _dispatch(words: list[str]) -> int:
         print(overview())  # noqa: T201 - this is the output
         return 0
     if words[0] == "--version":
-        print(f"bertvision {__version__}")  # noqa: T201 - this is the output
+        print(f"bertvision {bertvision.__version__}")  # noqa: T201 - this is the output
         return 0
     if len(words) == 2 and words[1] in ("-h", "--help") and words[0] not in COMMANDS:
         group = {name: command for name, command in COMMANDS.items() if name.startswith(f"{words[0]} ")}
@@ -84,7 +84,7 @@ def overview(commands: Mapping[str, Command] = COMMANDS) -> str:
         [
             "usage: bertvision COMMAND [OPTIONS]",
             "",
-            "Fully-fine-tuned quality from tiny heads that read the hidden states of all layers of an encoder.",
+            str(bertvision.__doc__),
             "",
             "commands:",
             *lines,

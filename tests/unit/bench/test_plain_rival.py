@@ -23,8 +23,8 @@ from bertvision.encoder.learn import apply_learn, parse_learn
 from bertvision.encoder.load import load_encoder
 from bertvision.heads import HeadShape, build_head
 from bertvision.inference.outputs import PassOptions, span_scores
-from bertvision.tasks.examples import Questions
-from bertvision.tasks.load import load_task
+from bertvision.tasks.examples import Questions, Texts
+from bertvision.tasks.load import find_task, load_task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows, build_windows
 from bertvision.training.lessons import TuneData
@@ -34,6 +34,7 @@ from tiny_models import save_tiny, tiny_windows
 from tiny_run import WINDOWS, parameters, save_tiny_encoder, write_questions
 
 CPU = torch.device("cpu")
+SPANS = find_task("squad2")
 OPTIONS = PlainOptions(lr=5e-3, head_lr=5e-3, batch=8, schedule="linear", warmup=0.0, seed=0)
 
 
@@ -68,23 +69,25 @@ def alike(windows: Windows) -> np.ndarray[Any, np.dtype[np.int64]]:
 @pytest.mark.parametrize("learn", ["full", "lora:2", "bitfit", "none"])
 def test_weights_that_are_stored_in_16_bits_learn_in_float32(encoder: str, learn: str, tmp_path: Path) -> None:
     AutoModel.from_pretrained(encoder).to(torch.bfloat16).save_pretrained(tmp_path)
-    model = plain_model(str(tmp_path), learn, 0)
+    model = plain_model(str(tmp_path), SPANS, learn, 0)
     assert {value.dtype for value in model.parameters()} == {torch.float32}
 
 
 def test_the_first_loss_is_ours(encoder: str, windows: Windows) -> None:
-    rival = plain_model(encoder, "full", 0)
+    rival = plain_model(encoder, SPANS, "full", 0)
     model, rows = ours(encoder, rival), alike(windows)
     assert len(rows) >= 3
     data = TuneData(task=load_task("squad2").task, windows=windows, pool="cls", packed=False, pad=0)
     expected = data.lesson(rows).losses(model, CPU).mean()
-    assert plain_loss(rival, windows, rows, CPU).item() == pytest.approx(expected.item(), abs=FLOAT32)
+    assert plain_loss(rival, SPANS, windows, rows, CPU).item() == pytest.approx(expected.item(), abs=FLOAT32)
 
 
 def test_lora_starts_as_the_encoder_and_learns_as_much_as_ours(encoder: str, windows: Windows) -> None:
-    rival, plain = plain_model(encoder, "lora:4", 0), plain_model(encoder, "full", 0)
+    rival, plain = plain_model(encoder, SPANS, "lora:4", 0), plain_model(encoder, SPANS, "full", 0)
     rows = alike(windows)
-    assert plain_loss(rival, windows, rows, CPU).item() == pytest.approx(plain_loss(plain, windows, rows, CPU).item())
+    assert plain_loss(rival, SPANS, windows, rows, CPU).item() == pytest.approx(
+        plain_loss(plain, SPANS, windows, rows, CPU).item()
+    )
     model = ours(encoder, plain)
     apply_learn(model.encoder, parse_learn("lora:4"))
     counts = [sum(p.numel() for p in one.parameters() if p.requires_grad) for one in (rival, model)]
@@ -94,17 +97,17 @@ def test_lora_starts_as_the_encoder_and_learns_as_much_as_ours(encoder: str, win
 @pytest.mark.parametrize("kind", ["mpnet", "roberta"])
 def test_other_architectures_learn_as_much_as_ours_and_take_what_they_know(kind: str, tmp_path: Path) -> None:
     folder = save_tiny(tmp_path, kind)
-    rival, model = plain_model(folder, "lora:2", 0), load_encoder(folder)
+    rival, model = plain_model(folder, SPANS, "lora:2", 0), load_encoder(folder)
     apply_learn(model, parse_learn("lora:2"))
     output = 16 * 2 + 2
     ours = sum(p.numel() for p in model.parameters() if p.requires_grad)
     assert sum(p.numel() for p in rival.parameters() if p.requires_grad) == ours + output
-    assert plain_scores(rival, tiny_windows(5, 9, 7), 2, CPU).shape == (21, 2)
+    assert plain_scores(rival, SPANS, tiny_windows(5, 9, 7), 2, CPU).shape == (21, 2)
 
 
 def test_scores_of_padded_batches_are_ours(encoder: str, windows: Windows) -> None:
-    rival = plain_model(encoder, "full", 0)
-    found = plain_scores(rival, windows, 7, CPU)
+    rival = plain_model(encoder, SPANS, "full", 0)
+    found = plain_scores(rival, SPANS, windows, 7, CPU)
     expected = span_scores(ours(encoder, rival), windows, PassOptions(packed=False, pad=0, bf16=False))
     assert found[:, 0] == pytest.approx(expected.start, abs=FLOAT32)
     assert found[:, 1] == pytest.approx(expected.end, abs=FLOAT32)
@@ -115,9 +118,9 @@ def test_scores_of_padded_batches_are_ours(encoder: str, windows: Windows) -> No
     [("full", {"weight", "bias"}), ("bitfit", {"bias"}), ("none", set()), ("lora:2", {"lora_A", "lora_B"})],
 )
 def test_what_learns_changes_and_nothing_else(learn: str, changed: set[str], encoder: str, windows: Windows) -> None:
-    model = plain_model(encoder, learn, 0)
+    model = plain_model(encoder, SPANS, learn, 0)
     before = parameters(model)
-    plain_training(model, windows, OPTIONS, CPU, fractions=[1], measure=lambda _: None)
+    plain_training(model, SPANS, windows, OPTIONS, CPU, fractions=[1], measure=lambda _: None)
     after = parameters(model)
     different = [name for name in before if not torch.equal(before[name], after[name])]
     free = [name for name, value in model.named_parameters() if value.requires_grad]
@@ -128,22 +131,22 @@ def test_what_learns_changes_and_nothing_else(learn: str, changed: set[str], enc
 
 
 def test_it_learns_and_is_measured_outside_the_clock(encoder: str, windows: Windows) -> None:
-    model, steps = plain_model(encoder, "full", 0), list[PlainSteps]()
+    model, steps = plain_model(encoder, SPANS, "full", 0), list[PlainSteps]()
     rows = np.arange(len(windows))
-    before = plain_loss(model, windows, rows, CPU).item()
+    before = plain_loss(model, SPANS, windows, rows, CPU).item()
 
     def measure(found: PlainSteps) -> None:
         torch.zeros(1)
         model.eval()
         steps.append(found)
-        plain_scores(model, windows, 8, CPU)
+        plain_scores(model, SPANS, windows, 8, CPU)
 
-    plain_training(model, windows, OPTIONS, CPU, fractions=[0.4, 1, 6], measure=measure)
+    plain_training(model, SPANS, windows, OPTIONS, CPU, fractions=[0.4, 1, 6], measure=measure)
     assert [one.epochs for one in steps] == [0.4, 1, 6]
     assert 0 < steps[0].first <= steps[0].seconds < steps[1].seconds < steps[2].seconds
     assert {one.first for one in steps} == {steps[0].first}
     assert [one.peak for one in steps] == [None] * 3
-    assert plain_loss(model, windows, rows, CPU).item() < before / 2
+    assert plain_loss(model, SPANS, windows, rows, CPU).item() < before / 2
 
 
 def test_a_clock_stands_while_it_is_measured(encoder: str, windows: Windows, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +159,9 @@ def test_a_clock_stands_while_it_is_measured(encoder: str, windows: Windows, mon
         for _ in range(1000):
             next(ticks)
 
-    plain_training(plain_model(encoder, "none", 0), windows, OPTIONS, CPU, fractions=[0.4, 1], measure=measure)
+    plain_training(
+        plain_model(encoder, SPANS, "none", 0), SPANS, windows, OPTIONS, CPU, fractions=[0.4, 1], measure=measure
+    )
     # begin, end of the first step, its restart, and two stops with a restart between: one tick from each to the next
     assert [one.seconds for one in seen] == [2.0, 3.0]
     assert seen[0].first == 1.0
@@ -173,7 +178,58 @@ def test_an_epoch_has_every_window_once_in_batches_of_like_lengths(windows: Wind
 
 
 def test_merged_changes_answer_the_same(encoder: str, windows: Windows) -> None:
-    model = plain_model(encoder, "lora:2", 0)
-    plain_training(model, windows, OPTIONS, CPU, fractions=[1], measure=lambda _: None)
-    before = plain_scores(model, windows, 8, CPU)
-    assert plain_scores(merged(model), windows, 8, CPU) == pytest.approx(before, abs=FLOAT32)
+    model = plain_model(encoder, SPANS, "lora:2", 0)
+    plain_training(model, SPANS, windows, OPTIONS, CPU, fractions=[1], measure=lambda _: None)
+    before = plain_scores(model, SPANS, windows, 8, CPU)
+    assert plain_scores(merged(model), SPANS, windows, 8, CPU) == pytest.approx(before, abs=FLOAT32)
+
+
+def texts(task: str, targets: list[float], encoder: str) -> Windows:
+    """Windows of so many short texts of one length."""
+    words = ["the cat sat", "a dog ran", "on the mat", "the old dog"]
+    scores = np.asarray(targets, dtype=np.float64)
+    numbers = scores if find_task(task).kind == "scores" else scores.astype(np.int64)
+    some = [words[row % len(words)] for row in range(len(targets))]
+    pairs = some[::-1] if task == "stsb" else None
+    examples = Texts(ids=[str(row) for row in range(len(targets))], texts=some, pairs=pairs, targets=numbers)
+    return build_windows(find_task(task), examples, TextTokenizer.load(encoder), WINDOWS)
+
+
+@pytest.mark.parametrize(("task", "targets"), [("sst2", [0, 1, 1, 0]), ("stsb", [0.5, 4.0, 2.5, 5.0])])
+def test_texts_have_the_loss_of_their_kind(task: str, targets: list[float], encoder: str) -> None:
+    found, windows = find_task(task), texts(task, targets, encoder)
+    rows = np.arange(len(targets))
+    model = plain_model(encoder, found, "full", 0)
+    outputs = torch.from_numpy(plain_scores(model, found, windows, 3, CPU))
+    right = torch.tensor(targets)
+    expected = (
+        torch.nn.functional.mse_loss(outputs[:, 0], right)
+        if found.kind == "scores"
+        else torch.nn.functional.cross_entropy(outputs, right.long())
+    )
+    assert plain_loss(model, found, windows, rows, CPU).item() == pytest.approx(expected.item(), abs=FLOAT32)
+
+
+@pytest.mark.parametrize("learn", ["full", "lora:2", "none"])
+def test_it_learns_classes(learn: str, encoder: str) -> None:
+    task, windows = find_task("sst2"), texts("sst2", [0, 1, 1, 0] * 8, encoder)
+    model, rows = plain_model(encoder, task, learn, 0), np.arange(32)
+    before = plain_loss(model, task, windows, rows, CPU).item()
+    plain_training(model, task, windows, OPTIONS, CPU, fractions=[10], measure=lambda _: None)
+    assert plain_loss(model, task, windows, rows, CPU).item() < before
+    learnt = {name for name, value in model.named_parameters() if value.requires_grad}
+    new = {name for name in learnt if "classifier" in name}
+    assert len(new) == 2
+    assert (learnt == new) == (learn == "none")
+
+
+@pytest.mark.parametrize("kind", ["mpnet", "roberta"])
+def test_outputs_of_two_maps_learn_whole_beside_low_ranks(kind: str, tmp_path: Path) -> None:
+    model = plain_model(save_tiny(tmp_path, kind), find_task("sst2"), "lora:2", 0)
+    new = {name for name, value in model.named_parameters() if value.requires_grad and "classifier" in name}
+    assert {name.rpartition("default.")[2] for name in new} == {
+        "dense.weight",
+        "dense.bias",
+        "out_proj.weight",
+        "out_proj.bias",
+    }

@@ -1,3 +1,4 @@
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from bertvision.bench.plot import curve_plots
@@ -11,8 +12,8 @@ def test_every_cell_has_a_line_with_its_marks_and_its_name() -> None:
     heads = {"x@1": model(99, held_out=1, seconds=20), "y@1": model(75, seconds=21)}
     joined = {"full": model(60, epochs=0.5, seconds=10), "mean": model(80, held_out=51, seconds=30)}
     cells = [("a", "tune", CURVE), ("b", "plain", CURVE), ("c", "heads", heads), ("d", "ensemble", joined)]
-    [(encoder, drawn)] = curve_plots(record(*(entry(name, kind, 0, models) for name, kind, models in cells))).items()
-    assert encoder == "mpnet"
+    [(place, drawn)] = curve_plots(record(*(entry(name, kind, 0, models) for name, kind, models in cells))).items()
+    assert place == "squad2-mpnet"
     root = ET.fromstring(drawn)  # noqa: S314 - we have just drawn it
     texts = [one.text for one in root.iter(f"{SVG}text")]
     assert {"a", "b", "c", "d"} <= set(texts)
@@ -26,10 +27,46 @@ def test_every_cell_has_a_line_with_its_marks_and_its_name() -> None:
     assert ".line" in str(style.text)
 
 
+def test_a_plain_loop_has_the_colour_of_ours_and_dashes() -> None:
+    measured = record(*(entry(name, kind, 0, CURVE) for name, kind in (("a", "plain"), ("b", "tune"), ("c", "tune"))))
+    [drawn] = curve_plots(measured).values()
+    root = ET.fromstring(drawn)  # noqa: S314 - we have just drawn it
+    curves = [one.attrib["class"] for one in root.iter(f"{SVG}polyline")]
+    assert sorted(curves) == ["line d0 c0", "line d0 c1", "line d1 c0"]  # b, c, and a, which learns what b does
+    legend = [one.attrib["class"] for one in root.iter(f"{SVG}line") if one.attrib["class"].startswith("line ")]
+    assert legend == curves
+    assert [one.text for one in root.iter(f"{SVG}text")][-3:] == ["b", "a", "c"]
+
+
+def test_a_plain_loop_without_ours_has_a_colour_of_its_own() -> None:
+    [drawn] = curve_plots(record(entry("a", "plain", 0, CURVE))).values()
+    assert 'class="line d0 c0"' in drawn
+
+
+def test_classes_are_judged_by_the_first_metric_of_their_task() -> None:
+    def classes(accuracy: float, seconds: float) -> dict[str, Any]:
+        return {**model(0, seconds=seconds), "scores": {"plain": {"f1": 0.1, "accuracy": accuracy}}}
+
+    measured = record(entry("a", "tune", 0, {"1": classes(0.5, 5), "2": classes(0.75, 10)}))
+    for one in (measured["plan"][0], measured["cells"]["a-0"]):
+        one["settings"]["task"] = "sst2"
+    [(place, drawn)] = curve_plots(measured).items()
+    assert place == "sst2-mpnet"
+    assert ">accuracy (%)</text>" in drawn
+    assert ">a: 75.0 at 10.0</title>" in drawn
+
+
+def test_cells_that_are_not_asked_for_are_not_drawn() -> None:
+    measured = record(entry("a", "tune", 0, CURVE), entry("b", "tune", 0, CURVE))
+    [drawn] = curve_plots(measured, {"b"}).values()
+    assert ">b</text>" in drawn
+    assert ">a</text>" not in drawn
+
+
 def test_several_seeds_give_a_band_of_their_range() -> None:
     better = {name: one | {"scores": {"fitted": {"f1": 90.0}}} for name, one in CURVE.items()}
     one, two = (
-        curve_plots(record(*(entry("a", "tune", n, models) for n, models in enumerate(seeds))))["mpnet"]
+        curve_plots(record(*(entry("a", "tune", n, models) for n, models in enumerate(seeds))))["squad2-mpnet"]
         for seeds in ([CURVE], [CURVE, better])
     )
     assert 'class="band' not in one

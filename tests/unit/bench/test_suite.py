@@ -182,7 +182,7 @@ def test_a_cell_is_known_by_its_settings_and_seed_and_not_by_its_name() -> None:
             {},
             r"learn is 'top:3'; the plain loop knows lora:R, full",
         ),
-        ([{"name": "p", "kind": "plain", "task": "sst2"}], {}, r"task is 'sst2'; the plain loop is for questions"),
+        ([{"name": "p", "kind": "plain", "task": "sst3"}], {}, r"cell 'p': unknown task 'sst3'. Did you mean 'sst"),
         ([TUNE], {"compare": [{"first": "lora"}]}, r"unknown cell in \[\[compare\]\] second ''"),
         ([TUNE], {"compare": [{"first": "lora", "other": "a"}]}, r"unknown key in \[\[compare\]\] 'other'"),
         (
