@@ -1,10 +1,15 @@
-"""Counts, bytes, seconds and tokens as one would say them."""
+"""Counts, layers, bytes, seconds and tokens as one would say them."""
 
 
 def in_words(count: float, one: str) -> str:
     """A count and what is counted: `1 head`, `2 heads`, `0.3 epochs`."""
     number = f"{count:,}" if isinstance(count, int) else f"{count:g}"
     return f"{number} {one}" if count == 1 else f"{number} {one}s"
+
+
+def in_layers(layers: range) -> str:
+    """Neighbouring layers, the first and the last: `0..6`."""
+    return f"{layers[0]}..{layers[-1]}"
 
 
 def in_bytes(count: float) -> str:

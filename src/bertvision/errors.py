@@ -55,6 +55,17 @@ class MissingExtraError(BertVisionError):
         super().__init__(f"{purpose} needs the package '{package}'. Install it: pip install 'bertvision[{extra}]'")
 
 
+def refuse(problems: Iterable[str]) -> None:
+    """Tell all of several problems at once, each one time; nothing where there are none.
+
+    Raises:
+        BertVisionError: there are some.
+    """
+    listed = "; ".join(dict.fromkeys(problems))
+    if listed:
+        raise BertVisionError(f"{listed}.")
+
+
 def first_line(error: Exception) -> str:
     """What an error of somebody else's code says, in one line: the name of its kind where it says nothing."""
     text = str(error).strip()

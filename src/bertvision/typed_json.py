@@ -1,7 +1,8 @@
 """JSON → dataclasses, by their types: the way back from `dataclasses.asdict`."""
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -12,7 +13,8 @@ T = TypeVar("T")
 def from_json(kind: type[T], value: object) -> T:
     """An object of a dataclass from what `json.loads` gives.
 
-    Fields may be words, numbers, literals, dataclasses, None, and lists, tuples and dicts of such; `Any` is kept.
+    Fields may be words, numbers, literals, dataclasses, None, lists, tuples and dicts of such, or one of several of
+    these; `Any` is kept.
     Those with a default may be missing, as in records of before there was such a field.
 
     Raises:
@@ -31,12 +33,12 @@ def _builder(hint: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - any type
         return _dataclass(hint)
     if origin in (list, tuple):
         return _several(origin, _builder(inner[0]))
-    if origin is dict:
+    if origin in (dict, Mapping):
         item = _builder(inner[1])
         return lambda value: {key: item(one) for key, one in _checked(value, dict).items()}
     if origin in (Union, types.UnionType):
-        other = _builder(next(one for one in inner if one is not type(None)))
-        return lambda value: None if value is None else other(value)
+        others = [_builder(one) for one in inner if one is not type(None)]
+        return lambda value: None if value is None else _first_fit(others, value)
     if origin is Literal:
         return lambda value: _known(value, inner)
     kinds: dict[Any, Any] = {Any: object, float: (int, float)}  # a whole number is a number, too
@@ -59,6 +61,15 @@ def _dataclass(kind: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - any datacla
 
 def _several(container: type, item: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: container(item(one) for one in _checked(value, list))
+
+
+def _first_fit(builders: Sequence[Callable[[Any], Any]], value: object) -> object:
+    """What the first of several types makes of a value that is of it; what the last one says if it is of none."""
+    *others, last = builders
+    for build in others:
+        with suppress(TypeError):
+            return build(value)
+    return last(value)
 
 
 def _known(value: object, words: tuple[Any, ...]) -> object:

@@ -1,6 +1,6 @@
 import pytest
 
-from bertvision.amounts import in_bytes, in_seconds, in_tokens, in_words
+from bertvision.amounts import in_bytes, in_layers, in_seconds, in_tokens, in_words
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,10 @@ def test_bytes_have_three_digits_and_a_unit(count: float, expected: str) -> None
 )
 def test_times_have_the_unit_that_suits_them(seconds: float, expected: str) -> None:
     assert in_seconds(seconds) == expected
+
+
+def test_layers_are_told_by_the_first_and_the_last() -> None:
+    assert (in_layers(range(7)), in_layers(range(2, 3))) == ("0..6", "2..2")
 
 
 def test_tokens_are_counted_in_millions_when_there_are_many() -> None:

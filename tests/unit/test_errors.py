@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertvision.errors import BertVisionError, DataError, MissingExtraError, UnknownNameError, first_line
+from bertvision.errors import BertVisionError, DataError, MissingExtraError, UnknownNameError, first_line, refuse
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_known_one() -> None:
@@ -18,6 +18,12 @@ def test_a_missing_extra_comes_with_its_install_command() -> None:
     assert str(MissingExtraError("reading a.parquet", "pyarrow", "data")) == (
         "reading a.parquet needs the package 'pyarrow'. Install it: pip install 'bertvision[data]'"
     )
+
+
+def test_all_problems_are_told_at_once_and_each_one_time() -> None:
+    refuse([])
+    with pytest.raises(BertVisionError, match=r"^--a is 0; --b is 1\.$"):
+        refuse(["--a is 0", "--b is 1", "--a is 0"])
 
 
 def test_what_others_say_in_many_lines_is_told_in_one() -> None:

@@ -59,7 +59,7 @@ def _fit(settings: HeadsSettings, seed: int, place: Place, snapshot: Snapshot | 
     name = UNTUNED if snapshot is None else snapshot.folder.name
     encoder = place.find_encoder(settings.encoder)
     if snapshot is not None:
-        encoder = f"{snapshot.folder.parent.parent}@{name}"
+        encoder = f"{snapshot.run}@{name}"
     run = place.run(HEADS_RUN, settings, seed) / f"at-{name}"
     request = settings.request(place, seed, encoder)
     fitted = fit_heads(request, run, resume=(run / CONFIG).is_file(), show=place.show, dev=False)

@@ -12,12 +12,13 @@ from bertvision.bench.place import Place
 from bertvision.evaluation.bootstrap import LEAST_RESAMPLES
 from bertvision.evaluation.squad_metric import SHOWN, score_questions
 from bertvision.runs.judging.ensemble import ENSEMBLE, EnsembleResult
-from bertvision.runs.judging.evaluate import judge_subject, tell
+from bertvision.runs.judging.evaluate import judge_subject
 from bertvision.runs.judging.evaluation_files import ANSWERS, PREDICTIONS
 from bertvision.runs.judging.evaluation_record import EvaluatedRow
 from bertvision.runs.judging.measure_inference import InferenceSeconds, measure_inference
 from bertvision.runs.judging.read_subjects import SharedPass
 from bertvision.runs.judging.subject import Subject
+from bertvision.runs.watch import tell
 from bertvision.tasks.examples import Examples, Questions, gold_targets
 from bertvision.tasks.files import read_json
 from bertvision.tasks.task import Task
@@ -56,10 +57,9 @@ def judge_models(subject: Subject, place: Place) -> JudgedModels:
     shared.check(subject)
     record = subject.kept()
     if record is None:
-        read = shared.read({(0, name): subject for name in subject.heads}, partial(tell, place.show))
-        outputs = {name: read[0, name] for name in subject.heads}
-        tell(place.show, f"scoring {len(outputs)} models …")
-        record = judge_subject(subject, shared.weights, outputs, resamples=LEAST_RESAMPLES, seed=0, begin=begin)
+        (outputs,) = shared.read([subject], partial(tell, place.show))
+        tell(place.show, f"scoring {len(outputs.models)} models …")
+        record = judge_subject(subject, outputs, resamples=LEAST_RESAMPLES, seed=0, begin=begin)
     tell(place.show, f"timing {len(subject.heads)} models …")
     readers = {name: head for name in subject.heads if (head := shared.load(subject, name)) is not None}
     seconds = measure_inference(shared, subject, readers)

@@ -23,10 +23,10 @@ from bertvision.evaluation.outputs import Outputs, all_finite, merge_rows, predi
 from bertvision.evaluation.squad_metric import SHOWN
 from bertvision.inference.stopwatch import least_seconds
 from bertvision.pretrained import locate_encoder
-from bertvision.runs.judging.evaluate import tell
 from bertvision.runs.judging.judge import FITTED, ZERO, Judge, Verdict
 from bertvision.runs.judging.measure_inference import EXAMPLES
 from bertvision.runs.parts import split_train, training_split
+from bertvision.runs.watch import tell
 from bertvision.tasks.examples import Examples, FloatArray, IntArray
 from bertvision.tasks.load import load_task
 from bertvision.tasks.part import Part
@@ -105,18 +105,13 @@ class _Rival:
         self._trainable = sum(value.numel() for value in self.model.parameters() if value.requires_grad)
         self._total = sum(value.numel() for value in self.model.parameters())
         self._show = place.show
-        self._batch = FORWARD_BATCH["cpu" if self.device.type == "cpu" else "cuda"]
+        self._batch = FORWARD_BATCH[self.device.type]
         dev = loaded.splits["dev"]
-        some = np.arange(min(len(dev), EXAMPLES["cpu" if self.device.type == "cpu" else "cuda"]))
+        some = np.arange(min(len(dev), EXAMPLES[self.device.type]))
         self._timed = part(dev.select(some))
         self._judge = Judge(loaded.task, part(dev), None if held_out is None else part(held_out))
         self._models: dict[str, Model] = {}
         self._cost: dict[str, Any] = {}
-
-    def tell(self, step: int, total: int) -> None:
-        """Show how far it is."""
-        if self._show is not None:
-            self._show(step, total, {})
 
     def measure(self, steps: PlainSteps) -> None:
         """Judge the model as it is now.

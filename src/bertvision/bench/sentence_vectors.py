@@ -15,8 +15,7 @@ from bertvision.device import Device, choose_device
 from bertvision.encoder.load import fingerprint, load_encoder
 from bertvision.estimators.rows import TextRows
 from bertvision.pretrained import locate_encoder
-from bertvision.runs.judging.evaluate import tell
-from bertvision.runs.watch import Show
+from bertvision.runs.watch import Show, tell
 from bertvision.tasks.examples import Texts
 from bertvision.tasks.files import read_json
 from bertvision.tasks.tokenizer import TextTokenizer

@@ -15,8 +15,8 @@ from bertvision.errors import BertVisionError, MissingExtraError
 from bertvision.evaluation.score import score_targets
 from bertvision.heads import HEADS
 from bertvision.provenance import package_version
-from bertvision.runs.judging.evaluate import tell
 from bertvision.runs.judging.judge import PLAIN
+from bertvision.runs.watch import tell
 from bertvision.tasks.examples import FloatArray, IntArray, Texts
 from bertvision.tasks.load import TaskData, load_task
 

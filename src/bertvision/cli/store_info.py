@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bertvision.amounts import in_layers
 from bertvision.cli.output import print_json, print_table
 from bertvision.errors import BertVisionError
 
@@ -60,7 +61,7 @@ def describe(manifest: "Manifest") -> dict[str, object]:
         "fingerprint": content.fingerprint,
         "windows": content.windows,
         "tokens": content.tokens,
-        "layers": f"{content.first_layer}..{content.first_layer + content.layers - 1}",
+        "layers": in_layers(content.layer_numbers),
         "width": content.width,
         "keep": content.keep if not wide else f"{content.keep}, {wide} shards bf16",
         "pool": content.pool,

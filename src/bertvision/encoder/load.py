@@ -16,6 +16,7 @@ from bertvision.encoder.learn import parse_learn
 from bertvision.encoder.tuned import Tuned, base_encoder, find_tuned
 from bertvision.errors import BertVisionError, first_line
 from bertvision.pretrained import BUILTIN_ENCODER, check_builtin_weights, locate_encoder
+from bertvision.tasks.task import Pool
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -129,6 +130,11 @@ def mean_pooled(name: str) -> bool:
     """Whether an encoder was trained with the mean over tokens as its sentence vector, as its folder says."""
     config = Path(locate_encoder(base_encoder(name))) / "1_Pooling" / "config.json"
     return config.is_file() and bool(json.loads(config.read_text(encoding="utf-8")).get("pooling_mode_mean_tokens"))
+
+
+def usual_pool(name: str) -> Pool:
+    """Which row stands for a text where nobody says: what an encoder was trained with."""
+    return "mean" if mean_pooled(name) else "cls"
 
 
 def _load_model(name: str, place: str, dtype: torch.dtype) -> Any:  # noqa: ANN401 - transformers' models have no type

@@ -51,6 +51,11 @@ class Snapshot:
     total_epochs: float
 
     @property
+    def run(self) -> Path:
+        """The folder of its run."""
+        return self.folder.parent.parent
+
+    @property
     def changes(self) -> Path:
         """The file with the encoder's parameters that learnt."""
         return self.folder / _CHANGES

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bertvision.device import Device, choose_device
-from bertvision.encoder.load import load_encoder, mean_pooled
+from bertvision.encoder.load import load_encoder, usual_pool
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.inference.computed_states import encode_texts
@@ -38,7 +38,7 @@ class TextRows:
         self.encoder = load_encoder(encoder, device=place)
         base = base_encoder(encoder)
         self._tokenizer = TextTokenizer.load(base)
-        self._pool: Pool = pool or ("mean" if mean_pooled(encoder) else "cls")
+        self._pool = pool or usual_pool(encoder)
         self._windows = WindowOptions(length=self._tokenizer.capped(length))
         config = self.encoder.config
         self._passes = PassOptions(packed=place.type == "cuda", pad=config.pad_token_id or 0, bf16=False)

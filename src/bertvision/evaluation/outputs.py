@@ -1,8 +1,8 @@
 """Outputs of a model: scores of every token, or one row per example; and what several heads say together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import assert_never, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,32 @@ Outputs = SpanScores | NDArray[np.float32]
 def split_scores(scores: NDArray[np.float32]) -> SpanScores:
     """(tokens, 2) → scores as first and as last token, apart."""
     return SpanScores(np.ascontiguousarray(scores[:, 0]), np.ascontiguousarray(scores[:, 1]))
+
+
+@final
+class GatheredOutputs:
+    """The outputs of several models on a whole split, put together batch by batch, in whatever order batches come."""
+
+    def __init__(self, task: Task, windows: Windows, models: int) -> None:
+        self._windows = windows
+        self._spans = task.kind == "spans"
+        count = len(windows.ids) if self._spans else len(windows)
+        self._arrays = [np.empty((count, task.outputs), dtype=np.float32) for _ in range(models)]
+
+    def put(self, rows: IntArray, values: Iterable[NDArray[np.float32]]) -> None:
+        """Keep what every model gave for the windows at `rows`.
+
+        Args:
+            rows: which windows.
+            values: of every model, (…, outputs): of spans all real tokens end to end, else one row per window.
+        """
+        places = self._windows.places(rows) if self._spans else rows
+        for array, some in zip(self._arrays, values, strict=True):
+            array[places] = some
+
+    def outputs(self) -> list[Outputs]:
+        """Of every model, once all windows were there."""
+        return [split_scores(array) if self._spans else array for array in self._arrays]
 
 
 def all_finite(outputs: Outputs) -> bool:
@@ -62,9 +88,14 @@ def merge_rows(task: Task, windows: Windows, rows: NDArray[np.float32]) -> NDArr
     return rows[order[np.flatnonzero(np.diff(windows.example[order], append=-1))]]
 
 
+def merge_windows(task: Task, windows: Windows, outputs: Outputs) -> Outputs:
+    """What is said of the examples: scores of tokens as they are, else one row per example."""
+    return outputs if isinstance(outputs, SpanScores) else merge_rows(task, windows, outputs)
+
+
 def join_heads(task: Task, windows: Windows, outputs: Sequence[Outputs]) -> Outputs:
     """What several heads say together: the mean, as in an ensemble; rows of an example's windows become one."""
-    whole = [one if isinstance(one, SpanScores) else merge_rows(task, windows, one) for one in outputs]
+    whole = [merge_windows(task, windows, one) for one in outputs]
     if len(whole) == 1:
         return whole[0]
     columns = zip(*(log_columns(task, windows, one) for one in whole), strict=True)
@@ -85,3 +116,16 @@ def predicted_targets(task: Task, rows: NDArray[np.float32]) -> IntArray | Float
             raise AssertionError("answers in a text are decoded")
         case _:
             assert_never(task.kind)
+
+
+def predicted_words(task: Task, rows: NDArray[np.float32]) -> list[str] | list[list[str]] | list[float]:
+    """What is predicted for every row (examples, outputs), as a file has it: a label, a list of them, or a score."""
+    targets, words = predicted_targets(task, rows), task.labels
+    match task.kind:
+        case "labels":
+            return [words[number] for number in targets.astype(np.int64).tolist()]
+        case "tags":
+            return [[word for word, there in zip(words, row, strict=True) if there] for row in targets.tolist()]
+        case _:
+            scores: list[float] = targets.tolist()
+            return scores

@@ -1,5 +1,6 @@
 """Predictions of any task against its golds: the official values, intervals, and a paired test of two models."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +26,11 @@ from bertvision.evaluation.weighted import weighted_label_metrics, weighted_scor
 from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
+
+
+def defined(value: float | None) -> float | None:
+    """A score as files have it: None where it is not defined, for JSON has no NaN."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True, slots=True)

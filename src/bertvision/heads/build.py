@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import torch
 
+from bertvision.amounts import in_layers
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.heads.head import Head, HeadOptions, HeadShape, OptionValue
 from bertvision.heads.options import ATTENTION, LAYERS, TOKENS, check_options, parse_layers
@@ -41,7 +42,7 @@ def build_head(name: str, shape: HeadShape, options: HeadOptions | Mapping[str, 
     read = HeadShape(layers=len(layers), width=shape.width, outputs=shape.outputs)
     head = entry.head(read, **checked)
     head.name, head.full_shape, head.lowest = name, shape, layers[0]
-    head.options = {**checked, LAYERS: f"{layers[0]}..{layers[-1]}"}
+    head.options = {**checked, LAYERS: in_layers(layers)}
     if tokens is not None:
         _pool_tokens(head, tokens)
     return head

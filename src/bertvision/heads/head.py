@@ -89,6 +89,12 @@ class Head(nn.Module, ABC):
         """The last layer it needs: the encoder may stop there."""
         return self.reads[-1]
 
+    @final
+    def among(self, lowest: int) -> slice:
+        """Where the layers it needs stand among neighbouring ones, of which the first has the number `lowest`."""
+        reads = self.reads
+        return slice(reads[0] - lowest, reads[-1] - lowest + 1)
+
     def layer_weights(self) -> Tensor | None:
         """What it has learnt to multiply each layer by, (sets of weights, layers), for any token; None if nothing.
 

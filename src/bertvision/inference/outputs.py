@@ -43,23 +43,29 @@ def span_scores(model: TunedModel, windows: Windows, options: PassOptions) -> Sp
     """Start and end scores of every token of a split."""
     scores = np.empty((len(windows.ids), 2), dtype=np.float32)
     for rows, outputs, mask in _passes(model, windows, options):
-        scores[windows.places(rows)] = outputs[mask].float().cpu().numpy()
+        scores[windows.places(rows)] = counted_outputs(outputs, mask, None)
     return split_scores(scores)
 
 
 @torch.inference_mode()
 def row_scores(model: TunedModel, windows: Windows, options: PassOptions, *, pool: Pool) -> NDArray[np.float32]:
     """The outputs of every window's row, (windows, outputs)."""
-    collected: dict[int, NDArray[np.float32]] = {}
+    found = np.empty((len(windows), model.head.shape.outputs), dtype=np.float32)
     for rows, outputs, mask in _passes(model, windows, options):
-        values = pool_rows(outputs.float(), mask, pool).cpu().numpy()
-        collected |= dict(zip(rows.tolist(), values, strict=True))
-    return np.stack([collected[row] for row in range(len(windows))])
+        found[rows] = counted_outputs(outputs, mask, pool)
+    return found
+
+
+def counted_outputs(outputs: Tensor, mask: Tensor, pool: Pool | None) -> NDArray[np.float32]:
+    """What counts of a head's outputs, (…, outputs): one row per window, or for None every real token's, end to end."""
+    values = outputs.float()[mask] if pool is None else pool_rows(outputs.float(), mask, pool)
+    found: NDArray[np.float32] = values.cpu().numpy()
+    return found
 
 
 def frozen_batches(sizes: IntArray, device: torch.device, *, padding: int | None = None) -> list[IntArray]:
     """Batches of windows of such sizes for a pass that learns nothing, longest first, with so much padding at most."""
-    tokens = BATCH_TOKENS["cpu" if device.type == "cpu" else "cuda"]
+    tokens = BATCH_TOKENS[device.type]
     return length_batches(sizes, size=tokens, tokens=tokens, padding=padding)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from bertvision.evaluation.outputs import Outputs, split_scores
+from bertvision.evaluation.outputs import GatheredOutputs, Outputs
 from bertvision.packs.card import PackCard
 from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE
 from bertvision.packs.reader import Ask, Reader
@@ -65,9 +65,7 @@ class GraphReader(Reader):
     def _read(self, ask: Ask) -> list[Outputs]:
         (card,) = self.cards
         spans = card.task.kind == "spans"
-        first = ask.windows[0]
-        count = len(first.ids) if spans else len(first)
-        arrays = [np.empty((count, card.task.outputs), dtype=np.float32) for _ in card.heads]
+        gathered = GatheredOutputs(card.task, ask.windows[0], len(card.heads))
         lengths = np.maximum.reduce([windows.lengths for windows in ask.windows])
         for rows in length_batches(lengths, size=BATCH_TOKENS, tokens=BATCH_TOKENS, padding=MOST_PADDING):
             inputs: dict[str, NDArray[Any]] = {}
@@ -75,12 +73,8 @@ class GraphReader(Reader):
             for windows, names in zip(ask.windows, input_names(separate=card.separate), strict=True):
                 padded = windows.padded(rows, self._pad, multiple=multiple, limit=self._limit)
                 inputs |= dict(zip(names, padded, strict=True))
-            for array, values in zip(arrays, self._run(inputs), strict=True):
-                if spans:
-                    array[first.places(rows)] = values[inputs["mask"]]
-                else:
-                    array[rows] = values
-        return [split_scores(array) if spans else array for array in arrays]
+            gathered.put(rows, (values[inputs["mask"]] if spans else values for values in self._run(inputs)))
+        return gathered.outputs()
 
 
 def input_names(*, separate: bool) -> list[tuple[str, ...]]:

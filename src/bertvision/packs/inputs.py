@@ -1,7 +1,6 @@
 """What a user hands over, as examples and token windows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -77,11 +76,8 @@ def text_windows(card: PackCard, texts: Texts, tokenizer: TextTokenizer) -> tupl
     if isinstance(card.task.layout, SquadLayout):  # a label for a question and its context
         questions = make_questions(texts.texts, texts.pairs or [])
         return (build_windows(card.task, questions, tokenizer, card.windows),)
-    if not card.separate:
-        return (build_windows(card.task, texts, tokenizer, card.windows),)
-    sides = [replace(texts, pairs=None), replace(texts, texts=texts.pairs or [], pairs=None)]
-    first, second = (build_windows(card.task, side, tokenizer, card.windows) for side in sides)
-    return first, second
+    sides = texts.sides() if card.separate else (texts,)
+    return tuple(build_windows(card.task, side, tokenizer, card.windows) for side in sides)
 
 
 def question_windows(

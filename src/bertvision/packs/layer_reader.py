@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.states import HiddenStates
-from bertvision.heads import Head
+from bertvision.heads import Head, layers_read
 from bertvision.inference.computed_states import RowStates, StreamStates, encode_texts
 from bertvision.inference.outputs import PassOptions
 from bertvision.objectives import pool_rows
@@ -40,7 +40,7 @@ class LayerReader:
             windows: that it reads; two for pairs apart.
             target: what is explained.
         """
-        layers = range(head.reads[0], head.depth + 1)
+        layers = layers_read([head])
         batch = (
             self._rows(card, windows, target, layers) if card.reads == "rows" else self._tokens(windows, target, layers)
         )

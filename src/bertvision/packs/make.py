@@ -10,7 +10,6 @@ from bertvision.encoder.tuned import Tuned, tunings
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.evaluation.threshold import FEWEST
 from bertvision.heads import load_head
-from bertvision.heads.options import ATTENTION
 from bertvision.packs.card import Keep, PackCard, Reads
 from bertvision.packs.pack import Pack, write_pack
 from bertvision.runs.judging.ensemble import ensemble
@@ -179,8 +178,8 @@ def _reading(subject: Subject, rows: Sequence[EvaluatedRow]) -> tuple[Reads, Poo
             pool: Pool = "mean" if own.pool == "mean" else "cls"
             ways.add(("tokens", pool, "together"))
         else:
-            in_memory = parts.task.kind != "spans" and request.pool != ATTENTION
-            ways.add(("rows" if in_memory else "tokens", parts.pool, parts.pairs))
+            reads: Reads = "rows" if request.reads_rows(parts.task) else "tokens"
+            ways.add((reads, parts.pool, parts.pairs))
     if len(ways) > 1 and parts.task.kind != "spans":
         raise BertVisionError(f"{OWN_OUTPUT} is given other rows than the other heads. Pack it alone, or leave it out.")
     return ways.pop()
@@ -204,10 +203,9 @@ def _data(subject: Subject) -> dict[str, Any]:
     found = {
         "source": "built-in set" if source in (None, "builtin") else Path(source).name,
         "train": len(subject.parts.learnt),
-        "held_out": 0 if subject.held_out is None else len(subject.held_out.examples),
+        "held_out": subject.held_out_examples,
         subject.split: len(subject.part.examples),
     }
     if subject.split == HELD_OUT:
         found["scores"] = "of the held-out examples, by which heads were chosen, too"
-    teacher = getattr(request, "teacher", None)
-    return found if teacher is None else found | {"teacher": Path(teacher.run).name}
+    return found

@@ -11,11 +11,11 @@ from typing_extensions import override
 
 from bertvision.device import Device
 from bertvision.errors import BertVisionError
-from bertvision.evaluation.outputs import Outputs, split_scores
+from bertvision.evaluation.outputs import GatheredOutputs, Outputs
 from bertvision.heads import Head, layers_read
 from bertvision.inference.computed_states import RowStates, StreamStates, encode_texts
 from bertvision.inference.frozen_encoder import frozen_passes
-from bertvision.inference.outputs import frozen_batches
+from bertvision.inference.outputs import counted_outputs, frozen_batches
 from bertvision.inference.pair_rows import join_texts
 from bertvision.objectives import Pool, pool_rows
 from bertvision.packs.card import PackCard
@@ -140,52 +140,39 @@ class _Reading:
         self._first = dict(zip(self._different, firsts, strict=False))
         self.rows = join_rows(list(self._different.values()))
         self._pooled: dict[tuple[int, Pool], Tensor] = {}  # one row per window and layer, for packs that read rows
-        self._arrays: dict[tuple[int, int], list[NDArray[np.float32]]] = {}  # outputs of packs that read tokens
-        self._asks = asks
-        self._wanted: dict[tuple[int, Pool], Windows] = {}
+        # by the windows: which rows are wanted of them, and outputs of packs that read their tokens
+        self._pools: dict[int, set[Pool]] = {key: set() for key in self._different}
+        self._gathered: dict[int, dict[int, GatheredOutputs]] = {key: {} for key in self._different}
         for ask in asks:
             card = cards[ask.pack]
-            if card.reads == "rows":
-                self._wanted |= {(id(windows), card.pool): windows for windows in ask.windows}
-                continue
-            (windows,) = ask.windows
-            count = len(windows.ids) if card.task.kind == "spans" else len(windows)
-            shape = count, card.task.outputs
-            self._arrays[ask.pack, id(windows)] = [np.empty(shape, dtype=np.float32) for _ in heads[ask.pack]]
+            for windows in ask.windows:
+                if card.reads == "rows":
+                    self._pools[id(windows)].add(card.pool)
+                else:
+                    gathered = GatheredOutputs(card.task, windows, len(heads[ask.pack]))
+                    self._gathered[id(windows)][ask.pack] = gathered
 
     def take(self, states: StateBatch, rows: IntArray) -> None:
         """Let every pack take what it needs of a batch."""
-        parts = {key: self._part(states, rows, windows) for key, windows in self._different.items()}
-        for (key, pool), windows in self._wanted.items():
-            mine, part = parts[key]
+        for key, windows in self._different.items():
+            mine, part = self._part(states, rows, windows)
             if part is None:
                 continue
-            hidden = part.padded
-            pooled = pool_rows(hidden.states.float(), hidden.mask, pool).cpu()
-            if (key, pool) not in self._pooled:
-                self._pooled[key, pool] = torch.empty(len(windows), *pooled.shape[1:])
-            self._pooled[key, pool][torch.from_numpy(mine)] = pooled
-        for ask in self._asks:
-            card = self._cards[ask.pack]
-            if card.reads == "rows":
-                continue
-            (windows,) = ask.windows
-            mine, part = parts[id(windows)]
-            if part is None:
-                continue
-            spans = card.task.kind == "spans"
-            places = windows.places(mine) if spans else mine
-            for head, array in zip(self._heads[ask.pack], self._arrays[ask.pack, id(windows)], strict=True):
-                outputs, mask = part.read(head, None if spans else card.pool)
-                values = outputs.float()[mask] if spans else pool_rows(outputs.float(), mask, card.pool)
-                array[places] = values.cpu().numpy()
+            for pool in self._pools[key]:
+                pooled = pool_rows(part.padded.states.float(), part.padded.mask, pool).cpu()
+                if (key, pool) not in self._pooled:
+                    self._pooled[key, pool] = torch.empty(len(windows), *pooled.shape[1:])
+                self._pooled[key, pool][torch.from_numpy(mine)] = pooled
+            for pack, gathered in self._gathered[key].items():
+                card = self._cards[pack]
+                rows_of = None if card.task.kind == "spans" else card.pool
+                gathered.put(mine, (counted_outputs(*part.read(head, rows_of), rows_of) for head in self._heads[pack]))
 
     def outputs(self, ask: Ask) -> list[Outputs]:
         """What the heads of an ask's pack gave."""
         card, heads = self._cards[ask.pack], self._heads[ask.pack]
         if card.reads == "tokens":
-            arrays = self._arrays[ask.pack, id(ask.windows[0])]
-            return [split_scores(array) if card.task.kind == "spans" else array for array in arrays]
+            return self._gathered[id(ask.windows[0])][ask.pack].outputs()
         rows = join_texts([self._pooled[id(windows), card.pool] for windows in ask.windows])
         return _read_rows(rows, heads, self.layers[0])
 

@@ -14,7 +14,7 @@ from bertvision.packs.pack import Pack
 from bertvision.packs.question_answerer import LONGEST_ANSWER
 from bertvision.packs.reader import Ask
 from bertvision.packs.spans import decode_answers
-from bertvision.packs.text_models import give_scores, rank_labels
+from bertvision.packs.text_models import LIKELY, give_scores, rank_labels
 from bertvision.tasks.task import SquadLayout
 from bertvision.tasks.windows import Windows
 
@@ -125,7 +125,7 @@ def _say(card: PackCard, windows: Windows, found: Outputs, texts: list[str], que
         return give_scores(found)
     ranked = rank_labels(card, found)
     if card.task.kind == "tags":
-        return [[one for one in labels if one["score"] > 0.5] for labels in ranked]
+        return [[one for one in labels if one["score"] > LIKELY] for labels in ranked]
     return [labels[0] for labels in ranked]
 
 

@@ -9,14 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
 from bertvision.device import Device
 from bertvision.errors import BertVisionError, DataError
 from bertvision.evaluation.decode import decode_spans
-from bertvision.evaluation.outputs import SpanScores, predicted_targets
+from bertvision.evaluation.outputs import SpanScores, predicted_words
 from bertvision.evaluation.prediction_files import SURE
 from bertvision.lock import lock_folder
 from bertvision.packs.card import PackCard
@@ -168,13 +168,8 @@ def predict_rows(reader: Reader, rows: Sequence[Row]) -> list[dict[str, Any]]:
         ]
     if isinstance(found, SpanScores):
         raise TypeError("labels and scores come from rows")
-    targets = predicted_targets(card.task, found).tolist()
-    words = card.task.labels
-    if card.task.kind == "labels":
-        targets = [words[int(target)] for target in targets]
-    elif card.task.kind == "tags":
-        targets = [[word for word, there in zip(words, row, strict=True) if there] for row in targets]
-    return [{"id": row.id, "prediction": target} for row, target in zip(rows, targets, strict=True)]
+    words = predicted_words(card.task, found)
+    return [{"id": row.id, "prediction": word} for row, word in zip(rows, words, strict=True)]
 
 
 class _Part:
@@ -264,14 +259,10 @@ def _write(path: Path, lines: Iterator[str]) -> None:
     temporary = path.with_name(f".{path.name}.part")
     try:
         with temporary.open("w", encoding="utf-8") as file:
-            _write_lines(file, lines)
+            file.writelines(f"{line}\n" for line in lines)
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise BertVisionError(f"{path} cannot be written: {error.strerror}.") from None
-
-
-def _write_lines(file: TextIO, lines: Iterator[str]) -> None:
-    file.writelines(f"{line}\n" for line in lines)
-    file.flush()
-    os.fsync(file.fileno())

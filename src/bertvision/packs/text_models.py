@@ -30,6 +30,9 @@ _CLASSES: dict[TaskKind, str] = {
     "scores": "TextScorer",
 }
 
+LIKELY = 0.5
+"""Tags that are likelier than this are chosen."""
+
 SCORE = "score"
 """The one label of a scorer."""
 

@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bertvision.errors import BertVisionError
 from bertvision.report.analysed_layers import layer_blocks
 from bertvision.report.bars import Bars
 from bertvision.report.document import Figure, Table, interval, number, slug, without_empty, words
-from bertvision.report.found import Sourced
+from bertvision.report.found import Sourced, reading
 from bertvision.report.groups import OWN_OUTPUT
 from bertvision.report.labels import confusion_plot, scores_plot
 from bertvision.report.numbers import Unit
@@ -25,23 +24,17 @@ def analysis_blocks(analysis: Sourced[dict[str, Any]], unit: Unit) -> list[Table
     Raises:
         BertVisionError: it lacks something.
     """
-    try:
-        return [*_Analysis(analysis, unit).blocks(), *layer_blocks(analysis, unit)]
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise BertVisionError(
-            f"{analysis.path} cannot be read ({type(error).__name__}: {error}). "
-            f"Analyse again: bertvision analyse {analysis.run}"
-        ) from None
+    with reading(analysis, f"Analyse again: bertvision analyse {analysis.run}"):
+        return [*_Analysis(analysis).blocks(), *layer_blocks(analysis, unit)]
 
 
 class _Analysis:
     """An analysis, and the names of what it says on the page."""
 
-    def __init__(self, analysis: Sourced[dict[str, Any]], unit: Unit) -> None:
+    def __init__(self, analysis: Sourced[dict[str, Any]]) -> None:
         self._content = analysis.content
         self._record = analysis.key
         self._run = analysis.run
-        self._unit = unit
         self._models: Sequence[Mapping[str, Any]] = analysis.content["models"]
         chosen = [m for m in self._models if m["name"] in (analysis.content["first"], analysis.content["second"])]
         self._compared = (chosen or list(self._models))[:MOST_COMPARED]

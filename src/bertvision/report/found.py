@@ -1,10 +1,12 @@
 """What was found on disk: runs, and what other files say, each with the key of its record."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from bertvision.errors import BertVisionError
 from bertvision.report.document import Record
 from bertvision.runs.judging.ensemble_record import EnsembleRecord
 from bertvision.runs.judging.evaluation_record import EvaluationRecord
@@ -27,6 +29,19 @@ class Sourced(Generic[T]):
     run: str
     path: Path
     content: T
+
+
+@contextmanager
+def reading(found: Sourced[Any], again: str) -> Iterator[None]:
+    """Say of a file what it lacks, and how it is made again, wherever that shows while its content is told.
+
+    Raises:
+        BertVisionError: it lacks something.
+    """
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise BertVisionError(f"{found.path} cannot be read ({type(error).__name__}: {error}). {again}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

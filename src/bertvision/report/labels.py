@@ -7,10 +7,9 @@ import numpy as np
 
 from bertvision.analysis.confusion import confusion
 from bertvision.analysis.histograms import scatter
-from bertvision.errors import BertVisionError
 from bertvision.report.bars import Bars
 from bertvision.report.document import Figure
-from bertvision.report.found import Sourced
+from bertvision.report.found import Sourced, reading
 from bertvision.report.groups import OWN_OUTPUT
 from bertvision.report.heat import HeatMap
 from bertvision.report.plots import Axis, Point, Scatter
@@ -25,12 +24,8 @@ def label_blocks(found: Sourced[dict[str, Any]]) -> list[Figure]:
     Raises:
         BertVisionError: it lacks something.
     """
-    try:
+    with reading(found, "Make it again: bertvision multitask"):
         return [*_counts(found), *_predictions(found)]
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise BertVisionError(
-            f"{found.path} cannot be read ({type(error).__name__}: {error}). Make it again: bertvision multitask"
-        ) from None
 
 
 def confusion_plot(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> HeatMap:

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bertvision.errors import BertVisionError
 from bertvision.report.bars import Bars
 from bertvision.report.document import Cell, Figure, Table, number, without_empty, words
-from bertvision.report.found import Sourced
+from bertvision.report.found import Sourced, reading
 from bertvision.report.groups import OWN_OUTPUT
 from bertvision.report.numbers import Unit, metric_words
 from bertvision.report.plots import Axis, Point, Scatter
@@ -21,12 +20,8 @@ def search_blocks(found: Sourced[dict[str, Any]]) -> list[Table | Figure]:
     Raises:
         BertVisionError: it lacks something.
     """
-    try:
+    with reading(found, "Make it again: its command once more."):
         return [_trials(found), *_history(found), *_importance(found)]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise BertVisionError(
-            f"{found.path} cannot be read ({type(error).__name__}: {error}). Make it again: its command once more."
-        ) from None
 
 
 def _unit(found: Sourced[dict[str, Any]]) -> Unit:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from bertvision.pretrained import BUILTIN_ENCODER
+from bertvision.tasks.load import TaskData, load_task
 from bertvision.tasks.own import OwnColumns
 from bertvision.tasks.windows import WindowOptions
 
@@ -27,6 +28,14 @@ class DataRequest:
     skip_bad: bool = False
     windows: WindowOptions = field(default_factory=WindowOptions)
     encoder: str = BUILTIN_ENCODER
+
+    def load(self) -> TaskData:
+        """The task's data.
+
+        Raises:
+            BertVisionError: as `load_task`.
+        """
+        return load_task(self.task, data=self.data, columns=self.columns, skip_bad=self.skip_bad)
 
     def data_fields(self) -> dict[str, Any]:
         """These alone, by name: for a request of another kind about the same data."""

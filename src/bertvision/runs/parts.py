@@ -18,7 +18,7 @@ def training_split(loaded: TaskData) -> Examples:
     """What a task has to learn from.
 
     Raises:
-        BertVisionError: nothing.
+        BertVisionError: there is nothing.
     """
     if "train" not in loaded.splits:
         raise BertVisionError(f"{loaded.task.name} has no train split here, so there is nothing to learn from.")

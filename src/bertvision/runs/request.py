@@ -4,12 +4,16 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 from typing_extensions import override
 
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, refuse
 from bertvision.heads.head import HeadOptions
 from bertvision.objectives import Pool
 from bertvision.runs.data_request import DataRequest
+from bertvision.runs.parts import split_train
+from bertvision.tasks.examples import Examples
+from bertvision.tasks.folds import fold_numbers
 from bertvision.training.options import TuneOptions
 
 
@@ -43,15 +47,21 @@ class LearnRequest(DataRequest):
     save_every: int | None = None
     tracker: str | None = None
 
+    def split(self, train: Examples) -> tuple[Examples, Examples | None]:
+        """What is learnt from, and what is held out; see `split_train`.
+
+        Raises:
+            BertVisionError: there are too few examples.
+        """
+        return split_train(train, fraction=self.fraction, held_out=self.held_out, seed=self.options.seed)
+
     def check(self) -> None:
         """Refuse values that cannot work, all at once.
 
         Raises:
             BertVisionError: naming every option with its value.
         """
-        problems = self.problems()
-        if problems:
-            raise BertVisionError("; ".join(problems) + ".")
+        refuse(self.problems())
 
     def problems(self) -> list[str]:
         """What cannot work, option by option."""
@@ -108,6 +118,18 @@ class TuneRequest(LearnRequest):
     folds: int | None = None
     fold: int | None = None
     teacher: TeacherRequest | None = None
+
+    @override
+    def split(self, train: Examples) -> tuple[Examples, Examples | None]:
+        learnt, held_out = LearnRequest.split(self, train)
+        if self.folds is None:
+            return learnt, held_out
+        # folds are those of the whole split
+        numbers = dict(zip(train.ids, fold_numbers(train, self.folds).tolist(), strict=True))
+        kept = np.flatnonzero([numbers[key] != self.fold for key in learnt.ids])
+        if not len(kept):
+            raise BertVisionError(f"fold {self.fold} holds all {len(learnt)} examples. Use a larger --fraction.")
+        return learnt.select(kept), held_out
 
     @override
     def problems(self) -> list[str]:

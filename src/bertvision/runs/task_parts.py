@@ -1,9 +1,9 @@
 """TaskParts: a task's examples, split as a run splits them, and how they become token windows; no encoder runs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from bertvision.encoder.load import mean_pooled
+from bertvision.encoder.load import usual_pool
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads.options import ATTENTION
@@ -15,7 +15,7 @@ from bertvision.tasks.part import Part
 from bertvision.tasks.task import Pairs, Pool, Task
 from bertvision.tasks.token_rows import TokenRows
 from bertvision.tasks.tokenizer import TextTokenizer
-from bertvision.tasks.windows import WindowOptions, build_windows
+from bertvision.tasks.windows import WindowOptions, Windows, build_windows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,15 +51,24 @@ class TaskParts:
 
     def part(self, examples: Examples) -> Part:
         """Examples with their windows: of pairs apart, those of the first texts."""
-        first = _first(examples) if self.separate else examples
-        return Part(examples=examples, windows=build_windows(self.task, first, self.tokenizer, self.options))
+        return Part(examples=examples, windows=self._cut(self._sides(examples)[0]))
 
     def texts(self, part: Part) -> list[TokenRows]:
         """The windows that are encoded for a part: of pairs apart, those of the first texts and of the second."""
+        return [part.windows, *(self._cut(side) for side in self._sides(part.examples)[1:])]
+
+    def _cut(self, examples: Examples) -> Windows:
+        return build_windows(self.task, examples, self.tokenizer, self.options)
+
+    def _sides(self, examples: Examples) -> tuple[Examples, ...]:
+        """What is encoded by itself: of pairs apart the first texts, and the second."""
         if not self.separate:
-            return [part.windows]
-        second = build_windows(self.task, _second(part.examples), self.tokenizer, self.options)
-        return [part.windows, second]
+            return (examples,)
+        if not isinstance(examples, Texts):
+            raise TypeError("only texts come in pairs")
+        if examples.pairs is None:
+            raise TypeError("there are no second texts")
+        return examples.sides()
 
 
 def split_parts(request: FitRequest, loaded: TaskData) -> TaskParts:
@@ -69,10 +78,10 @@ def split_parts(request: FitRequest, loaded: TaskData) -> TaskParts:
         BertVisionError: they do not fit.
     """
     train = training_split(loaded)
-    sentences = mean_pooled(request.main_encoder)
+    usual = usual_pool(request.main_encoder)
     paired = isinstance(train, Texts) and train.pairs is not None
     attention = request.pool == ATTENTION
-    own: Pairs = "aligned" if sentences and not attention else "together"
+    own: Pairs = "aligned" if usual == "mean" and not attention else "together"
     asked: Pairs = own if request.pairs == "auto" else request.pairs
     pairs = asked if paired else "together"
     if attention:
@@ -88,7 +97,7 @@ def split_parts(request: FitRequest, loaded: TaskData) -> TaskParts:
         held_out=held_out,
         tokenizer=TextTokenizer.load(base_encoder(request.main_encoder)),
         options=request.windows,
-        pool=request.pool if request.pool in ("cls", "mean") else "mean" if sentences else "cls",
+        pool=request.pool if request.pool in ("cls", "mean") else usual,
         pairs=pairs,
     )
 
@@ -101,20 +110,3 @@ def _check_attention(request: FitRequest, task: Task, pairs: Pairs) -> None:
         raise BertVisionError("--pool attention reads the two texts of a pair together. Use --pairs together.")
     if request.store is not None:
         raise BertVisionError("--pool attention needs every token, and a store of texts keeps one. Use --from stream.")
-
-
-def _first(examples: Examples) -> Texts:
-    return replace(_texts(examples), pairs=None)
-
-
-def _second(examples: Examples) -> Texts:
-    texts = _texts(examples)
-    if texts.pairs is None:
-        raise TypeError("there are no second texts")
-    return replace(texts, texts=texts.pairs, pairs=None)
-
-
-def _texts(examples: Examples) -> Texts:
-    if not isinstance(examples, Texts):
-        raise TypeError("only texts come in pairs")
-    return examples

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bertvision.encoder.snapshot import SNAPSHOTS, Snapshot
+from bertvision.evaluation.score import defined
 from bertvision.objectives import Pool
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.request import LearnRequest
@@ -37,6 +38,12 @@ class JudgeSnapshot(Protocol):
 
     def __call__(self, fraction: float, score: float | None) -> None:
         """Called with the epochs, and the main metric on held-out examples."""
+
+
+def tell(show: Show | None, doing: str) -> None:
+    """Say what takes long now, before anything is counted."""
+    if show is not None:
+        show(0, 1, {}, doing=doing)
 
 
 def telling(show: Show | None, what: str) -> Show | None:
@@ -162,8 +169,8 @@ class RunWatcher:
         self.keeper.save(self.keeper.card.snapshot(fraction, step))
         self._show(step, {}, doing=f"scoring snapshot {fraction:g} …")
         values, score = self.keeper.score()
-        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
-        self.folder.log({"step": step, "snapshot": fraction, **finite})
+        known = {name: defined(value) for name, value in values.items()}
+        self.folder.log({"step": step, "snapshot": fraction, **known})
         self.accelerator.log(values, step=step)
         self._show(step, {"snapshot": fraction, "loss": self.loss, **self.keeper.main_values(values)})
         if self.judge is not None:

@@ -18,7 +18,7 @@ from bertvision.packs.pack_folder import PackFolder
 from bertvision.packs.reader import Ask, Reader
 from bertvision.packs.spans import SpanAnswers, decode_answers
 from bertvision.packs.target import Target, span_target
-from bertvision.packs.text_models import give_scores, rank_labels
+from bertvision.packs.text_models import LIKELY, give_scores, rank_labels
 from bertvision.server.jobs import Job
 from bertvision.tasks.task import SquadLayout
 from bertvision.tasks.windows import Windows
@@ -28,9 +28,6 @@ Reply = dict[str, Any]
 
 TOP = 20
 """Most answers that can be asked for."""
-
-LIKELY = 0.5
-"""Tags that are likelier than this are chosen."""
 
 
 @final

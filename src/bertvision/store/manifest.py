@@ -56,6 +56,11 @@ class Content:
     width: int
 
     @property
+    def layer_numbers(self) -> range:
+        """Which layers these are."""
+        return range(self.first_layer, self.first_layer + self.layers)
+
+    @property
     def bytes(self) -> int:
         """About what it takes on disk."""
         return self.tokens * bytes_per_token(self.keep, self.layers, self.width)

@@ -10,6 +10,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from bertvision.amounts import in_layers
 from bertvision.encoder.states import HiddenStates
 from bertvision.errors import BertVisionError
 from bertvision.provenance import file_digest
@@ -44,8 +45,7 @@ class StoreReader:
     @property
     def layers(self) -> range:
         """Numbers of the layers that it holds."""
-        content = self.manifest.content
-        return range(content.first_layer, content.first_layer + content.layers)
+        return self.manifest.content.layer_numbers
 
     def check(self, wanted: Content, command: str) -> None:
         """See that it holds what is wanted; more layers do no harm.
@@ -60,9 +60,8 @@ class StoreReader:
             for difference in content.differences(wanted)
             if difference.partition(" ")[0] not in {"keep", "layers", "first_layer", "encoder"}
         ]
-        layers = range(wanted.first_layer, wanted.first_layer + wanted.layers)
-        if not self._has(layers):
-            odd.append(self._missed(layers))
+        if not self._has(wanted.layer_numbers):
+            odd.append(self._missed(wanted.layer_numbers))
         if odd:
             raise BertVisionError(f"store {self.folder} does not fit: {'; '.join(odd)}. Make one that does: {command}")
 
@@ -165,7 +164,7 @@ class StoreReader:
         return layers[0] in self.layers and layers[-1] in self.layers
 
     def _missed(self, layers: range) -> str:
-        return f"it has layers {self.layers[0]}..{self.layers[-1]}, {layers[0]}..{layers[-1]} are asked for"
+        return f"it has layers {in_layers(self.layers)}, {in_layers(layers)} are asked for"
 
     def _statistics(self, layers: range, device: torch.device) -> Statistics | None:
         """Of these layers, on a device; None where nothing was standardised."""

@@ -1,7 +1,7 @@
 """The examples of one split, column by column, so that whole files are handled at once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -99,6 +99,11 @@ class Texts:
             pairs=None if self.pairs is None else _pick(self.pairs, rows),
             targets=self.targets[rows],
         )
+
+    def sides(self) -> tuple[Self, ...]:
+        """The first texts of pairs and the second, each by themselves; of single texts these alone."""
+        first = replace(self, pairs=None)
+        return (first,) if self.pairs is None else (first, replace(first, texts=self.pairs))
 
 
 Examples = Questions | Texts

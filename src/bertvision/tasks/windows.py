@@ -94,9 +94,7 @@ def build_windows(
         )
     if isinstance(examples, Questions):
         return _question_windows(task, examples, tokenizer, options)
-    if examples.pairs is None:
-        return _text_windows(examples, tokenizer, options)
-    return _pair_windows(examples, examples.pairs, tokenizer, options)
+    return _text_windows(examples, tokenizer, options)
 
 
 def build_windows_apart(task: Task, examples: Texts, tokenizer: TextTokenizer, options: WindowOptions) -> Windows:
@@ -109,8 +107,7 @@ def build_windows_apart(task: Task, examples: Texts, tokenizer: TextTokenizer, o
     """
     if examples.pairs is None:
         return build_windows(task, examples, tokenizer, options)
-    first = build_windows(task, replace(examples, pairs=None), tokenizer, options)
-    second = build_windows(task, replace(examples, texts=examples.pairs, pairs=None), tokenizer, options)
+    first, second = (build_windows(task, side, tokenizer, options) for side in examples.sides())
     return replace(first, second=second, truncated=first.truncated + second.truncated)
 
 
@@ -185,66 +182,33 @@ def _answer_tokens(examples: Questions, contexts: TokenTexts) -> tuple[IntArray,
 
 
 def _text_windows(examples: Texts, tokenizer: TextTokenizer, options: WindowOptions) -> Windows:
-    template = tokenizer.single
-    tokens, number = _encode_unique(tokenizer, examples.texts)
+    """One window for every text or pair; one that is too long is cut, of a pair the longer text first."""
+    columns = [examples.texts] if examples.pairs is None else [examples.texts, examples.pairs]
+    template = tokenizer.single if len(columns) == 1 else tokenizer.pair
     room = options.length - template.specials
-    _check_room(room, options)
-    lengths = tokens.lengths[number]
-    kept = np.minimum(lengths, room)
-    text_token = tokens.bounds[number]
-    ids, types, bounds = _assemble(
-        [template.before, (tokens, template.types[0], text_token, kept), template.after], len(examples)
-    )
-    prefix = np.full(len(examples), len(template.before))
-    return Windows(
-        ids=ids,
-        types=types,
-        bounds=bounds,
-        example=np.arange(len(examples)),
-        targets=examples.targets,
-        context=np.stack([prefix, prefix + kept], axis=1),
-        context_token=text_token,
-        offsets=tokens.offsets,
-        truncated=int((lengths > room).sum()),
-    )
-
-
-def _pair_windows(examples: Texts, pairs: list[str], tokenizer: TextTokenizer, options: WindowOptions) -> Windows:
-    template = tokenizer.pair
-    tokens, number = _encode_unique(tokenizer, [*examples.texts, *pairs])
-    room = options.length - template.specials
-    _check_room(room, options)
-    first, second = number[: len(examples)], number[len(examples) :]
-    lengths = tokens.lengths[first], tokens.lengths[second]
-    kept_first, kept_second = _fit_pair(*lengths, room)
-    second_token = tokens.bounds[second]
-    ids, types, bounds = _assemble(
-        [
-            template.before,
-            (tokens, template.types[0], tokens.bounds[first], kept_first),
-            template.between,
-            (tokens, template.types[1], second_token, kept_second),
-            template.after,
-        ],
-        len(examples),
-    )
-    prefix = len(template.before) + len(template.between) + kept_first
-    return Windows(
-        ids=ids,
-        types=types,
-        bounds=bounds,
-        example=np.arange(len(examples)),
-        targets=examples.targets,
-        context=np.stack([prefix, prefix + kept_second], axis=1),
-        context_token=second_token,
-        offsets=tokens.offsets,
-        truncated=int((lengths[0] + lengths[1] > room).sum()),
-    )
-
-
-def _check_room(room: int, options: WindowOptions) -> None:
     if room < 1:
         raise BertVisionError(f"windows of {options.length} tokens leave no room for text. Use a larger --length.")
+    tokens, number = _encode_unique(tokenizer, [text for column in columns for text in column])
+    number = number.reshape(len(columns), -1)
+    begins, lengths = tokens.bounds[number], tokens.lengths[number]  # (1 or 2, examples)
+    kept = [np.minimum(lengths[0], room)] if len(columns) == 1 else _fit_pair(lengths[0], lengths[1], room)
+    pieces: list[Piece] = [template.before]
+    for segment, begin, length in zip(template.types, begins, kept, strict=True):
+        pieces += [(tokens, segment, begin, length), template.between]
+    pieces[-1] = template.after  # behind the last text nothing comes between
+    ids, types, bounds = _assemble(pieces, len(examples))
+    end = np.diff(bounds) - len(template.after)
+    return Windows(
+        ids=ids,
+        types=types,
+        bounds=bounds,
+        example=np.arange(len(examples)),
+        targets=examples.targets,
+        context=np.stack([end - kept[-1], end], axis=1),
+        context_token=begins[-1],
+        offsets=tokens.offsets,
+        truncated=int((lengths.sum(axis=0) > room).sum()),
+    )
 
 
 def _fit_pair(first: IntArray, second: IntArray, room: int) -> tuple[IntArray, IntArray]:

@@ -53,7 +53,7 @@ class TunedModel(nn.Module):
             return hidden
         # the pooled vector is made from the last layer, so there is nothing to save by reading fewer
         everything = self.encoder(batch, pooled=True).with_pooled()
-        states = everything.states[:, self.head.reads[0] : self.head.depth + 1]
+        states = everything.states[:, self.head.among(0)]
         return HiddenStates(states, batch.mask, context=everything.context)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from bertvision.errors import BertVisionError
+from bertvision.errors import refuse
 from bertvision.training.schedule import LARGEST_RATE, Schedule
 
 
@@ -59,9 +59,7 @@ class TuneOptions:
         Raises:
             BertVisionError: naming every option with its value.
         """
-        problems = self.problems()
-        if problems:
-            raise BertVisionError("; ".join(problems) + ".")
+        refuse(self.problems())
 
     def problems(self) -> list[str]:
         """What cannot work, option by option."""

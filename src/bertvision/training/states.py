@@ -67,11 +67,11 @@ class StateBatch:
                 gives the head every token. A head that looks beyond a token gets every token in any case.
         """
         if self.packed is not None and pool is None and (head.token_wise or isinstance(head, LayerwiseHead)):
-            states = self._layers(head, self.hidden.states)
+            states = self.hidden.states[:, head.among(self.lowest)]
             return read_parts(head, head.parts(states) if isinstance(head, LayerwiseHead) else (states,), self.packed)
         if pool is None or not head.token_wise:
             hidden = self.padded
-            return head(self._layers(head, hidden.states), hidden.mask, hidden.context), hidden.mask
+            return head(hidden.states[:, head.among(self.lowest)], hidden.mask, hidden.context), hidden.mask
         rows, mask = self._rows(head, pool)
         return head(rows, mask), mask
 
@@ -83,7 +83,7 @@ class StateBatch:
             pool: as for `read`.
         """
         if pool is None:
-            states, mask = self._layers(head, self.padded.states), self.padded.mask
+            states, mask = self.padded.states[:, head.among(self.lowest)], self.padded.mask
         else:
             states, mask = self._rows(head, pool)
         found = head.layer_attention(states)
@@ -92,16 +92,11 @@ class StateBatch:
     def _rows(self, head: Head, pool: Pool) -> tuple[Tensor, Tensor]:
         """What a head reads of every window, as windows of one token, and their mask."""
         hidden = self.padded
-        states = self._layers(head, hidden.states)
+        states = hidden.states[:, head.among(self.lowest)]
         own = head.token_pool
         rows = pool_rows(states, hidden.mask, pool) if own is None else own(states, hidden.mask)
         rows = rows.unsqueeze(2)  # (windows, layers, 1, width)
         return rows, hidden.mask.new_ones(rows.shape[0], 1)
-
-    def _layers(self, head: Head, states: Tensor) -> Tensor:
-        """The layers that a head reads, without copying them."""
-        reads = head.reads
-        return states[:, reads[0] - self.lowest : reads[-1] - self.lowest + 1]
 
 
 def read_parts(head: Head, parts: tuple[Tensor, ...], tokens: TokenBatch) -> tuple[Tensor, Tensor]:

@@ -36,6 +36,7 @@ def test_what_a_head_needs_is_counted_from_the_lowest_layer_that_it_may_read() -
     assert (head.reads, head.depth) == ((0, 2), 2)
     head.lowest = 5
     assert (head.reads, head.depth) == ((5, 7), 7)
+    assert torch.arange(4, 10)[head.among(4)].tolist() == [5, 6, 7]  # neighbouring ones, with what it leaves out
 
 
 def test_a_head_without_maths_cannot_be_built() -> None:

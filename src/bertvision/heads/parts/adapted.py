@@ -183,6 +183,12 @@ def _project(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
+    """Scores of some tokens in one layer of one window; what is between products and scores is never written.
+
+    `inner` has the products, (batch · layers, tokens, WIDTH), `shift` the biases, which `shift_layer` tells apart, and
+    `factors` the projections, (layers, OUTPUTS, WIDTH). `scores` takes the sums over columns, of which every output has
+    a tile of its own.
+    """
     group = tl.program_id(1).to(tl.int64)
     layer = group % layers
     token = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -232,6 +238,13 @@ def _differentiate(
     COLUMNS: tl.constexpr,
     STAGES: tl.constexpr,
 ):
+    """The way back for some columns of one layer of one window, over `span` tokens.
+
+    `above` has the gradients of the scores, with its strides. Those of the products take the place of the products in
+    `inner`. `sums` takes what these tokens add to the gradients of the bias and, below it, of each projection.
+
+    GELU is half of `twice`, and `slope` is how `twice` grows with x; the halves are in `halves` and in the last line.
+    """
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     group = tl.program_id(2).to(tl.int64)
     layer = group % layers

@@ -61,6 +61,15 @@ def _sizes(weights: Tensor, states: Tensor, heads: int) -> tuple[int, ...]:
 
 
 @triton.jit
+def _rows(one, sets, heads):
+    """Where a program's mixtures stand among all of them: by head, then by window, token and output."""
+    token, batch = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+    tokens, outputs = tl.num_programs(0), sets // heads
+    row = (batch * tokens + token) * outputs + one // heads
+    return row + one % heads * (tl.num_programs(1).to(tl.int64) * tokens * outputs)
+
+
+@triton.jit
 def _mix(
     weights,
     states,
@@ -81,15 +90,18 @@ def _mix(
     LAYERS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
+    """The layers of one token, mixed by all sets of weights: a small product for each tile of columns.
+
+    `weights` and `states` come with their strides, and `mixed` takes the mixtures. SETS and LAYERS are as many as a
+    product has; those beyond the real ones count for nothing.
+    """
     token, batch = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     one, layer = tl.arange(0, SETS), tl.arange(0, LAYERS).to(tl.int64)
     places = weights + batch * weight_batch + token * weight_token
     places += layer[None, :] * weight_layer + one[:, None] * weight_set
     shares = tl.load(places, mask=(one[:, None] < sets) & (layer[None, :] < layers), other=0.0)
     shares = shares.to(states.dtype.element_ty)
-    outputs = sets // heads
-    row = (batch * tl.num_programs(0) + token) * outputs + one // heads
-    row += one % heads * (tl.num_programs(1).to(tl.int64) * tl.num_programs(0) * outputs)
+    row = _rows(one, sets, heads)
     states += batch * state_batch + token * state_token
     for begin in range(0, width, COLUMNS):
         column = begin + tl.arange(0, COLUMNS)
@@ -121,11 +133,13 @@ def _compare(
     LAYERS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
+    """The way back: how well each layer of one token agrees with the gradient of each mixture, which stands in `mixed`.
+
+    `weights` takes the gradients of the weights. They are summed up over all columns before they are written.
+    """
     token, batch = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     one, layer = tl.arange(0, SETS), tl.arange(0, LAYERS).to(tl.int64)
-    outputs = sets // heads
-    row = (batch * tl.num_programs(0) + token) * outputs + one // heads
-    row += one % heads * (tl.num_programs(1).to(tl.int64) * tl.num_programs(0) * outputs)
+    row = _rows(one, sets, heads)
     states += batch * state_batch + token * state_token
     total = tl.zeros((SETS, LAYERS), dtype=tl.float32)
     for begin in range(0, width, COLUMNS):

@@ -1,9 +1,9 @@
 """analyse: a finished run → where its models fail, which layers they read, how sure they are, what quality costs."""
 
-import shlex
 import time
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
 from bertvision.amounts import in_words
@@ -23,12 +23,12 @@ from bertvision.runs.analysing.analyse_layers import attended_layers, learned_la
 from bertvision.runs.analysing.analysis_record import AnalysisRecord, EncoderCost
 from bertvision.runs.analysing.depth_sweep import depth_sweeps
 from bertvision.runs.analysing.judged_run import JudgedRun
-from bertvision.runs.judging.evaluate import RESAMPLES, judge_subject, tell
-from bertvision.runs.judging.kept_outputs import ModelOutputs, load_outputs
+from bertvision.runs.judging.evaluate import RESAMPLES, judge_subject, load_kept
+from bertvision.runs.judging.kept_outputs import ModelOutputs
 from bertvision.runs.judging.measure_inference import InferenceSeconds, measure_inference
 from bertvision.runs.judging.read_subjects import SharedPass
 from bertvision.runs.judging.subject import OWN_OUTPUT, Subject, load_subject
-from bertvision.runs.watch import Show
+from bertvision.runs.watch import Show, tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def analyse(  # noqa: PLR0913 - what it depends on, by keyword
         data=subject.data,
         split=subject.split,
         examples=len(subject.part.examples),
-        held_out_examples=0 if subject.held_out is None else len(subject.held_out.examples),
+        held_out_examples=subject.held_out_examples,
         question=question,
         metric=judged.metric,
         at=judged.at,
@@ -119,7 +119,7 @@ def analyse(  # noqa: PLR0913 - what it depends on, by keyword
         depth_sweeps=depth_sweeps(judged.leaderboard(), seconds, layers=shared.encoder.depth),
         cost=_encoder_cost(subject, shared, seconds),
         fingerprints=subject.fingerprints(shared.weights),
-        command=_command(subject, question),
+        command=subject.command("analyse", *([] if question is None else ["--question", question])),
         seconds=round(time.perf_counter() - begin, 3),
         provenance=provenance(),
     )
@@ -133,13 +133,12 @@ def analyse(  # noqa: PLR0913 - what it depends on, by keyword
 
 def _outputs(subject: Subject, shared: SharedPass, show: Show | None, begin: float) -> dict[str, ModelOutputs]:
     """The outputs that are kept, or those of one pass, which are then kept for the next time."""
-    if subject.kept() is not None:
-        return {name: load_outputs(subject.folder / name) for name in subject.heads}
-    read = shared.read({(0, name): subject for name in subject.heads}, lambda doing: tell(show, doing))
-    outputs = {name: read[0, name] for name in subject.heads}
-    tell(show, f"scoring {in_words(len(outputs), 'model')} …")
-    judge_subject(subject, shared.weights, outputs, resamples=RESAMPLES, seed=0, begin=begin)
-    return outputs
+    outputs = load_kept(subject)
+    if outputs is None:
+        (outputs,) = shared.read([subject], partial(tell, show))
+        tell(show, f"scoring {in_words(len(outputs.models), 'model')} …")
+        judge_subject(subject, outputs, resamples=RESAMPLES, seed=0, begin=begin)
+    return outputs.models
 
 
 def _encoder_cost(subject: Subject, shared: SharedPass, seconds: InferenceSeconds) -> EncoderCost:
@@ -170,9 +169,3 @@ def _write(folder: Path, record: AnalysisRecord, errors: tuple[str, str] | None)
     for path in folder.glob("errors-*-vs-*.csv"):
         if path.name != record.errors:
             path.unlink(missing_ok=True)
-
-
-def _command(subject: Subject, question: str | None) -> str:
-    words = ["bertvision", "analyse", subject.run.name, "--split", subject.split]
-    words += [] if subject.data == subject.run.request.data else ["--data", str(subject.data)]
-    return shlex.join([*words, *([] if question is None else ["--question", question])])

@@ -1,7 +1,6 @@
 """What a run wrote on its way, and runs beside it: how it learnt, with less data, over snapshots, at what cost."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from bertvision.analysis.curves import (
@@ -66,19 +65,15 @@ def snapshot_curve(run: FinishedRun, metric: str) -> FreezeCurve | None:
 
 def tuned_parameters(own: Snapshot | None) -> int | None:
     """Parameters of encoder and own output that learnt in a tuned run; None if it is not there or not finished."""
-    result = None if own is None else RunFolder(_run_of(own)).result()
+    result = None if own is None else RunFolder(own.run).result()
     return None if result is None else int(result["trainable"])
 
 
 def tuned_seconds(own: Snapshot) -> float | None:
     """Seconds that a run was tuned for until a snapshot; None if it does not say."""
-    lines: list[dict[str, Any]] = RunFolder(_run_of(own)).lines()
+    lines: list[dict[str, Any]] = RunFolder(own.run).lines()
     spent = [float(line["seconds"]) for line in lines if line["step"] <= own.step and "seconds" in line]
     return spent[-1] if spent else None
-
-
-def _run_of(own: Snapshot) -> Path:
-    return own.folder.parent.parent
 
 
 def _freeze_table(run: FinishedRun) -> dict[str, Any] | None:

@@ -1,12 +1,12 @@
 """JudgedRun: the models of a run, judged once, and all that is told of them by their answers."""
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any, final
 
 from bertvision.analysis.context_lengths import ContextLengths
 from bertvision.analysis.efficiency import CostRow, EfficiencyRow, efficiency_table
 from bertvision.analysis.side_by_side import error_csv
+from bertvision.evaluation.score import defined
 from bertvision.runs.analysing.analyse_curves import tuned_parameters, tuned_seconds
 from bertvision.runs.analysing.analyse_models import analyse_model, compare_contexts, compare_models, threshold_name
 from bertvision.runs.analysing.analysis_record import AnalysedModel
@@ -104,8 +104,7 @@ class JudgedRun:
                 )
 
     def _value(self, name: str, metric: str) -> float | None:
-        value = self._verdicts[name].scorings[self.at].values[metric]
-        return value if math.isfinite(value) else None
+        return defined(self._verdicts[name].scorings[self.at].values[metric])
 
     def _two(self) -> tuple[Verdict, Verdict] | None:
         if self.first is None or self.second is None:

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from bertvision.device import Dtype, choose_device
 from bertvision.encoder.encoder import Encoder
-from bertvision.encoder.load import fingerprint, mean_pooled
+from bertvision.encoder.load import fingerprint, usual_pool
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads.options import parse_layers
 from bertvision.inference.computed_states import StreamStates
 from bertvision.inference.frozen_encoder import frozen_passes, load_frozen
-from bertvision.inference.outputs import BATCH_TOKENS, PassOptions
+from bertvision.inference.outputs import PassOptions, frozen_batches
 from bertvision.lock import lock_folder
 from bertvision.objectives import Pool, pool_rows
 from bertvision.runs.data_request import DataRequest
@@ -27,9 +27,7 @@ from bertvision.store.codec import Keep
 from bertvision.store.manifest import Content, Manifest, Shard, windows_digest
 from bertvision.store.room import check_disk, check_room
 from bertvision.store.writer import StatesOf, StoreWriter
-from bertvision.tasks.batches import length_batches
 from bertvision.tasks.examples import IntArray
-from bertvision.tasks.load import load_task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows, build_windows
 from bertvision.training.processes import Processes, gather, join_processes, on_main
@@ -75,13 +73,13 @@ def extract_states(request: ExtractRequest, store: Path, *, show: Show | None = 
             kept.
     """
     accelerator = join_processes(cpu=choose_device(request.device).type == "cpu")
-    loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
+    loaded = request.load()
     encoder = load_frozen(request.encoder, device=accelerator.device, dtype=request.dtype)
     if request.compile:
         encoder.compile_layers()
     passes = frozen_passes(encoder, dtype=request.dtype)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
-    pool = None if loaded.task.kind == "spans" else request.pool or ("mean" if mean_pooled(request.encoder) else "cls")
+    pool = None if loaded.task.kind == "spans" else request.pool or usual_pool(request.encoder)
     cut = {
         split: build_windows(loaded.task, examples, tokenizer, request.windows)
         for split, examples in loaded.splits.items()
@@ -168,9 +166,7 @@ class _Extractor:
     def __init__(
         self, encoder: Encoder, windows: Windows, passes: PassOptions, content: Content, pool: Pool | None
     ) -> None:
-        self._stream = StreamStates(
-            encoder, windows, passes, range(content.first_layer, content.first_layer + content.layers)
-        )
+        self._stream = StreamStates(encoder, windows, passes, content.layer_numbers)
         self._windows = windows
         self._content = content
         self._pool = pool
@@ -185,8 +181,7 @@ class _Extractor:
         lengths = self._windows.lengths[rows]
         ends = np.cumsum(_rows_of(self._windows, self._pool)[rows])
         states = torch.empty(ends[-1], content.layers, content.width, dtype=self._dtype, device=self._device)
-        most = BATCH_TOKENS["cpu" if self._device.type == "cpu" else "cuda"]
-        for some in length_batches(lengths, size=most, tokens=most):
+        for some in frozen_batches(lengths, self._device):
             batch = self._stream.batch(rows[some])
             if self._pool is not None:
                 hidden = batch.padded

@@ -91,49 +91,43 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
         folder.begin(asdict(request), frozen.fingerprint, examples=frozen.examples_digest)
         if choice is not None:
             frozen = follow_plan(choice, frozen, folder.path, show)
-        run = FitRun(folder, frozen, trainees, layers, show)
-        learn_heads(run, frozen, trainees, layers)
+        run = FitRun(folder, frozen, trainees, show)
+        learn_heads(run)
         leaderboard = run.leaderboard()
+        if leaderboard:
+            write_json(folder.path / LEADERBOARD, leaderboard)
+            folder.finish({"heads": len(leaderboard)})
+            remove_checkpoints(folder.path)
+        if choice is not None:
+            remove_own_store(folder.path)  # nobody will come back to it
         if not leaderboard:
-            if choice is not None:
-                remove_own_store(folder.path)  # nobody will come back to it
             raise DivergedError(
                 f"no head was kept: {' '.join(run.notices)} Use a smaller --lr and another --out. Is the encoder whole?"
             )
-        write_json(folder.path / LEADERBOARD, leaderboard)
-        folder.finish({"heads": len(leaderboard)})
-        remove_checkpoints(folder.path)
-        if choice is not None:
-            remove_own_store(folder.path)
     reasons = () if choice is None else choice.reasons[:1]
-    notices = (*frozen.parts.notices, *seen_notice(request), *_few_steps(run, frozen), *reasons, *run.notices)
+    notices = (*frozen.parts.notices, *seen_notice(request), *_few_steps(run), *reasons, *run.notices)
     return _result(folder, notices)
 
 
-def learn_heads(
-    run: FitRun, frozen: FrozenTask, trainees: Sequence[Trainee], layers: range, *, watcher: FitWatcher | None = None
-) -> None:
+def learn_heads(run: FitRun, *, watcher: FitWatcher | None = None) -> None:
     """Solve the heads that can be solved, and train the others.
 
     Args:
-        run: keeps them.
-        frozen: the task.
-        trainees: what learns.
-        layers: from the lowest to the highest that they read.
+        run: has them, and keeps them.
         watcher: follows those that are trained; None lets the run follow them.
 
     Raises:
         BertVisionError: something cannot be written.
     """
-    request = frozen.request
-    states = frozen.states(frozen.train, layers)
+    frozen, request = run.frozen, run.frozen.request
+    states = frozen.states(frozen.train, run.layers)
     solver = _solver(frozen, states) if request.solve else None
-    for number, trainee in enumerate(trainees):
+    for number, trainee in enumerate(run.trainees):
         if solver is not None and isinstance(trainee.head, CONVEX):
             run.on_solved(number, solver.solve(trainee))
         else:
             run.following.append(number)
-    trained = [trainees[number] for number in run.following]
+    trained = [run.trainees[number] for number in run.following]
     if not trained:
         return
     if request.compile:
@@ -142,7 +136,7 @@ def learn_heads(
     plan = frozen.plan()
     standardise_heads(trained, states, [rows for _, rows in islice(plan.steps_from(0), BATCHES)])
     fit_trainees(
-        trained, frozen.fit_data(states), plan, run=run.path, fractions=request.fractions, watcher=watcher or run
+        trained, frozen.fit_data(states), plan, run=run.folder.path, fractions=request.fractions, watcher=watcher or run
     )
 
 
@@ -197,9 +191,9 @@ def _solver(frozen: FrozenTask, states: States) -> Solver | None:
     )
 
 
-def _few_steps(run: FitRun, frozen: FrozenTask) -> tuple[str, ...]:
+def _few_steps(run: FitRun) -> tuple[str, ...]:
     """A notice where heads were trained, and with few steps; none where all were solved."""
-    request = frozen.request
+    frozen, request = run.frozen, run.frozen.request
     if not run.following:
         return ()
     solved = len(run.following) < len(request.heads)

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bertvision.errors import BertVisionError
+from bertvision.errors import refuse
+from bertvision.heads.options import ATTENTION
 from bertvision.runs.data_request import DataRequest
-from bertvision.tasks.task import Pairs, Pool
+from bertvision.tasks.task import Pairs, Pool, Task
 from bertvision.training.options import TuneOptions
 from bertvision.training.trainee import HeadSpec
 
@@ -84,6 +85,10 @@ class FitRequest(DataRequest):
         """The folder that states are read from, where one is named."""
         return Path(self.source.removeprefix(STORE)) if self.source.startswith(STORE) else None
 
+    def reads_rows(self, task: Task) -> bool:
+        """Whether heads read one row per text, so that all states stay in memory; else they read every token."""
+        return task.kind != "spans" and self.pool != ATTENTION
+
     def plan(self) -> TuneOptions:
         """What the order of the steps depends on."""
         return TuneOptions(epochs=self.epochs, batch=self.batch, seed=self.seed)
@@ -112,8 +117,7 @@ class FitRequest(DataRequest):
         if self.cross_fit is not None and self.source.startswith(STORE):
             problems.append(f"--from is '{self.source}', a cross-fit needs stream: a store holds one encoder's states")
         problems += [problem for spec in self.heads for problem in spec.problems()]
-        if problems:
-            raise BertVisionError("; ".join(dict.fromkeys(problems)) + ".")
+        refuse(problems)
 
 
 def fold_encoder(encoder: str, name: str | int) -> str:

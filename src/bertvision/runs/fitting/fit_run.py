@@ -9,7 +9,8 @@ from typing import Any, final
 from bertvision.amounts import in_words
 from bertvision.atomic import whole_folder
 from bertvision.evaluation.outputs import Outputs, all_finite
-from bertvision.heads import Head, count_parameters, load_head, save_head
+from bertvision.evaluation.score import defined
+from bertvision.heads import Head, count_parameters, layers_read, load_head, save_head
 from bertvision.runs.fitting.frozen import FrozenTask
 from bertvision.runs.fitting.read import read_heads
 from bertvision.runs.folder import RunFolder
@@ -30,49 +31,45 @@ class FitRun:
     """What a fit keeps beside its weights; follows those that are trained.
 
     Attributes:
+        folder: of the run.
+        frozen: the task.
+        trainees: what learns.
+        layers: from the lowest to the highest that they read.
         held_out: the states of the examples that judge.
         notices: what the user should know.
         following: numbers of the trainees that are trained, in the order of the training.
     """
 
-    def __init__(
-        self, folder: RunFolder, frozen: FrozenTask, trainees: Sequence[Trainee], layers: range, show: Show | None
-    ) -> None:
-        self._folder = folder
-        self._frozen = frozen
-        self._trainees = list(trainees)
-        self._layers = layers
+    def __init__(self, folder: RunFolder, frozen: FrozenTask, trainees: Sequence[Trainee], show: Show | None) -> None:
+        self.folder = folder
+        self.frozen = frozen
+        self.trainees = list(trainees)
+        self.layers = layers_read(trainee.head for trainee in trainees)
         self._show = show
         self._total = 0
-        self._losses: Mapping[int, float] = {}
         self._best: dict[int, float] = {}
         self._solved = {line["head"] for line in folder.lines() if "strength" in line}
         self._spent, self._since, self._told = 0.0, 0.0, 0.0
-        self.held_out: States = frozen.states(frozen.held_out, layers)
+        self.held_out: States = frozen.states(frozen.held_out, self.layers)
         self.notices: list[str] = []
         self.following: list[int] = []
         self._validation = Validation(
             task=frozen.task, held_out=frozen.held_out, dev=frozen.dev, pool=frozen.pool, passes=frozen.passes
         )
 
-    @property
-    def path(self) -> Path:
-        """Folder of the run."""
-        return self._folder.path
-
     def on_solved(self, number: int, solution: Solution) -> None:
         """Keep a head that was solved; a fit that goes on solves it again, and has said so."""
         self._keep(number)
         if number not in self._solved:
-            self._folder.log({"step": 0, "head": number, "strength": solution.strength, "loss": solution.loss})
+            self.folder.log({"step": 0, "head": number, "strength": solution.strength, "loss": solution.loss})
 
     def on_begin(self, step: int, total: int) -> None:
         """Forget what will be done again, drop whoever was dropped before, and go on from the best scores and times."""
-        self._folder.forget_after(step)
-        for line in self._folder.lines():
+        self.folder.forget_after(step)
+        for line in self.folder.lines():
             seconds = line.get("seconds")
             for number, spent in seconds.items() if isinstance(seconds, dict) else ():
-                self._trainees[int(number)].watch.seconds = float(spent)
+                self.trainees[int(number)].watch.seconds = float(spent)
             self._spent = float(str(line.get(SPENT, self._spent)))
             if "dropped" in line:
                 self._drop(int(str(line["dropped"])), str(line["reason"]))
@@ -92,28 +89,28 @@ class FitRun:
         now = time.perf_counter()
         self._spent, self._since = self._spent + now - self._since, now
         by_head = {str(self.following[number]): loss for number, loss in losses.items()}
-        seconds = {str(number): round(self._trainees[number].watch.seconds, 3) for number in self.following}
-        self._folder.log({"step": step, "losses": by_head, "seconds": seconds, SPENT: round(self._spent, 3)})
+        seconds = {str(number): round(self.trainees[number].watch.seconds, 3) for number in self.following}
+        self.folder.log({"step": step, "losses": by_head, "seconds": seconds, SPENT: round(self._spent, 3)})
         least = min(losses.values(), default=math.nan)
         self._tell(step, {"heads": float(len(losses)), "least loss": least})
 
     def on_drop(self, number: int, step: int) -> None:
         """Tell that a head learns no more."""
         dropped = self.following[number]
-        self._drop(dropped, str(self._trainees[dropped].failure), step)
+        self._drop(dropped, str(self.trainees[dropped].failure), step)
 
     def on_validate(self, fraction: float, step: int) -> None:
         """Judge those that still learn on the held-out examples, and keep each that is better than before."""
         self._tell(step, {}, doing=f"judging heads at {in_words(fraction, 'epoch')} …")
-        alive = [number for number in self.following if self._trainees[number].failure is None]
+        alive = [number for number in self.following if self.trainees[number].failure is None]
         for number, score in self.judge(alive, step).items():
             best = self.best(number)
             better = score is not None and (best is None or score > best)
-            shown = score if score is not None and math.isfinite(score) else None
+            shown = defined(score)
             if better:
                 self._keep(number)
                 self._note_best(number, shown)
-            self._folder.log({"step": step, "validated": fraction, "head": number, "score": shown, "kept": better})
+            self.folder.log({"step": step, "validated": fraction, "head": number, "score": shown, "kept": better})
         self._since = time.perf_counter()  # judging is no step
 
     def judge(self, numbers: Sequence[int], step: int) -> dict[int, float | None]:
@@ -121,8 +118,8 @@ class FitRun:
 
         One whose outputs are not all finite has none, however well it would do by chance: it is dropped.
         """
-        heads = [self._trainees[number].head for number in numbers]
-        read = dict(zip(numbers, self._read(heads, self._frozen.held_out, self.held_out, step), strict=True))
+        heads = [self.trainees[number].head for number in numbers]
+        read = dict(zip(numbers, self._read(heads, self.frozen.held_out, self.held_out, step), strict=True))
         sound = [number for number in numbers if all_finite(read[number])]
         for number in sorted(set(numbers) - set(sound)):
             self._drop(number, f"its outputs on held-out examples were not finite at step {step}", step)
@@ -130,14 +127,14 @@ class FitRun:
 
     def leaderboard(self) -> list[dict[str, Any]]:
         """Every head that was kept, with its metrics, best first."""
-        frozen = self._frozen
-        kept = [number for number in range(len(self._trainees)) if self.place(number).is_dir()]
+        frozen = self.frozen
+        kept = [number for number in range(len(self.trainees)) if self.place(number).is_dir()]
         heads = [load_head(self.place(number)).to(frozen.encoder.device) for number in kept]
         self._tell(self._total, {}, doing=f"scoring {in_words(len(heads), 'head')} …")
         held_out = self._read(heads, frozen.held_out, self.held_out, self._total)
         dev: Sequence[Outputs | None] = [None] * len(heads)
         if frozen.dev is not None:
-            dev = self._read(heads, frozen.dev, frozen.states(frozen.dev, self._layers), self._total)
+            dev = self._read(heads, frozen.dev, frozen.states(frozen.dev, self.layers), self._total)
         rows = [
             self._row(number, head, *self._validation.score_outputs(mine, reported))
             for number, head, mine, reported in zip(kept, heads, held_out, dev, strict=True)
@@ -146,11 +143,11 @@ class FitRun:
         name = main if frozen.dev is not None else f"held_out_{main}"
         rows.sort(key=lambda row: -row["metrics"][name] if math.isfinite(row["metrics"][name]) else math.inf)
         for row in rows:
-            row["metrics"] = {k: v if math.isfinite(v) else None for k, v in row["metrics"].items()}
+            row["metrics"] = {metric: defined(value) for metric, value in row["metrics"].items()}
         return rows
 
     def _row(self, number: int, head: Head, metrics: Mapping[str, float], held_out: float | None) -> dict[str, Any]:
-        trainee = self._trainees[number]
+        trainee = self.trainees[number]
         spec = trainee.spec
         return {
             "head": spec.head,
@@ -162,13 +159,13 @@ class FitRun:
             "parameters": count_parameters(head),
             "depth": head.depth,
             "seconds": round(trainee.watch.seconds, 3),
-            "folder": str(self.place(number).relative_to(self._folder.path)),
-            "held_out": held_out if held_out is not None and math.isfinite(held_out) else None,
+            "folder": str(self.place(number).relative_to(self.folder.path)),
+            "held_out": defined(held_out),
             "metrics": dict(metrics),
         }
 
     def _read(self, heads: Sequence[Head], part: Part, states: States, step: int) -> list[Outputs]:
-        frozen = self._frozen
+        frozen = self.frozen
         return read_heads(
             heads,
             states,
@@ -183,9 +180,9 @@ class FitRun:
     def _drop(self, number: int, reason: str, step: int | None = None) -> None:
         """Let a head learn no more; without a step the log has it already."""
         if step is not None:
-            self._folder.log({"step": step, "dropped": number, "reason": reason})
-        self._trainees[number].drop(reason)
-        self.notices.append(f"head {number} ({self._trainees[number].spec.head}) was dropped: {reason}.")
+            self.folder.log({"step": step, "dropped": number, "reason": reason})
+        self.trainees[number].drop(reason)
+        self.notices.append(f"head {number} ({self.trainees[number].spec.head}) was dropped: {reason}.")
 
     def best(self, number: int) -> float | None:
         """The score of the head that is kept; None if none is, and less than any where it is not defined."""
@@ -198,11 +195,11 @@ class FitRun:
     def _keep(self, number: int) -> None:
         """Write a head; the one before stays until the new one is whole."""
         with whole_folder(self.place(number), "the head", otherwise="Make room and --resume.") as part:
-            save_head(self._trainees[number].head, part)
+            save_head(self.trainees[number].head, part)
 
     def place(self, number: int) -> Path:
         """Folder of a head."""
-        return self._folder.path / HEADS_FOLDER / f"{number:03}-{self._trainees[number].spec.head}"
+        return self.folder.path / HEADS_FOLDER / f"{number:03}-{self.trainees[number].spec.head}"
 
     def _tell(self, step: int, values: Mapping[str, float], *, doing: str = "") -> None:
         self._told = time.monotonic()

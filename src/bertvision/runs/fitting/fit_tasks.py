@@ -10,7 +10,7 @@ from bertvision.runs.fitting.fit import FitResult, check_fit, fit_heads
 from bertvision.runs.fitting.fit_request import FitRequest
 from bertvision.runs.fitting.frozen import FrozenTask, freeze_task
 from bertvision.runs.folder import RunFolder, check_series
-from bertvision.runs.watch import Show, telling
+from bertvision.runs.watch import Show, tell, telling
 
 ALIKE = ("encoder", "pool", "device", "dtype")
 """What tasks must ask for alike, so that one pass serves them all."""
@@ -59,8 +59,7 @@ def fit_tasks(
             check_fit(frozen[request.task])
     notices = []
     if frozen:
-        if show is not None:
-            show(0, 1, {}, doing=f"encoding the texts of {', '.join(frozen)} …")
+        tell(show, f"encoding the texts of {', '.join(frozen)} …")
         shared = _share(list(frozen.values()))
         frozen = {task: replace(one, shared=shared) for task, one in frozen.items()}
         notices.append(

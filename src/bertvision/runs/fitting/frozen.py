@@ -6,11 +6,11 @@ from pathlib import Path
 
 from torch import Tensor
 
+from bertvision.amounts import in_layers
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import fingerprint
 from bertvision.errors import BertVisionError
 from bertvision.heads import HeadShape
-from bertvision.heads.options import ATTENTION
 from bertvision.inference.computed_states import RowStates, StreamStates, encode_texts
 from bertvision.inference.frozen_encoder import frozen_passes, load_frozen
 from bertvision.inference.outputs import PassOptions
@@ -25,7 +25,6 @@ from bertvision.runs.fitting.folds import Folds, check_folds, load_folds
 from bertvision.runs.parts import examples_digest
 from bertvision.runs.task_parts import TaskParts, split_parts
 from bertvision.store.reader import StoreReader
-from bertvision.tasks.load import load_task
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Pairs, Task
 from bertvision.tasks.token_rows import TokenRows
@@ -80,7 +79,7 @@ class FrozenTask:
     @property
     def in_memory(self) -> bool:
         """Whether heads read one row per text, so that all states stay in memory."""
-        return self.task.kind != "spans" and self.request.pool != ATTENTION
+        return self.request.reads_rows(self.task)
 
     @property
     def texts(self) -> list[tuple[list[TokenRows], Pairs]]:
@@ -180,7 +179,7 @@ class FrozenTask:
         wanted = ExtractRequest(
             **self.request.data_fields(),
             keep=stored.reader.manifest.content.keep,
-            layers=f"{layers[0]}..{layers[-1]}",
+            layers=in_layers(layers),
             pool=self._stored_pool,
             dtype=self.request.dtype,
         )
@@ -213,7 +212,7 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
     Raises:
         BertVisionError: data or encoder cannot be had, or do not fit.
     """
-    loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
+    loaded = request.load()
     fold_of = None
     if request.cross_fit is not None and "train" in loaded.splits:
         fold_of = check_folds(request, loaded.splits["train"])

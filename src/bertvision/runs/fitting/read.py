@@ -3,15 +3,14 @@
 import time
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import torch
 
 from bertvision.amounts import in_words
-from bertvision.evaluation.outputs import Outputs, split_scores
+from bertvision.evaluation.outputs import GatheredOutputs, Outputs
 from bertvision.heads import Head
 from bertvision.inference.computed_states import StreamStates, can_follow
-from bertvision.inference.outputs import frozen_batches
-from bertvision.objectives import Pool, pool_rows
+from bertvision.inference.outputs import counted_outputs, frozen_batches
+from bertvision.objectives import Pool
 from bertvision.runs.watch import SHOW_SECONDS
 from bertvision.tasks.task import Task
 from bertvision.tasks.windows import Windows
@@ -46,28 +45,25 @@ def read_heads(  # noqa: PLR0913 - what outputs depend on, by keyword
         tell: hears now and then how far that is, where it takes long.
     """
     spans = task.kind == "spans"
-    count = len(windows.ids) if spans else len(windows)
-    arrays = [np.empty((count, task.outputs), dtype=np.float32) for _ in heads]
+    rows_of = None if spans else pool  # of spans every token counts
+    gathered = GatheredOutputs(task, windows, len(heads))
     modes = [head.training for head in heads]
     for head in heads:
         head.eval()
     follows = bool(heads) and spans and all(can_follow(head) for head in heads)
     done, told = 0, time.monotonic()
     for rows in frozen_batches(windows.sizes, device):
-        places = windows.places(rows) if spans else rows
         if follows and isinstance(states, StreamStates):
             results = states.follow(rows, heads)
         else:
             batch = states.batch(rows)
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                results = [batch.read(head, None if spans else pool) for head in heads]
-        for array, (outputs, mask) in zip(arrays, results, strict=True):
-            values = outputs.float()[mask] if spans else pool_rows(outputs.float(), mask, pool)
-            array[places] = values.cpu().numpy()
+                results = [batch.read(head, rows_of) for head in heads]
+        gathered.put(rows, (counted_outputs(outputs, mask, rows_of) for outputs, mask in results))
         done += len(rows)
         if tell is not None and time.monotonic() - told >= SHOW_SECONDS:
             told = time.monotonic()
             tell(f"{in_words(len(heads), 'head')}: {done:,} of {len(windows):,} windows read …")
     for head, mode in zip(heads, modes, strict=True):
         head.train(mode)
-    return [split_scores(array) for array in arrays] if spans else list(arrays)
+    return gathered.outputs()

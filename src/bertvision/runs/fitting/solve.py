@@ -22,33 +22,6 @@ CONVEX = (LastLayer, LayerConcat)
 """Linear maps of states: their best weights can be solved for."""
 
 
-def solve_trainee(
-    trainee: Trainee,
-    task: Task,
-    *,
-    train: tuple[RowStates, IntArray | FloatArray],
-    groups: IntArray | None = None,
-    weights: Tensor | None = None,
-) -> Solution:
-    """Put the best weights into a convex head; folds of its examples choose the strength of the penalty.
-
-    Args:
-        trainee: with a head that is one of `CONVEX`.
-        task: with labels, tags or scores.
-        train: rows and targets to learn from.
-        groups: (rows,) copies of a text have the same number; None where there are none.
-        weights: (classes,) how much an example of each class counts.
-    """
-    with trainee.watch:
-        chosen = torch.arange(len(train[1])) if trainee.rows is None else torch.from_numpy(trainee.rows).nonzero()[:, 0]
-        inputs = _inputs(trainee, train[0])[chosen]
-        layout = row_layout(len(trainee.head.reads), train[0].pairs)
-        mine = None if groups is None else groups[chosen.numpy()]
-        solution = solve_task(task, inputs, train[1][chosen.numpy()], groups=mine, layout=layout, weights=weights)
-        _put(solution, trainee)
-    return solution
-
-
 def solve_task(  # noqa: PLR0913 - what a solution depends on, by keyword
     task: Task,
     inputs: Tensor,
@@ -102,32 +75,49 @@ class Solver:
         groups: IntArray | None = None,
         weights: Tensor | None = None,
     ) -> None:
-        """Take what all of them are solved from; see `solve_trainee`."""
+        """Take what all of them are solved from.
+
+        Args:
+            task: with labels, tags or scores.
+            train: rows and targets to learn from.
+            groups: (rows,) copies of a text have the same number; None where there are none.
+            weights: (classes,) how much an example of each class counts.
+        """
         self._task = task
-        self._train = train
+        self._states, self._targets = train
         self._groups = groups
         self._weights = weights
         self._solved: dict[tuple[tuple[int, ...], float], tuple[Solution, float]] = {}
 
     def solve(self, trainee: Trainee) -> Solution:
-        """Put the best weights into a head; the seconds of a copy are those of the solution."""
+        """Put the best weights into a head that is one of `CONVEX`; the seconds of a copy are those of the solution."""
         # all that the answer depends on: the layers of the rows, and which of them
         key = trainee.head.reads, trainee.spec.fraction
         if key in self._solved:
             solution, trainee.watch.seconds = self._solved[key]
             _put(solution, trainee)
             return solution
-        solution = solve_trainee(trainee, self._task, train=self._train, groups=self._groups, weights=self._weights)
+        with trainee.watch:
+            solution = self._solution(trainee)
+            _put(solution, trainee)
         self._solved[key] = solution, trainee.watch.seconds
         return solution
+
+    def _solution(self, trainee: Trainee) -> Solution:
+        """The best weights for the rows that a head learns from; folds of them choose the strength of the penalty."""
+        rows = np.arange(len(self._targets)) if trainee.rows is None else np.flatnonzero(trainee.rows)
+        head = trainee.head
+        inputs = self._states.rows[:, head.among(self._states.lowest)].flatten(1)
+        return solve_task(
+            self._task,
+            inputs[torch.from_numpy(rows)],
+            self._targets[rows],
+            layout=row_layout(len(head.reads), self._states.pairs),
+            groups=None if self._groups is None else self._groups[rows],
+            weights=self._weights,
+        )
 
 
 def _put(solution: Solution, trainee: Trainee) -> None:
     trainee.head.project.weight.data.copy_(solution.weight)
     trainee.head.project.bias.data.copy_(solution.bias)
-
-
-def _inputs(trainee: Trainee, states: RowStates) -> Tensor:
-    """What the head's last map reads, (examples, inputs)."""
-    reads = trainee.head.reads
-    return states.rows[:, reads[0] - states.lowest : reads[-1] - states.lowest + 1].flatten(1)

@@ -38,5 +38,5 @@ def standardise_heads(trainees: Sequence[Trainee], states: States, batches: Iter
     deviation = (torch.as_tensor(squares) / count - mean.square()).clamp(min=0.0).sqrt()
     deviation = torch.where(deviation < 1e-6, 1.0, deviation)  # a number that never changes stays as it is
     for head in heads:
-        layers = slice(head.reads[0] - lowest, head.depth - lowest + 1)
+        layers = head.among(lowest)
         head.standardise(mean[layers].float(), deviation[layers].float())

@@ -24,14 +24,14 @@ from bertvision.evaluation.ensemble import (
 from bertvision.evaluation.outputs import Outputs, from_columns, log_columns
 from bertvision.provenance import provenance
 from bertvision.runs.judging.ensemble_record import EnsembleMember, EnsembleRecord
-from bertvision.runs.judging.evaluate import RESAMPLES, best_first, evaluated_row, judge_subject, outputs_of, tell
+from bertvision.runs.judging.evaluate import RESAMPLES, best_first, evaluated_row, judge_subject, outputs_of
 from bertvision.runs.judging.evaluation_files import write_folder
 from bertvision.runs.judging.evaluation_record import EvaluatedRow
 from bertvision.runs.judging.judge import Judge, Verdict, compare_verdicts
 from bertvision.runs.judging.kept_outputs import ModelOutputs
 from bertvision.runs.judging.members import Member, check_alike, choose_members, list_members
 from bertvision.runs.judging.subject import Subject, load_subject
-from bertvision.runs.watch import Show
+from bertvision.runs.watch import Show, tell
 from bertvision.tasks.examples import FloatArray
 
 ENSEMBLE = "ensemble"
@@ -119,11 +119,12 @@ def gather_candidates(  # noqa: PLR0913 - what it depends on, by keyword
     first = subjects[0]
     for how in ways:  # before anything takes long
         _check_way(how, first)
-    new = [number for number, subject in enumerate(subjects) if subject.kept() is None]
+    judged = [subject.kept() is not None for subject in subjects]
     found = outputs_of(subjects, device=device, show=show)
-    for number in new:  # kept for the next time, too
-        tell(show, f"scoring {in_words(len(found[number][1]), 'model')} …")
-        judge_subject(subjects[number], *found[number], resamples=resamples, seed=seed, begin=begin)
+    for subject, outputs, known in zip(subjects, found, judged, strict=True):
+        if not known:  # kept for the next time, too
+            tell(show, f"scoring {in_words(len(outputs.models), 'model')} …")
+            judge_subject(subject, outputs, resamples=resamples, seed=seed, begin=begin)
     members = choose_members(list_members(subjects, found), heads)
     judge = Judge(first.parts.task, first.part, first.held_out)
     tell(show, f"judging {in_words(len(members), 'member')} …")
@@ -192,7 +193,7 @@ class Candidates:
             data=first.data,
             split=split,
             examples=len(first.part.examples),
-            held_out_examples=0 if first.held_out is None else len(first.held_out.examples),
+            held_out_examples=first.held_out_examples,
             resamples=resamples,
             seed=seed,
             against=best,

@@ -1,9 +1,8 @@
 """evaluate: a finished run → honest scores of its heads and of its encoder's own output, and their answers."""
 
 import math
-import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,10 +16,10 @@ from bertvision.provenance import provenance
 from bertvision.runs.judging.evaluation_files import write_folder
 from bertvision.runs.judging.evaluation_record import EvaluatedRow, EvaluationRecord
 from bertvision.runs.judging.judge import Judge, ScoresAt, Verdict, compare_verdicts
-from bertvision.runs.judging.kept_outputs import ModelOutputs, load_outputs
+from bertvision.runs.judging.kept_outputs import RunOutputs, load_outputs
 from bertvision.runs.judging.read_subjects import read_subjects
 from bertvision.runs.judging.subject import OWN_OUTPUT, Subject, load_subject
-from bertvision.runs.watch import Show
+from bertvision.runs.watch import Show, tell
 
 RESAMPLES = 1000
 
@@ -70,27 +69,20 @@ def evaluate(  # noqa: PLR0913 - what it depends on, by keyword
     check_resamples(resamples)
     begin = time.perf_counter()
     subject = load_subject(run, data=data, split=split)
-    ((weights, outputs),) = outputs_of([subject], device=device, show=show)
-    tell(show, f"scoring {in_words(len(outputs), 'model')} …")
-    record = judge_subject(subject, weights, outputs, resamples=resamples, seed=seed, begin=begin)
+    (outputs,) = outputs_of([subject], device=device, show=show)
+    tell(show, f"scoring {in_words(len(outputs.models), 'model')} …")
+    record = judge_subject(subject, outputs, resamples=resamples, seed=seed, begin=begin)
     return EvaluationResult(folder=subject.folder, record=record, notices=subject.notices)
 
 
-def judge_subject(  # noqa: PLR0913 - what a record depends on, by keyword
-    subject: Subject,
-    weights: str,
-    outputs: Mapping[str, ModelOutputs],
-    *,
-    resamples: int,
-    seed: int,
-    begin: float,
+def judge_subject(
+    subject: Subject, outputs: RunOutputs, *, resamples: int, seed: int, begin: float
 ) -> EvaluationRecord:
     """Score the outputs of a subject, and write its evaluation.
 
     Args:
         subject: what is evaluated.
-        weights: fingerprint of its encoder.
-        outputs: of its heads, by name.
+        outputs: of its models.
         resamples: draws for intervals and tests.
         seed: of the draws.
         begin: when the evaluation began, by `time.perf_counter`.
@@ -99,7 +91,7 @@ def judge_subject(  # noqa: PLR0913 - what a record depends on, by keyword
         BertVisionError: it cannot be written.
     """
     judge = Judge(subject.parts.task, subject.part, subject.held_out)
-    verdicts = {name: judge.judge(one.split, one.held_out) for name, one in outputs.items()}
+    verdicts = {name: judge.judge(one.split, one.held_out) for name, one in outputs.models.items()}
     own = OWN_OUTPUT if OWN_OUTPUT in verdicts else None
     scores = compare_verdicts(verdicts, own, resamples=resamples, seed=seed)
     request = subject.run.request
@@ -111,44 +103,43 @@ def judge_subject(  # noqa: PLR0913 - what a record depends on, by keyword
         data=subject.data,
         split=subject.split,
         examples=len(subject.part.examples),
-        held_out_examples=0 if subject.held_out is None else len(subject.held_out.examples),
+        held_out_examples=subject.held_out_examples,
         resamples=resamples,
         seed=seed,
         own=own,
-        rows=sorted((evaluated_row(subject, name, verdicts[name], scores[name]) for name in outputs), key=best_first),
-        fingerprints=subject.fingerprints(weights),
-        command=_command(subject, resamples, seed),
+        rows=sorted((evaluated_row(subject, name, verdicts[name], scores[name]) for name in verdicts), key=best_first),
+        fingerprints=subject.fingerprints(outputs.weights),
+        command=subject.command("evaluate", "--bootstrap", str(resamples), "--seed", str(seed)),
         seconds=round(time.perf_counter() - begin, 3),
         provenance=provenance(),
     )
-    write_folder(subject.folder, judge, verdicts, outputs, record.save)
+    write_folder(subject.folder, judge, verdicts, outputs.models, record.save)
     return record
 
 
-def outputs_of(
-    subjects: Sequence[Subject], *, device: Device, show: Show | None
-) -> list[tuple[str, dict[str, ModelOutputs]]]:
-    """Of every subject the fingerprint of its encoder and its outputs: those that are kept, others in one pass.
+def outputs_of(subjects: Sequence[Subject], *, device: Device, show: Show | None) -> list[RunOutputs]:
+    """The outputs of every subject: those that are kept, and the others in one pass.
 
     Raises:
         BertVisionError: an encoder or head cannot be had, or is another than the run's.
     """
-    found: dict[int, tuple[str, dict[str, ModelOutputs]]] = {}
-    for number, subject in enumerate(subjects):
-        record = subject.kept()
-        if record is not None:
-            kept = {name: load_outputs(subject.folder / name) for name in subject.heads}
-            found[number] = record.fingerprints.weights, kept
-    new = [number for number in range(len(subjects)) if number not in found]
-    read = read_subjects([subjects[number] for number in new], device=device, tell=partial(tell, show))
-    found |= dict(zip(new, read, strict=True))
-    return [found[number] for number in range(len(subjects))]
+    kept = [load_kept(subject) for subject in subjects]
+    new = [subject for subject, outputs in zip(subjects, kept, strict=True) if outputs is None]
+    read = iter(read_subjects(new, device=device, tell=partial(tell, show)))
+    return [next(read) if outputs is None else outputs for outputs in kept]
 
 
-def tell(show: Show | None, doing: str) -> None:
-    """Say what takes long now."""
-    if show is not None:
-        show(0, 1, {}, doing=doing)
+def load_kept(subject: Subject) -> RunOutputs | None:
+    """The outputs that an evaluation of the same heads on the same windows has left; None where there is none.
+
+    Raises:
+        BertVisionError: they are not whole.
+    """
+    record = subject.kept()
+    if record is None:
+        return None
+    models = {name: load_outputs(subject.folder / name) for name in subject.heads}
+    return RunOutputs(record.fingerprints.weights, models)
 
 
 def evaluated_row(
@@ -176,9 +167,3 @@ def evaluated_row(
 def best_first(row: EvaluatedRow) -> tuple[float, int, str]:
     """Best first by held-out examples; of equal ones the smallest, never the better on the split."""
     return -row.held_out if row.held_out is not None else math.inf, row.parameters, row.name
-
-
-def _command(subject: Subject, resamples: int, seed: int) -> str:
-    words = ["bertvision", "evaluate", subject.run.name, "--split", subject.split]
-    words += [] if subject.data == subject.run.request.data else ["--data", str(subject.data)]
-    return shlex.join([*words, "--bootstrap", str(resamples), "--seed", str(seed)])

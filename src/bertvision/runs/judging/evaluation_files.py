@@ -8,7 +8,7 @@ import numpy as np
 
 from bertvision.atomic import whole_folder
 from bertvision.evaluation.decode import SpanPredictions
-from bertvision.evaluation.outputs import predicted_targets
+from bertvision.evaluation.outputs import predicted_words
 from bertvision.evaluation.prediction_files import SURE
 from bertvision.runs.judging.judge import FITTED, ZERO, Judge, Verdict
 from bertvision.runs.judging.kept_outputs import ModelOutputs, save_outputs
@@ -63,13 +63,7 @@ def _contents(judge: Judge, verdict: Verdict) -> dict[str, object]:
             files[NO_ANSWER] = dict(zip(examples.ids, margins, strict=True))
             files[ANSWERS] = said.texts(examples, threshold)
         return files
-    targets = predicted_targets(judge.task, said).tolist()
-    words = judge.task.labels
-    if judge.task.kind == "labels":
-        targets = [words[int(target)] for target in targets]
-    elif judge.task.kind == "tags":
-        targets = [[word for word, there in zip(words, row, strict=True) if there] for row in targets]
-    return {PREDICTIONS: dict(zip(examples.ids, targets, strict=True))}
+    return {PREDICTIONS: dict(zip(examples.ids, predicted_words(judge.task, said), strict=True))}
 
 
 def n_best(examples: Questions, said: SpanPredictions) -> dict[str, list[dict[str, object]]]:

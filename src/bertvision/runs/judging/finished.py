@@ -12,11 +12,11 @@ from bertvision.heads.options import ATTENTION
 from bertvision.runs.fitting.fit import LEADERBOARD
 from bertvision.runs.fitting.fit_request import STREAM, FitRequest, split_snapshot
 from bertvision.runs.folder import CONFIG, RESULT, RunFolder
+from bertvision.runs.request import TuneRequest
 from bertvision.runs.tuned_split import learnt_from, seen_notice, tuned_run
 from bertvision.tasks.files import read_json
-from bertvision.tasks.own import OwnColumns
-from bertvision.tasks.windows import WindowOptions
 from bertvision.training.trainee import HeadSpec
+from bertvision.typed_json import from_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +85,7 @@ def open_run(name: str | Path) -> FinishedRun:
 
 
 def _fit(run: Path, asked: dict[str, Any], weights: str) -> FinishedRun:
-    nested = {
-        "columns": OwnColumns(**asked["columns"]),
-        "windows": WindowOptions(**asked["windows"]),
-        "heads": tuple(HeadSpec(**spec) for spec in asked["heads"]),
-        "validate": tuple(asked["validate"]),
-    }
-    request = FitRequest(**(asked | nested))
+    request = from_json(FitRequest, asked | {"pairs": asked["pairs"] or "auto"})
     if asked["pairs"] is None:  # what nobody asked for meant before texts could be aligned
         apart = mean_pooled(request.main_encoder) and request.pool != ATTENTION
         request = replace(request, pairs="apart" if apart else "together")
@@ -124,20 +118,16 @@ def _tuned(name: str, run: Path, asked: dict[str, Any]) -> FinishedRun:
             f"{run} was not tuned for one task with one head, so there is no output to evaluate; {RESULT} has its "
             f"scores. Fit heads on it: bertvision fit TASK --encoder {run}"
         )
+    tuned = from_json(TuneRequest, asked)
     request = FitRequest(
-        task=asked["task"],
-        data=asked["data"],
-        columns=OwnColumns(**asked["columns"]),
-        skip_bad=asked["skip_bad"],
-        windows=WindowOptions(**asked["windows"]),
-        encoder=f"{run}@{snapshot.folder.name}",
-        heads=(HeadSpec(head=snapshot.head, fraction=asked["fraction"]),),
-        seed=asked["options"]["seed"],
-        held_out=asked["held_out"],
+        **(tuned.data_fields() | {"encoder": f"{run}@{snapshot.folder.name}"}),
+        heads=(HeadSpec(head=snapshot.head, fraction=tuned.fraction),),
+        seed=tuned.options.seed,
+        held_out=tuned.held_out,
         pool="mean" if snapshot.pool == "mean" else "cls",
         pairs="together",
         source=STREAM,
-        dtype=asked["dtype"],
+        dtype=tuned.dtype,
     )
     return FinishedRun(
         name=request.encoder,

@@ -1,6 +1,5 @@
 """Judge: scores any number of models on the same examples, at every threshold, with intervals and a paired test."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, final
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from bertvision.evaluation.bootstrap import difference_of, interval_of, resample
 from bertvision.evaluation.decode import SpanDecoder, SpanPredictions
 from bertvision.evaluation.outputs import Outputs, SpanScores, predicted_targets
-from bertvision.evaluation.score import Scoring, score_targets, scoring_squad1, scoring_squad2
+from bertvision.evaluation.score import Scoring, defined, score_targets, scoring_squad1, scoring_squad2
 from bertvision.evaluation.squad_metric import AnswerComparison, QuestionScores, apply_threshold, score_questions
 from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
 from bertvision.runs.judging.split_loss import split_loss
@@ -137,7 +136,7 @@ class Judge:
         if isinstance(outputs, SpanScores):
             return self._judge_spans(outputs, held_out)
         scorings = {PLAIN: self._side.score_rows(outputs)}
-        main = None if held_out is None else _finite(self.choose(held_out))
+        main = None if held_out is None else defined(self.choose(held_out))
         return Verdict(outputs, scorings, {PLAIN: None}, main, self._loss(outputs))
 
     def choose(self, held_out: Outputs) -> float:
@@ -163,7 +162,7 @@ class Judge:
         return Verdict(answers.said, scorings, thresholds, main, loss, answers, held)
 
     def _loss(self, outputs: Outputs) -> float | None:
-        return _finite(split_loss(self.task, self.split, outputs))
+        return defined(split_loss(self.task, self.split, outputs))
 
     def _judging(self) -> "_Side":
         if self._held_out_side is None:
@@ -238,7 +237,7 @@ def compare_verdicts(
         for metric, drawn in mine.items():
             interval = interval_of(drawn)
             estimates[metric] = Estimate(
-                value=_finite(values[metric]), low=_finite(interval.low), high=_finite(interval.high)
+                value=defined(values[metric]), low=defined(interval.low), high=defined(interval.high)
             )
         compared = {}
         if against is not None and name != against and at != BEST and at in verdicts[against].scorings:
@@ -246,15 +245,11 @@ def compare_verdicts(
             for metric, drawn in mine.items():
                 one = difference_of(values[metric] - theirs[metric], drawn - draws[against, at][metric])
                 compared[metric] = Compared(
-                    value=_finite(one.value),
-                    low=_finite(one.interval.low),
-                    high=_finite(one.interval.high),
+                    value=defined(one.value),
+                    low=defined(one.interval.low),
+                    high=defined(one.interval.high),
                     p=one.p,
                     claimed=one.p < CLAIMED,
                 )
         results[name][at] = ScoresAt(threshold=verdicts[name].thresholds[at], values=estimates, against=compared)
     return results
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

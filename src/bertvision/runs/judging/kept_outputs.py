@@ -26,7 +26,20 @@ class ModelOutputs:
     """
 
     split: Outputs
-    held_out: Outputs | None
+    held_out: Outputs | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutputs:
+    """What the models of a run gave.
+
+    Attributes:
+        weights: fingerprint of their encoder.
+        models: heads and the encoder's own output, by name.
+    """
+
+    weights: str
+    models: dict[str, ModelOutputs]
 
 
 def save_outputs(outputs: ModelOutputs, folder: Path) -> None:

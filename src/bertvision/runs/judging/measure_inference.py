@@ -45,7 +45,7 @@ def measure_inference(shared: SharedPass, subject: Subject, heads: Mapping[str, 
     The encoder runs once for each depth, and not for each head. The first examples of the split are timed.
     """
     device = shared.encoder.device
-    count = min(len(subject.part.examples), EXAMPLES["cpu" if device.type == "cpu" else "cuda"])
+    count = min(len(subject.part.examples), EXAMPLES[device.type])
     part = subject.parts.part(subject.part.examples.select(np.arange(count)))
     depth = shared.encoder.depth
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bertvision.errors import BertVisionError, UnknownNameError
-from bertvision.runs.judging.kept_outputs import ModelOutputs
+from bertvision.runs.judging.kept_outputs import ModelOutputs, RunOutputs
 from bertvision.runs.judging.subject import Subject
 from bertvision.tasks.examples import gold_targets
 
@@ -60,18 +60,16 @@ def check_alike(subjects: Sequence[Subject]) -> None:
             )
 
 
-def list_members(
-    subjects: Sequence[Subject], found: Sequence[tuple[str, Mapping[str, ModelOutputs]]]
-) -> dict[str, Member]:
+def list_members(subjects: Sequence[Subject], found: Sequence[RunOutputs]) -> dict[str, Member]:
     """Every model of every subject once, by label; one that two runs share, such as an own output, is of the first."""
     members: dict[str, Member] = {}
     seen = set()
-    for subject, (weights, outputs) in zip(subjects, found, strict=True):
-        for name, one in outputs.items():
-            key = weights, subject.heads[name]
+    for subject, outputs in zip(subjects, found, strict=True):
+        for name, one in outputs.models.items():
+            key = outputs.weights, subject.heads[name]
             label = name if len(subjects) == 1 else f"{subject.run.name}:{name}"
             if key not in seen:
-                members[label] = Member(subject, name, label, weights, one)
+                members[label] = Member(subject, name, label, outputs.weights, one)
                 seen.add(key)
     return members
 

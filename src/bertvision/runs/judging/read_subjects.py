@@ -11,9 +11,8 @@ from bertvision.device import Device
 from bertvision.encoder.load import fingerprint
 from bertvision.encoder.snapshot import Snapshot
 from bertvision.errors import BertVisionError
-from bertvision.evaluation.outputs import Outputs, SpanScores, merge_rows
+from bertvision.evaluation.outputs import Outputs, merge_windows
 from bertvision.heads import Head, layers_read, load_head
-from bertvision.heads.options import ATTENTION
 from bertvision.inference.computed_states import RowStates, StreamStates, encode_texts
 from bertvision.inference.frozen_encoder import frozen_passes, load_frozen
 from bertvision.inference.outputs import frozen_batches
@@ -21,7 +20,7 @@ from bertvision.inference.own_scores import own_scores
 from bertvision.objectives import Pool
 from bertvision.runs.fitting.frozen import head_shape
 from bertvision.runs.fitting.read import Tell, read_heads
-from bertvision.runs.judging.kept_outputs import ModelOutputs
+from bertvision.runs.judging.kept_outputs import ModelOutputs, RunOutputs
 from bertvision.runs.judging.subject import OWN_OUTPUT, Subject
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.part import Part
@@ -29,27 +28,22 @@ from bertvision.training.fit import States
 from bertvision.training.states import StateBatch
 
 
-def read_subjects(
-    subjects: Sequence[Subject], *, device: Device, tell: Tell
-) -> list[tuple[str, dict[str, ModelOutputs]]]:
-    """Of every subject the fingerprint of its encoder, and the outputs of its heads by name.
+def read_subjects(subjects: Sequence[Subject], *, device: Device, tell: Tell) -> list[RunOutputs]:
+    """The outputs of every subject.
 
     Subjects whose encoder, windows and settings are the same share the pass.
 
     Raises:
         BertVisionError: an encoder or head cannot be had, or is another than the run's.
     """
-    found: dict[int, tuple[str, dict[str, ModelOutputs]]] = {}
+    found: dict[int, RunOutputs] = {}
     for numbers in _groups(subjects):
-        first = subjects[numbers[0]]
-        tell(f"reading {first.run.request.encoder} …")
-        group = SharedPass(first, device)
-        for number in numbers:
-            group.check(subjects[number])
-        read = group.read({(n, name): subjects[n] for n in numbers for name in subjects[n].heads}, tell)
-        for number in numbers:
-            outputs = {name: read[number, name] for name in subjects[number].heads}
-            found[number] = group.weights, outputs
+        group = [subjects[number] for number in numbers]
+        tell(f"reading {group[0].run.request.encoder} …")
+        shared = SharedPass(group[0], device)
+        for subject in group:
+            shared.check(subject)
+        found |= zip(numbers, shared.read(group, tell), strict=True)
     return [found[number] for number in range(len(subjects))]
 
 
@@ -58,8 +52,9 @@ def _groups(subjects: Sequence[Subject]) -> Iterable[list[int]]:
     groups: dict[object, list[int]] = {}
     for number, subject in enumerate(subjects):
         request, parts = subject.run.request, subject.parts
-        key = request.encoder, subject.digests, parts.pool, parts.pairs, request.pool == ATTENTION, request.dtype
-        groups.setdefault((*key, request.task), []).append(number)
+        reads_rows = request.reads_rows(parts.task)
+        key = request.encoder, subject.digests, parts.pool, parts.pairs, reads_rows, request.dtype, request.task
+        groups.setdefault(key, []).append(number)
     return groups.values()
 
 
@@ -82,7 +77,7 @@ class SharedPass:
         request = first.run.request
         self._first = first
         self._spans = first.parts.task.kind == "spans"
-        self._in_memory = not self._spans and request.pool != ATTENTION
+        self._in_memory = request.reads_rows(first.parts.task)
         self.encoder = load_frozen(request.encoder, device=device, dtype=request.dtype)
         self._passes = frozen_passes(self.encoder, dtype=request.dtype)
         self.weights = fingerprint(self.encoder)
@@ -101,23 +96,26 @@ class SharedPass:
                 f"{self.weights}. Use the same weights."
             )
 
-    def read(self, models: dict[tuple[int, str], Subject], tell: Tell) -> dict[tuple[int, str], ModelOutputs]:
-        """The outputs of all models, by key."""
+    def read(self, subjects: Sequence[Subject], tell: Tell) -> list[RunOutputs]:
+        """The outputs of all models of each subject."""
         heads: dict[tuple[int, str], Head] = {}
         apart: dict[tuple[int, str], Snapshot] = {}
-        for key, subject in models.items():
-            head = self.load(subject, key[1])
-            if head is not None:
-                heads[key] = head
-            elif subject.run.own is not None:
-                apart[key] = subject.run.own
-        parts = [self._first.part, self._first.held_out]
-        tell(f"encoding {self._first.split} for {in_words(len(models), 'model')} …")
-        outputs = [None if part is None else self._read(list(heads.values()), part, tell) for part in parts]
-        read = {key: tuple(None if one is None else one[n] for one in outputs) for n, key in enumerate(heads)}
-        for key, own in apart.items():
-            read[key] = self._own(own, parts)
-        return {key: _both(*read[key]) for key in models}
+        for number, subject in enumerate(subjects):
+            for name in subject.heads:
+                head = self.load(subject, name)
+                if head is not None:
+                    heads[number, name] = head
+                elif subject.run.own is not None:
+                    apart[number, name] = subject.run.own
+        parts = [part for part in (self._first.part, self._first.held_out) if part is not None]
+        tell(f"encoding {self._first.split} for {in_words(len(heads) + len(apart), 'model')} …")
+        by_part = [self._read(list(heads.values()), part, tell) for part in parts]
+        read = dict(zip(heads, zip(*by_part, strict=True), strict=True))
+        read |= {key: self._own(own, parts) for key, own in apart.items()}
+        return [
+            RunOutputs(self.weights, {name: ModelOutputs(*read[number, name]) for name in subject.heads})
+            for number, subject in enumerate(subjects)
+        ]
 
     def load(self, subject: Subject, name: str) -> Head | None:
         """A head of a subject, ready to read; None for an own output that cannot read what heads read.
@@ -163,7 +161,7 @@ class SharedPass:
             bf16=self._passes.bf16,
             tell=tell,
         )
-        return [one if isinstance(one, SpanScores) else merge_rows(task, part.windows, one) for one in found]
+        return [merge_windows(task, part.windows, one) for one in found]
 
     def _states(self, part: Part, layers: range) -> States:
         if not self._in_memory:
@@ -173,23 +171,12 @@ class SharedPass:
         rows = encode_texts(self.encoder, texts, self._passes, pool=parts.pool, pairs=parts.pairs, layers=layers)
         return RowStates(rows, self.encoder.device, lowest=layers[0])
 
-    def _own(self, own: Snapshot, parts: Sequence[Part | None]) -> tuple[Outputs | None, ...]:
+    def _own(self, own: Snapshot, parts: Sequence[Part]) -> tuple[Outputs, ...]:
         """What a snapshot's own output gives in a pass of its own: it was tuned on other rows than heads read."""
         shared, task = self._first.parts, self._first.parts.task
-        there = [part for part in parts if part is not None]
         if shared.separate:
-            there = [replace(shared, pairs="together").part(part.examples) for part in there]
-        windows = [part.windows for part in there]
+            parts = [replace(shared, pairs="together").part(part.examples) for part in parts]
+        windows = [part.windows for part in parts]
         name = self._first.run.request.encoder
         found = own_scores(own, self.encoder, windows, name=name, passes=self._passes, task=task)
-        whole = iter(
-            one if isinstance(one, SpanScores) else merge_rows(task, cut, one)
-            for one, cut in zip(found, windows, strict=True)
-        )
-        return tuple(None if part is None else next(whole) for part in parts)
-
-
-def _both(split: Outputs | None, held_out: Outputs | None) -> ModelOutputs:
-    if split is None:
-        raise TypeError("there is always a split")
-    return ModelOutputs(split, held_out)
+        return tuple(merge_windows(task, cut, one) for cut, one in zip(windows, found, strict=True))

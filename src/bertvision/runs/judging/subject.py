@@ -1,5 +1,6 @@
 """Subject: a finished run with the examples that it is evaluated on, before any encoder runs."""
 
+import shlex
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from bertvision.runs.judging.kept_outputs import OUTPUTS
 from bertvision.runs.task_parts import TaskParts, split_parts
 from bertvision.store.manifest import windows_digest
 from bertvision.tasks.examples import Examples, Questions, Texts
-from bertvision.tasks.load import TaskData, load_task
+from bertvision.tasks.load import TaskData
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Task
 
@@ -56,6 +57,17 @@ class Subject:
     def folder(self) -> Path:
         """Where its evaluation goes."""
         return self.run.evaluations / self.split
+
+    @property
+    def held_out_examples(self) -> int:
+        """How many training examples the run held out."""
+        return 0 if self.held_out is None else len(self.held_out.examples)
+
+    def command(self, name: str, *options: str) -> str:
+        """The command of that name about the same run and split, in words to copy."""
+        words = ["bertvision", name, self.run.name, "--split", self.split]
+        words += [] if self.data == self.run.request.data else ["--data", str(self.data)]
+        return shlex.join([*words, *options])
 
     def head_folder(self, name: str) -> Path:
         """Where the head of that name is."""
@@ -100,11 +112,11 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
     """
     run = open_run(name)
     request = run.request
-    loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
+    loaded = request.load()
     parts = split_parts(request, loaded)
     judged = loaded
     if data is not None:
-        judged = load_task(request.task, data=data, columns=request.columns, skip_bad=request.skip_bad)
+        judged = replace(request, data=str(data)).load()
         _check_labels(loaded, judged, str(data))
     held_out = None if parts.held_out is None else parts.part(parts.held_out)
     notices = [*dict.fromkeys((*loaded.notices, *judged.notices)), *run.notices]

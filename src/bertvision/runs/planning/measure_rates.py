@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertvision.amounts import in_layers
 from bertvision.inference.computed_states import RowStates, StreamStates
 from bertvision.inference.outputs import frozen_batches
 from bertvision.inference.stopwatch import seconds_of
@@ -197,7 +198,7 @@ def _measure_store(
     request = ExtractRequest(
         **frozen.request.data_fields(),
         keep=keep,
-        layers=f"{layers[0]}..{layers[-1]}",
+        layers=in_layers(layers),
     )
     content = store_content(request, frozen.encoder, windows, split="train", pool=None)
     content = replace(content, windows=len(rows), tokens=int(lengths.sum()))

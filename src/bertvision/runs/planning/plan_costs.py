@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from bertvision.amounts import in_bytes
+from bertvision.amounts import in_bytes, in_layers
 from bertvision.store.codec import Keep, bytes_per_token
 
 JUDGED = 1 / 3
@@ -184,14 +184,9 @@ class SpanWork:
         return self.learnt + self.judged
 
     @property
-    def needed(self) -> str:
-        """The layers that heads read, in words."""
-        return f"{self.layers[0]}..{self.layers[-1]}"
-
-    @property
-    def whole(self) -> str:
-        """All layers, in words."""
-        return f"0..{self.depth}"
+    def whole(self) -> range:
+        """All layers."""
+        return range(self.depth + 1)
 
     @property
     def stream_memory(self) -> int:
@@ -208,16 +203,15 @@ class SpanWork:
             problem=limits.memory_problem(self.stream_memory),
         )
 
-    def new_store(self, rates: Rates, limits: Limits, keep: Keep, layers: str) -> Candidate:
+    def new_store(self, rates: Rates, limits: Limits, keep: Keep, layers: range) -> Candidate:
         """Everything encoded once and written, then read for every batch."""
-        count = _count(layers)
         disk = self.disk(keep, layers)
-        memory = self._memory(max(self.batch, self.shard), count)
+        memory = self._memory(max(self.batch, self.shard), len(layers))
         encode = rates.encode_whole if layers == self.whole else rates.encode_pass
         return Candidate(
-            source=Source(kind="store", keep=keep, layers=layers),
+            source=Source(kind="store", keep=keep, layers=in_layers(layers)),
             encode=self.stored * encode,
-            write=self.stored * count * rates.write[keep],
+            write=self.stored * len(layers) * rates.write[keep],
             read=self._read(rates, limits, keep, layers),
             heads=self._heads(rates),
             disk=disk,
@@ -225,15 +219,15 @@ class SpanWork:
             problem=limits.disk_problem(disk) or limits.memory_problem(memory),
         )
 
-    def disk(self, keep: Keep, layers: str) -> int:
+    def disk(self, keep: Keep, layers: range) -> int:
         """Bytes of a store."""
-        return round(self.stored * bytes_per_token(keep, _count(layers), self.width))
+        return round(self.stored * bytes_per_token(keep, len(layers), self.width))
 
-    def old_store(self, rates: Rates, limits: Limits, folder: str, keep: Keep, layers: str) -> Candidate:
+    def old_store(self, rates: Rates, limits: Limits, folder: str, keep: Keep, layers: range) -> Candidate:
         """A finished store, read for every batch."""
-        memory = self._memory(self.batch, _count(layers))
+        memory = self._memory(self.batch, len(layers))
         return Candidate(
-            source=Source(kind="store", keep=keep, layers=layers, folder=folder),
+            source=Source(kind="store", keep=keep, layers=in_layers(layers), folder=folder),
             read=self._read(rates, limits, keep, layers),
             heads=self._heads(rates),
             memory=memory,
@@ -243,10 +237,10 @@ class SpanWork:
     def _heads(self, rates: Rates) -> float:
         return (self.learnt + JUDGED * self.judged) * rates.heads
 
-    def _read(self, rates: Rates, limits: Limits, keep: Keep, layers: str) -> float:
+    def _read(self, rates: Rates, limits: Limits, keep: Keep, layers: range) -> float:
         """Seconds; of a store that is larger than memory, pages come from the disk again in every epoch."""
         cold = limits.free_memory is not None and self.disk(keep, layers) > limits.free_memory
-        return self.streamed * _count(layers) * (rates.read_cold if cold else rates.read)[keep]
+        return self.streamed * len(layers) * (rates.read_cold if cold else rates.read)[keep]
 
     def _memory(self, tokens: int, layers: int) -> int:
         return tokens * layers * self.width * FLOAT * COPIES
@@ -288,8 +282,3 @@ class RowWork:
             memory=self.memory,
             problem=limits.memory_problem(self.memory),
         )
-
-
-def _count(layers: str) -> int:
-    first, _, last = layers.partition("..")
-    return int(last) - int(first) + 1

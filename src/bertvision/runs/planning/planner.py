@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bertvision.amounts import in_bytes, in_seconds, in_tokens
+from bertvision.amounts import in_bytes, in_layers, in_seconds, in_tokens
+from bertvision.heads.options import parse_layers
 from bertvision.inference.pair_rows import PARTS
 from bertvision.runs.planning.plan_costs import Candidate, Limits, Rates, RowRates, RowWork, Source, SpanWork
 from bertvision.store.codec import Keep
@@ -41,7 +42,7 @@ def pointless(work: SpanWork, limits: Limits) -> str | None:
             f"the stream encodes {in_tokens(work.streamed)}, a store {in_tokens(work.stored)} before it can be read, "
             "so it cannot pay"
         )
-    least = work.disk("int8", work.needed)
+    least = work.disk("int8", work.layers)
     problem = limits.disk_problem(least)
     return None if problem is None else f"even a store of 8 bits would take {in_bytes(least)}, and {problem}"
 
@@ -68,8 +69,8 @@ def plan_spans(work: SpanWork, rates: Rates, limits: Limits, *, stored: Source |
     stream = work.stream(rates, limits)
     old = [] if stored is None else [_old_store(work, rates, limits, stored)]
     keeps: tuple[Keep, ...] = (rates.half, "int8")
-    new = [work.new_store(rates, limits, keep, work.needed) for keep in keeps]
-    larger = [work.new_store(rates, limits, keep, work.whole) for keep in keeps if work.needed != work.whole]
+    new = [work.new_store(rates, limits, keep, work.layers) for keep in keeps]
+    larger = [work.new_store(rates, limits, keep, work.whole) for keep in keeps if work.layers != work.whole]
     candidates = (stream, *old, *new, *larger)
     if stream.problem is not None:
         return _nothing(work, stream.problem, candidates)
@@ -124,7 +125,8 @@ def _nothing(work: SpanWork, problem: str, candidates: tuple[Candidate, ...]) ->
 def _old_store(work: SpanWork, rates: Rates, limits: Limits, stored: Source) -> Candidate:
     if stored.folder is None or stored.keep is None or stored.layers is None:
         raise ValueError("a finished store has a folder, and keeps some layers in some way")
-    return work.old_store(rates, limits, stored.folder, stored.keep, stored.layers)
+    layers = parse_layers(stored.layers, len(work.whole), 0)
+    return work.old_store(rates, limits, stored.folder, stored.keep, layers)
 
 
 def _why(chosen: Candidate, stream: Candidate, stores: Sequence[Candidate]) -> str:
@@ -152,6 +154,7 @@ def _slow_heads(chosen: Candidate, rates: Rates | RowRates) -> tuple[str, ...]:
 
 
 def _layers(work: SpanWork) -> str:
-    if work.needed == work.whole:
-        return f"The heads read layers {work.needed}, which are all there are: a store cannot leave any out."
-    return f"No head reads a layer outside {work.needed} of {work.whole}: a new store keeps these alone."
+    if work.layers == work.whole:
+        return f"The heads read layers {in_layers(work.layers)}, which are all there are: a store cannot leave any out."
+    some, every = in_layers(work.layers), in_layers(work.whole)
+    return f"No head reads a layer outside {some} of {every}: a new store keeps these alone."

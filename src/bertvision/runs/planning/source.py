@@ -5,7 +5,7 @@ import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from bertvision.amounts import in_bytes, in_seconds
+from bertvision.amounts import in_bytes, in_layers, in_seconds
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
 from bertvision.heads import HEADS, blank_head
@@ -18,7 +18,7 @@ from bertvision.runs.fitting.solve import CONVEX
 from bertvision.runs.planning.measure_rates import STORE_BYTES, has_room_to_try, measure_rows, measure_spans, rough_rate
 from bertvision.runs.planning.plan_costs import Limits, RowWork, Source, SpanWork
 from bertvision.runs.planning.planner import FitPlan, plan_rows, plan_spans, plan_stream, pointless
-from bertvision.runs.watch import Show
+from bertvision.runs.watch import Show, tell
 from bertvision.store.reader import StoreReader
 from bertvision.store.writer import SHARD_WINDOWS
 from bertvision.tasks.files import read_json
@@ -77,8 +77,7 @@ def find_plan(frozen: FrozenTask, layers: range, run: Path, show: Show | None = 
     """
     if (run / PLAN).is_file():
         return _load_plan(run / PLAN)
-    if show is not None:
-        show(0, 1, {}, doing="planning where states come from …")
+    tell(show, "planning where states come from …")
     plan = plan_source(frozen, layers, run, always=False)
     if plan.chosen is None:
         raise BertVisionError(" ".join(plan.reasons) + " Or go on nevertheless: --from stream.")
@@ -93,8 +92,7 @@ def follow_plan(plan: FitPlan, frozen: FrozenTask, run: Path, show: Show | None 
     """
     if not (run / PLAN).is_file():
         write_json(run / PLAN, {"format": 1, **asdict(plan)})
-    if show is not None:
-        show(0, 1, {}, doing=plan.reasons[0])
+    tell(show, plan.reasons[0])
     request, source = frozen.request, plan.chosen
     if source is None or source.kind != "store":
         return replace(frozen, request=replace(request, source=STREAM))
@@ -126,7 +124,6 @@ def span_work(frozen: FrozenTask, layers: range) -> SpanWork:
     used = len(frozen.train.examples) + len(frozen.held_out.examples)
     per_example = (train + held_out) / used
     others = sum(len(examples) for split, examples in frozen.parts.whole.items() if split not in ("train", "dev"))
-    device = "cpu" if frozen.encoder.device.type == "cpu" else "cuda"
     return SpanWork(
         learnt=request.epochs * train,
         judged=held_out * _held_out_passes(request) + dev,
@@ -135,7 +132,7 @@ def span_work(frozen: FrozenTask, layers: range) -> SpanWork:
         layers=layers,
         depth=frozen.encoder.depth,
         width=frozen.encoder.width,
-        batch=max(request.batch * int(lengths.max()), BATCH_TOKENS[device]),
+        batch=max(request.batch * int(lengths.max()), BATCH_TOKENS[frozen.encoder.device.type]),
         shard=round(SHARD_WINDOWS * float(lengths.mean())),
     )
 
@@ -183,8 +180,7 @@ def _finished_store(frozen: FrozenTask, layers: range) -> Source | None:
     except BertVisionError:
         return None
     content = StoreReader(folder / "train").manifest.content
-    kept = f"{content.first_layer}..{content.first_layer + content.layers - 1}"
-    return Source(kind="store", keep=content.keep, layers=kept, folder=str(folder))
+    return Source(kind="store", keep=content.keep, layers=in_layers(content.layer_numbers), folder=str(folder))
 
 
 def _no_store(frozen: FrozenTask) -> str | None:

@@ -10,7 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, assert_never
 
-from bertvision.errors import BertVisionError, MissingExtraError
+from bertvision.errors import BertVisionError, MissingExtraError, refuse
 
 try:  # before the modules below, which import it, too
     import optuna
@@ -92,9 +92,7 @@ class SearchPlace:
             BertVisionError: naming them.
         """
         least = {"--trials": self.trials, "--jobs": self.jobs}
-        problems = [f"{name} is {value}, at least 1 is expected" for name, value in least.items() if value < 1]
-        if problems:
-            raise BertVisionError("; ".join(problems) + ".")
+        refuse(f"{name} is {value}, at least 1 is expected" for name, value in least.items() if value < 1)
 
 
 def search(request: SearchRequest, place: SearchPlace, *, show: Show | None = None) -> SearchResult:

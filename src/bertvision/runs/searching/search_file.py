@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from bertvision.encoder.learn import parse_learn
-from bertvision.errors import BertVisionError, UnknownNameError
+from bertvision.errors import BertVisionError, UnknownNameError, refuse
 from bertvision.heads import HEADS
 from bertvision.heads.head import OptionValue
 from bertvision.heads.options import LAYERS, Option, Positive, Whole, head_options
@@ -174,9 +174,7 @@ def _checked(value: Any, option: Option) -> Plain:  # noqa: ANN401 - whatever TO
             parse_learn(value)
         return value
     parsed: OptionValue = option.parse(value)
-    problems = _problems(option.name, parsed)
-    if problems:
-        raise BertVisionError("; ".join(problem.removeprefix("--") for problem in problems) + ".")
+    refuse(problem.removeprefix("--") for problem in _problems(option.name, parsed))
     return parsed if isinstance(parsed, bool | int | float) else str(value)
 
 

@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial
 
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
-from bertvision.heads import blank_head, layers_read
+from bertvision.heads import blank_head
 from bertvision.inference.shared_rows import SharedRows
 from bertvision.provenance import provenance
 from bertvision.runs.fitting.fit import LEADERBOARD, build_trainee, check_fit, fit_heads, learn_heads
@@ -36,7 +36,7 @@ from bertvision.runs.searching.search_study import (
 from bertvision.runs.watch import Show
 from bertvision.tasks.files import read_json
 from bertvision.training.checkpoint import remove_checkpoints
-from bertvision.training.trainee import HeadSpec, Trainee
+from bertvision.training.trainee import HeadSpec
 
 PRUNED = "pruned"
 
@@ -79,11 +79,10 @@ class HeadTrials:
         request = self._request.fit(specs, tuple(rungs)[:-1])
         frozen = replace(self._frozen, request=request)
         trainees = [build_trainee(spec, frozen, request) for spec in specs]
-        folder, layers = RunFolder(group.path), layers_read(trainee.head for trainee in trainees)
+        folder = RunFolder(group.path)
         folder.begin(asdict(request), frozen.fingerprint)
-        run = FitRun(folder, frozen, trainees, layers, self._show)
-        watcher = _Rungs(run, folder, trainees, [open_trial(study, number) for number in numbers], rungs)
-        learn_heads(run, frozen, trainees, layers, watcher=watcher)
+        run = FitRun(folder, frozen, trainees, self._show)
+        learn_heads(run, watcher=_Rungs(run, [open_trial(study, number) for number in numbers], rungs))
         solved = run.judge([number for number in range(len(trainees)) if number not in run.following], 0)
         origin = provenance()
         for place, (number, trainee) in enumerate(zip(numbers, trainees, strict=True)):
@@ -123,7 +122,7 @@ class HeadTrials:
         trainee.watch.seconds = float(notes[SECONDS])
         kept = RunFolder(best)
         kept.begin(asdict(request), frozen.fingerprint)
-        run = FitRun(kept, frozen, [trainee], layers_read([trainee.head]), self._show)
+        run = FitRun(kept, frozen, [trainee], self._show)
         if not notes[SOLVED]:
             run.following.append(0)
         shutil.copytree(head, run.place(0))
@@ -158,17 +157,8 @@ class HeadTrials:
 class _Rungs:
     """Follows a pass: reports every score at a rung, then lets only the best go on."""
 
-    def __init__(
-        self,
-        run: FitRun,
-        folder: RunFolder,
-        trainees: Sequence[Trainee],
-        trials: Sequence[optuna.Trial],
-        rungs: Mapping[float, int],
-    ) -> None:
+    def __init__(self, run: FitRun, trials: Sequence[optuna.Trial], rungs: Mapping[float, int]) -> None:
         self._run = run
-        self._folder = folder
-        self._trainees = trainees
         self._trials = trials
         self._rungs = rungs
         self.on_begin = run.on_begin
@@ -180,7 +170,7 @@ class _Rungs:
         """Judge, report, and prune."""
         self._run.on_validate(fraction, step)
         lines: list[dict[str, Any]] = [
-            line for line in self._folder.lines() if "validated" in line and line["step"] == step
+            line for line in self._run.folder.lines() if "validated" in line and line["step"] == step
         ]
         scores = {line["head"]: line["score"] for line in lines if line["score"] is not None}
         for number, score in scores.items():
@@ -189,7 +179,7 @@ class _Rungs:
             return
         for number in scores:
             if self._trials[number].should_prune():
-                self._trainees[number].drop(PRUNED)
+                self._run.trainees[number].drop(PRUNED)
                 self._run.on_drop(self._run.following.index(number), step)
 
 

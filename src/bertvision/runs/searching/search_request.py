@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from bertvision.errors import BertVisionError
+from bertvision.errors import refuse
 from bertvision.heads.options import ATTENTION
 from bertvision.runs.data_request import DataRequest
 from bertvision.runs.fitting.fit_request import STREAM, FitRequest
@@ -84,8 +84,7 @@ class SearchRequest(DataRequest):
             problems += [*task_problems(self.tasks), *unknown_tasks("the space", self.space.tasks, self.tasks)]
         elif len(self.tasks) > 1:
             problems.append(f"{self.task} are several tasks, which a space of kind multitask is for")
-        if problems:
-            raise BertVisionError("; ".join(problems) + ".")
+        refuse(problems)
         as_usual = Point(learning={}, head=None, options={})
         match self.space.kind:  # a fit of heads looks at its own
             case "tune":

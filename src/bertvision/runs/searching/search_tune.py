@@ -33,7 +33,7 @@ from bertvision.runs.searching.search_study import (
 from bertvision.runs.tuning.multitask import multitask, score_dev
 from bertvision.runs.tuning.tune import tune
 from bertvision.runs.watch import JudgeSnapshot, Show
-from bertvision.tasks.load import TaskData, load_task
+from bertvision.tasks.load import TaskData
 from bertvision.training.mix import epoch_steps
 
 RUN = "run"
@@ -64,7 +64,7 @@ class OneTask:
         """
         self._request = request
         self._show = show
-        loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
+        loaded = request.load()
         self._examples = learnt_examples(request, loaded)
         self._has_dev = "dev" in loaded.splits
 

@@ -9,12 +9,12 @@ from bertvision.errors import BertVisionError
 from bertvision.runs.fitting.fit_request import FEWEST_FOLDS, WHOLE, fold_encoder
 from bertvision.runs.fitting.folds import CROSS_FIT, FORMAT
 from bertvision.runs.folder import check_series
+from bertvision.runs.parts import training_split
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.tuning.tune import tune
 from bertvision.runs.tuning.tuning import TuneResult
 from bertvision.runs.watch import Show, telling
 from bertvision.tasks.folds import fold_numbers, folds_digest
-from bertvision.tasks.load import load_task
 from bertvision.training.processes import join_processes, on_main
 
 
@@ -58,10 +58,8 @@ def tune_folds(
     folder = Path(out)
     accelerator = join_processes(cpu=choose_device(request.device).type == "cpu")
     on_main(accelerator, lambda: check_series(folder, resume=resume))
-    loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
-    if "train" not in loaded.splits:
-        raise BertVisionError(f"{loaded.task.name} has no train split here, so there is nothing to learn from.")
-    digest = folds_digest(loaded.splits["train"], fold_numbers(loaded.splits["train"], folds))
+    train = training_split(request.load())
+    digest = folds_digest(train, fold_numbers(train, folds))
     results = {}
     for name in (*range(folds), WHOLE):
         asked = replace(request, folds=folds, fold=name) if isinstance(name, int) else request

@@ -1,6 +1,5 @@
 """multitask: several tasks and one encoder → a run with one encoder that they share, a head for each, and scores."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,33 +9,34 @@ import numpy as np
 from bertvision.device import choose_device
 from bertvision.encoder.delta import changed_weights
 from bertvision.encoder.encoder import Encoder
-from bertvision.encoder.load import mean_pooled
+from bertvision.encoder.load import usual_pool
 from bertvision.encoder.snapshot import Snapshot, list_snapshots, save_snapshot
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError, MisfitError
 from bertvision.evaluation.outputs import SpanScores
-from bertvision.heads import Head, HeadShape, build_head, load_head, save_head
+from bertvision.evaluation.score import defined
+from bertvision.heads import Head, HeadShape, load_head, save_head
 from bertvision.objectives import Pool
 from bertvision.runs.folder import RunFolder, check_series
-from bertvision.runs.parts import examples_digest, load_tasks, split_train, training_split
+from bertvision.runs.parts import examples_digest, load_tasks, training_split
 from bertvision.runs.tuning.label_counts import LabelCounts
 from bertvision.runs.tuning.multitask_request import DEFAULT_HEAD, Input, MultitaskRequest
+from bertvision.runs.tuning.task_head import build_task_head, start_at_mean
 from bertvision.runs.tuning.tuning import Prepared, TuneResult, begin_run, learn_lessons, prepare_encoder
 from bertvision.runs.validate import Validation
-from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values, telling
+from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values, tell, telling
 from bertvision.tasks.examples import Examples, Questions
 from bertvision.tasks.load import TaskData
-from bertvision.tasks.own import OwnColumns
 from bertvision.tasks.part import Part
 from bertvision.tasks.reframe import reframe
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
-from bertvision.tasks.windows import WindowOptions, Windows, build_windows, build_windows_apart
+from bertvision.tasks.windows import Windows, build_windows, build_windows_apart
 from bertvision.training.lessons import TuneData
 from bertvision.training.mix import TaskMix
 from bertvision.training.model import TaskModels, TunedModel
-from bertvision.training.options import TuneOptions
 from bertvision.training.processes import join_processes
+from bertvision.typed_json import from_json
 
 HEADS_FOLDER = "heads"
 """Of a snapshot: a folder for the head of each task."""
@@ -92,7 +92,7 @@ def score_dev(run: Path, *, show: Show | None = None) -> dict[str, float]:
     if not snapshots:
         raise BertVisionError(f"{run} has no snapshot. Tune it again, with another --out.")
     end = snapshots[-1]
-    request, result = _read_request(folder), folder.result() or {}
+    request, result = from_json(MultitaskRequest, folder.request()), folder.result() or {}
     loaded = load_tasks(request.tasks, request)
     if not any("dev" in data.splits for data in loaded.values()):
         return {}
@@ -102,36 +102,22 @@ def score_dev(run: Path, *, show: Show | None = None) -> dict[str, float]:
     for name, model in keeper.models.items():
         model.head = load_head(end.folder / HEADS_FOLDER / name)
     TaskModels(keeper.models).to(accelerator.device)
-    if show is not None:
-        show(0, 1, {}, doing="scoring dev …")
+    tell(show, "scoring dev …")
     values, _ = keeper.score()
-    folder.finish(
-        result | {"metrics": {name: value if math.isfinite(value) else None for name, value in values.items()}}
-    )
+    folder.finish(result | {"metrics": {name: defined(value) for name, value in values.items()}})
     return {name: value for name, value in values.items() if f".{HELD_OUT}" not in name}
-
-
-def _read_request(folder: RunFolder) -> MultitaskRequest:
-    asked = folder.request()
-    nested = {
-        "columns": OwnColumns(**asked["columns"]),
-        "windows": WindowOptions(**asked["windows"]),
-        "options": TuneOptions(**asked["options"]),
-        "snapshots": tuple(asked["snapshots"]),
-    }
-    return MultitaskRequest(**(asked | nested))
 
 
 def _build(
     request: MultitaskRequest, loaded: Mapping[str, TaskData], prepared: Prepared, run: Path, *, dev: bool
 ) -> "_TasksKeeper":
     """A model, lessons and a way to be scored for every task, on one encoder."""
-    pool: Pool = request.pool or ("mean" if mean_pooled(request.encoder) else "cls")
+    pool = request.pool or usual_pool(request.encoder)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
-    subjects = {name: _prepare(request, data, tokenizer, prepared, pool, dev=dev) for name, data in loaded.items()}
-    lessons = TaskMix({name: one.lessons for name, one in subjects.items()}, request.turns)
-    held_out = [one.validation.held_out for one in subjects.values()]
-    parts = [*(one.lessons.windows for one in subjects.values()), *(one.windows for one in held_out if one is not None)]
+    learners = {name: _prepare(request, data, tokenizer, prepared, pool, dev=dev) for name, data in loaded.items()}
+    lessons = TaskMix({name: one.lessons for name, one in learners.items()}, request.turns)
+    held_out = [one.validation.held_out for one in learners.values()]
+    parts = [*(one.lessons.windows for one in learners.values()), *(one.windows for one in held_out if one is not None)]
     return _TasksKeeper(
         Card(
             run=run,
@@ -141,8 +127,8 @@ def _build(
             examples=examples_digest(parts),
         ),
         prepared.encoder,
-        {name: one.model for name, one in subjects.items()},
-        {name: one.validation for name, one in subjects.items()},
+        {name: one.model for name, one in learners.items()},
+        {name: one.validation for name, one in learners.items()},
         LabelCounts(run, lessons, request.options),
     )
 
@@ -177,7 +163,7 @@ def metrics_by_task(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Subject:
+class _Learner:
     """A task of several: its model, what it learns from, and how it is scored."""
 
     model: TunedModel
@@ -187,21 +173,18 @@ class _Subject:
 
 def _prepare(  # noqa: PLR0913 - what a task is made of
     request: MultitaskRequest, loaded: TaskData, tokenizer: TextTokenizer, prepared: Prepared, pool: Pool, *, dev: bool
-) -> _Subject:
+) -> _Learner:
     task, encoder = loaded.task, prepared.encoder
-    learnt, held_out = split_train(
-        training_split(loaded), fraction=request.fraction, held_out=request.held_out, seed=request.options.seed
-    )
+    learnt, held_out = request.split(training_split(loaded))
     windows = cut_windows(request, task, learnt, tokenizer)
     head = _build_head(request, encoder, task, apart=windows.second is not None)
-    if task.kind == "scores":
-        head.project.bias.data.fill_(float(np.mean(windows.targets)))
+    start_at_mean(head, task, windows.targets)
     parts = [
         None if examples is None else Part(examples=examples, windows=cut_windows(request, task, examples, tokenizer))
         for examples in (held_out, loaded.splits.get("dev") if dev else None)
     ]
     rows = None if task.kind == "spans" else pool
-    return _Subject(
+    return _Learner(
         TunedModel(encoder, head, pool=rows, apart=windows.second is not None),
         prepared.lessons(task, windows, pool),
         Validation(task=task, held_out=parts[0], dev=parts[1], pool=pool, passes=prepared.passes),
@@ -224,12 +207,7 @@ def cut_windows(request: MultitaskRequest, task: Task, examples: Examples, token
 def _build_head(request: MultitaskRequest, encoder: Encoder, task: Task, *, apart: bool) -> Head:
     name = request.heads_of.get(task.name, DEFAULT_HEAD)
     shape = HeadShape(layers=encoder.depth + 1, width=encoder.width * (1 + apart), outputs=task.outputs)
-    try:
-        head = build_head(name, shape, request.options_of.get(task.name, {}))
-    except BertVisionError as error:
-        raise MisfitError(str(error)) from None
-    if head.token_pool is not None and task.kind == "spans":
-        raise MisfitError(f"tokens=attention makes one row of a text; {task.name} needs one for every token.")
+    head = build_task_head(name, shape, request.options_of.get(task.name, {}), task)
     if apart and (head.token_pool is not None or not head.token_wise):
         raise MisfitError(
             f"{task.name}: head '{name}' looks at several tokens, and of pairs apart there is one row each. "

@@ -16,7 +16,7 @@ from bertvision.provenance import file_digest
 from bertvision.runs.judging.finished import FinishedRun, open_run
 from bertvision.runs.request import TeacherRequest, TuneRequest
 from bertvision.tasks.examples import Examples
-from bertvision.tasks.load import TASKS, load_task
+from bertvision.tasks.load import TASKS
 from bertvision.tasks.own import OWN
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
@@ -114,10 +114,7 @@ class Teacher:
 
 
 def _task_of(run: FinishedRun) -> Task:
-    request = run.request
-    if request.task != OWN:
-        return TASKS[request.task]
-    return load_task(OWN, data=request.data, columns=request.columns, skip_bad=request.skip_bad).task
+    return run.request.load().task if run.request.task == OWN else TASKS[run.request.task]
 
 
 def _described(task: Task) -> str:

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from bertvision.atomic import write_json
 from bertvision.encoder.batch import token_batch
 from bertvision.encoder.delta import changed_weights
-from bertvision.encoder.load import mean_pooled
+from bertvision.encoder.load import usual_pool
 from bertvision.encoder.snapshot import Snapshot, save_snapshot
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.inference.outputs import PassOptions, frozen_batches
-from bertvision.objectives import Pool
-from bertvision.runs.parts import load_tasks, split_train, training_split
+from bertvision.runs.parts import load_tasks, training_split
 from bertvision.runs.tuning.distances import Distances, measure_distances
 from bertvision.runs.tuning.triplet_request import TripletRequest
 from bertvision.runs.tuning.tuning import TuneResult, begin_run, learn_lessons, prepare_encoder
@@ -59,7 +58,7 @@ def tune_triplets(
         return begun.finished
     loaded = load_tasks(request.tasks, request)
     cut = _Cut(loaded, TextTokenizer.load(base_encoder(request.encoder)), request.windows)
-    splits = {name: _split(data, request) for name, data in loaded.items()}
+    splits = {name: request.split(training_split(data)) for name, data in loaded.items()}
     seed = request.options.seed
     learnt = cut.mine({name: examples for name, (examples, _) in splits.items()}, seed, request.caps)
     parts = {
@@ -69,7 +68,7 @@ def tune_triplets(
     judged, notices = cut.judged(parts, seed)
 
     prepared = prepare_encoder(request, begun.accelerator)
-    pool: Pool = request.pool or ("mean" if mean_pooled(request.encoder) else "cls")
+    pool = request.pool or usual_pool(request.encoder)
     model = SentenceModel(prepared.encoder, pool).to(begun.accelerator.device)
     passes = prepared.passes
     lessons = TripletLessons(
@@ -92,12 +91,6 @@ def tune_triplets(
         if count
     ]
     return learn_lessons(begun, model, lessons, keeper, notices=tuple(notices), show=show)
-
-
-def _split(data: TaskData, request: TripletRequest) -> tuple[Examples, Examples | None]:
-    return split_train(
-        training_split(data), fraction=request.fraction, held_out=request.held_out, seed=request.options.seed
-    )
 
 
 @dataclass(frozen=True, slots=True)

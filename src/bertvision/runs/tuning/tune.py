@@ -5,32 +5,27 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from bertvision.encoder.delta import changed_weights
 from bertvision.encoder.encoder import Encoder
-from bertvision.encoder.load import mean_pooled
+from bertvision.encoder.load import usual_pool
 from bertvision.encoder.own_output import OwnOutput
 from bertvision.encoder.snapshot import Snapshot, save_snapshot
 from bertvision.encoder.tuned import base_encoder
-from bertvision.errors import BertVisionError, MisfitError
-from bertvision.heads import Head, HeadOptions, HeadShape, build_head, save_head
-from bertvision.objectives import Pool
+from bertvision.errors import BertVisionError
+from bertvision.heads import Head, HeadOptions, HeadShape, save_head
 from bertvision.runs.few_steps import few_steps_notice
-from bertvision.runs.parts import examples_digest, split_train, training_split
+from bertvision.runs.parts import examples_digest, training_split
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.tuning.own_head import find_own_head, load_own_head
+from bertvision.runs.tuning.task_head import build_task_head, start_at_mean
 from bertvision.runs.tuning.teach import Teacher
-from bertvision.runs.tuning.tuning import Begun, TuneResult, begin_run, learn_lessons, prepare_encoder
+from bertvision.runs.tuning.tuning import TuneResult, begin_run, learn_lessons, prepare_encoder
 from bertvision.runs.validate import Validation
-from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values
-from bertvision.tasks.examples import Examples, FloatArray, IntArray
-from bertvision.tasks.folds import fold_numbers
-from bertvision.tasks.load import TaskData, load_task
+from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values, tell
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
-from bertvision.tasks.windows import WindowOptions, build_windows
+from bertvision.tasks.windows import build_windows
 from bertvision.training.model import TunedModel
 
 
@@ -60,34 +55,32 @@ def tune(
     begun = begin_run(request, out, resume=resume)
     if begun.finished is not None:
         return begun.finished
-    loaded = load_task(request.task, data=request.data, columns=request.columns, skip_bad=request.skip_bad)
-    train = training_split(loaded)
-    teacher = None if request.teacher is None else Teacher.find(request.teacher, loaded.task)
+    loaded = request.load()
+    task, train = loaded.task, training_split(loaded)
+    teacher = None if request.teacher is None else Teacher.find(request.teacher, task)
     prepared = prepare_encoder(request, begun.accelerator, pooler=request.pooled)
-    encoder = prepared.encoder
-    own = find_own_head(request.encoder, loaded.task) if request.head is None else None
-    head = _build_head(request, encoder, loaded.task, own)
+    own = find_own_head(request.encoder, task) if request.head is None else None
+    head = _build_head(request, prepared.encoder, task, own)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
-    learnt, held_out = split_train(
-        train, fraction=request.fraction, held_out=request.held_out, seed=request.options.seed
+    learnt, held_out = request.split(train)
+    dev = loaded.splits.get("dev") if judge is None else None
+    pool = request.pool or ("cls" if own is not None else usual_pool(request.encoder))
+    windows = build_windows(task, learnt, tokenizer, request.windows)
+    if own is not None:
+        load_own_head(head, own)
+    else:
+        start_at_mean(head, task, windows.targets)
+    rows = None if task.kind == "spans" else pool
+    model = TunedModel(prepared.encoder, head, pool=rows, pooled=request.pooled).to(begun.accelerator.device)
+    judging, reported = (
+        None if some is None else Part(examples=some, windows=build_windows(task, some, tokenizer, request.windows))
+        for some in (held_out, dev)
     )
-    if request.folds is not None:
-        learnt = _without_fold(learnt, train, request)
-    pool: Pool = request.pool or ("mean" if own is None and mean_pooled(request.encoder) else "cls")
-    windows = build_windows(loaded.task, learnt, tokenizer, request.windows)
-    _start_head(head, own, loaded.task, windows.targets)
-    rows = None if loaded.task.kind == "spans" else pool
-    model = TunedModel(encoder, head, pool=rows, pooled=request.pooled).to(begun.accelerator.device)
-    validation = Validation(
-        task=loaded.task,
-        held_out=_part(loaded, held_out, tokenizer, request.windows),
-        dev=_part(loaded, loaded.splits.get("dev") if judge is None else None, tokenizer, request.windows),
-        pool=pool,
-        passes=prepared.passes,
-    )
+    validation = Validation(task=task, held_out=judging, dev=reported, pool=pool, passes=prepared.passes)
     taught = None
     if teacher is not None:
-        _tell(begun, show, f"{teacher.run.name} reads {len(learnt):,} examples …")
+        heard = show if begun.accelerator.is_main_process else None  # one process speaks
+        tell(heard, f"{teacher.run.name} reads {len(learnt):,} examples …")
         taught = teacher.read(learnt, windows, request)
     card = Card(
         run=begun.folder.path,
@@ -95,15 +88,15 @@ def tune(
         fingerprint=prepared.fingerprint,
         pool=pool,
         head=head.name,
-        labels=loaded.task.labels,
+        labels=task.labels,
         pooled=request.pooled,
         teacher=None if taught is None else taught.fingerprint,
-        examples=examples_digest([windows, None if validation.held_out is None else validation.held_out.windows]),
+        examples=examples_digest([windows, None if judging is None else judging.windows]),
     )
-    lessons = prepared.lessons(loaded.task, windows, pool, None if taught is None else taught.targets)
+    lessons = prepared.lessons(task, windows, pool, None if taught is None else taught.targets)
     keeper = _TaskKeeper(card, model, validation)
     notices = loaded.notices if taught is None else (*loaded.notices, taught.notice)
-    notices += _few_steps(request, loaded.task, lessons.plan(request.options).total)
+    notices += _few_steps(request, task, lessons.plan(request.options).total)
     return learn_lessons(begun, model, lessons, keeper, notices=notices, show=show, judge=judge)
 
 
@@ -131,27 +124,6 @@ def _few_steps(request: TuneRequest, task: Task, steps: int) -> tuple[str, ...]:
     return few_steps_notice(request.task, steps, request.options.epochs, otherwise=otherwise)
 
 
-def _tell(begun: Begun, show: Show | None, doing: str) -> None:
-    """Say what takes long now; one process speaks."""
-    if show is not None and begun.accelerator.is_main_process:
-        show(0, 1, {}, doing=doing)
-
-
-def _without_fold(learnt: Examples, train: Examples, request: TuneRequest) -> Examples:
-    """The examples that are in other folds than the one that is left out; folds are those of the whole split."""
-    numbers = dict(zip(train.ids, fold_numbers(train, request.folds or 1).tolist(), strict=True))
-    kept = np.flatnonzero([numbers[key] != request.fold for key in learnt.ids])
-    if not len(kept):
-        raise BertVisionError(f"fold {request.fold} holds all {len(learnt)} examples. Use a larger --fraction.")
-    return learnt.select(kept)
-
-
-def _part(loaded: TaskData, examples: Examples | None, tokenizer: TextTokenizer, options: WindowOptions) -> Part | None:
-    if examples is None:
-        return None
-    return Part(examples=examples, windows=build_windows(loaded.task, examples, tokenizer, options))
-
-
 def _build_head(request: TuneRequest, encoder: Encoder, task: Task, own: OwnOutput | None) -> Head:
     """The head that was asked for, the checkpoint's own, or the plain one."""
     if request.pooled and task.kind == "spans":
@@ -165,23 +137,10 @@ def _build_head(request: TuneRequest, encoder: Encoder, task: Task, own: OwnOutp
         name, usual = own.head, own.options
     elif request.head is None:
         usual = {"dropout": 0.0 if task.kind == "spans" else 0.1}
-    try:
-        head = build_head(name, shape, {**usual, **request.head_options})
-    except BertVisionError as error:
-        raise MisfitError(str(error)) from None
-    if head.token_pool is not None and task.kind == "spans":
-        raise MisfitError(f"tokens=attention makes one row of a text; {task.name} needs one for every token.")
+    head = build_task_head(name, shape, {**usual, **request.head_options}, task)
     if request.pooled and 0 not in head.reads:
         raise BertVisionError(
             f"--pooled adds the pooled vector as layer 0, which head '{name}' does not read. "
             "Use a head that reads every layer, such as --head layer_mix."
         )
     return head
-
-
-def _start_head(head: Head, own: OwnOutput | None, task: Task, targets: IntArray | FloatArray) -> None:
-    """A better start than zero: the encoder's own output where it has one, the mean score for scores."""
-    if own is not None:
-        load_own_head(head, own)
-    elif task.kind == "scores":
-        head.project.bias.data.fill_(float(np.mean(targets)))

@@ -14,7 +14,6 @@ from bertvision.errors import BertVisionError
 from bertvision.inference.computed_states import RowStates, StreamStates
 from bertvision.runs.fitting.fit_request import FitRequest
 from bertvision.runs.fitting.frozen import FrozenTask, freeze_task
-from bertvision.runs.task_parts import _first, _second
 from bertvision.tasks.examples import Texts
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import build_windows
@@ -154,9 +153,10 @@ def test_without_held_out_examples_nobody_could_judge(encoder: str, tmp_path: Pa
         freeze_task(request)
 
 
-def test_only_pairs_of_texts_have_second_texts() -> None:
-    texts = Texts(ids=["0"], texts=["a"], pairs=None, targets=np.zeros(1, dtype=np.int64))
+def test_only_pairs_of_texts_have_second_texts(encoder: str, tmp_path: Path) -> None:
+    parts = freeze_task(tiny_fit("sst2", write_labels(tmp_path), encoder, HEAD)).parts
+    apart = replace(parts, pairs="apart")
     with pytest.raises(TypeError, match="there are no second texts"):
-        _second(texts)
+        apart.part(parts.learnt)
     with pytest.raises(TypeError, match="only texts come in pairs"):
-        _first(make_questions(("a", "b", None)))
+        apart.part(make_questions(("a", "b", None)))

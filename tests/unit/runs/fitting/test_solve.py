@@ -10,7 +10,7 @@ import torch
 from bertvision.heads import HeadOptions, HeadShape
 from bertvision.inference.computed_states import RowStates
 from bertvision.runs.fitting import solve as solve_module
-from bertvision.runs.fitting.solve import Solver, solve_task, solve_trainee
+from bertvision.runs.fitting.solve import Solver, solve_task
 from bertvision.tasks.load import TASKS
 from bertvision.training.linear_problem import Layout
 from bertvision.training.solve import Solution, solve_linear
@@ -43,7 +43,7 @@ def test_a_solved_head_gives_what_the_solution_says(name: str, options: HeadOpti
         scores = [states.rows[:, reads].sum(dim=(1, 2)).numpy() for states in (train, held_out)]
         cut = float(np.median(scores[0]))
         targets = [(found > cut).astype(np.int64) if task == "sst2" else found.astype(np.float64) for found in scores]
-        found = solve_trainee(trainee, TASKS[task], train=(train, targets[0]))
+        found = Solver(TASKS[task], train=(train, targets[0])).solve(trainee)
     said, _ = held_out.batch(np.arange(40)).read(trainee.head.eval(), "cls")
     expected = held_out.rows[:, reads].flatten(1) @ found.weight.T + found.bias
     torch.testing.assert_close(said[:, 0], expected, rtol=SOLVED, atol=SOLVED)
@@ -62,13 +62,13 @@ def test_how_alike_two_texts_are_counts_by_itself(name: str, lowest: int) -> Non
         states.rows[:, 2, 8:].sum(dim=1).double().numpy() + noise
     )  # the sum tells, no number of it more than others
     trainee = Trainee(HeadSpec(head=name), HeadShape(layers=3, width=16, outputs=1), device=CPU)
-    found = solve_trainee(trainee, TASKS["stsb"], train=(states, targets))
+    found = Solver(TASKS["stsb"], train=(states, targets)).solve(trainee)
     inputs, layout = states.rows[:, lowest:].flatten(1), Layout(layers=3 - lowest, parts=2, alike=2)
     expected = solve_linear(inputs, torch.from_numpy(targets), kind="scores", outputs=1, layout=layout)
     assert torch.equal(found.weight, expected.weight)
     assert found.loss == expected.loss
     single = RowStates(states.rows, CPU)
-    assert not torch.equal(solve_trainee(trainee, TASKS["stsb"], train=(single, targets)).weight, expected.weight)
+    assert not torch.equal(Solver(TASKS["stsb"], train=(single, targets)).solve(trainee).weight, expected.weight)
 
 
 def test_a_head_that_sees_a_share_is_solved_from_it_alone() -> None:
@@ -79,7 +79,7 @@ def test_a_head_that_sees_a_share_is_solved_from_it_alone() -> None:
     def solved(changed: np.ndarray) -> torch.Tensor:
         shape = HeadShape(layers=3, width=5, outputs=2)
         trainee = Trainee(HeadSpec(head="last_layer"), shape, device=CPU, rows=mine)
-        solve_trainee(trainee, TASKS["sst2"], train=(states, changed))
+        Solver(TASKS["sst2"], train=(states, changed)).solve(trainee)
         return trainee.head.project.weight.detach()
 
     assert torch.equal(solved(targets), solved(np.where(mine, targets, 1 - targets)))
@@ -95,8 +95,8 @@ def test_rows_that_begin_above_layer_0_are_read_by_their_numbers() -> None:
     above = [RowStates(states.rows[:, 1:], CPU, lowest=1) for states in (train, held_out)]
     targets = [states.rows[:, 1].sum(dim=1).double().numpy() for states in (train, held_out)]
     with torch.enable_grad():
-        solve_trainee(whole, TASKS["stsb"], train=(train, targets[0]))
-        solve_trainee(cut, TASKS["stsb"], train=(above[0], targets[0]))
+        Solver(TASKS["stsb"], train=(train, targets[0])).solve(whole)
+        Solver(TASKS["stsb"], train=(above[0], targets[0])).solve(cut)
     assert torch.equal(whole.head.project.weight, cut.head.project.weight)
 
 

@@ -18,7 +18,7 @@ def test_a_stream_encodes_every_batch_of_every_epoch() -> None:
 
 
 def test_a_new_store_encodes_everything_once_and_is_read_for_every_batch() -> None:
-    found = WORK.new_store(RATES, FREE, "fp16", "0..6")
+    found = WORK.new_store(RATES, FREE, "fp16", range(7))
     assert found.encode == 1200 * 0.6
     assert found.write == pytest.approx(1200 * 7 * 0.01)
     assert found.read == pytest.approx(5500 * 7 * 0.001)
@@ -29,11 +29,11 @@ def test_a_new_store_encodes_everything_once_and_is_read_for_every_batch() -> No
 
 
 def test_eight_bits_take_a_byte_for_a_number_and_two_for_a_scale() -> None:
-    assert WORK.new_store(RATES, FREE, "int8", "0..6").disk == 1200 * 7 * (10 + 2)
+    assert WORK.new_store(RATES, FREE, "int8", range(7)).disk == 1200 * 7 * (10 + 2)
 
 
 def test_fewer_layers_are_written_and_read_and_the_encoder_stops_early() -> None:
-    found = work(layers=range(1, 4)).new_store(RATES, FREE, "fp16", "1..3")
+    found = work(layers=range(1, 4)).new_store(RATES, FREE, "fp16", range(1, 4))
     assert found.encode == 1200 * 0.5
     assert found.write == pytest.approx(1200 * 3 * 0.01)
     assert found.read == pytest.approx(5500 * 3 * 0.001)
@@ -41,7 +41,7 @@ def test_fewer_layers_are_written_and_read_and_the_encoder_stops_early() -> None
 
 
 def test_a_store_that_is_there_costs_no_encoding_and_no_disk() -> None:
-    found = WORK.old_store(RATES, FREE, "stores/squad2", "int8", "0..6")
+    found = WORK.old_store(RATES, FREE, "stores/squad2", "int8", range(7))
     assert (found.encode, found.write, found.disk) == (0, 0, 0)
     assert found.read == pytest.approx(5500 * 7 * 0.002)
     assert found.source == Source(kind="store", keep="int8", layers="0..6", folder="stores/squad2")
@@ -50,8 +50,8 @@ def test_a_store_that_is_there_costs_no_encoding_and_no_disk() -> None:
 def test_a_store_that_is_larger_than_memory_is_read_from_the_disk() -> None:
     small, large = Limits(free_memory=168_001), Limits(free_memory=167_999)  # it takes 168,000 bytes
     for limits, seconds in ((small, 38.5), (large, 3850)):
-        assert WORK.new_store(RATES, limits, "fp16", "0..6").read == pytest.approx(seconds)
-        assert WORK.old_store(RATES, limits, "x", "fp16", "0..6").read == pytest.approx(seconds)
+        assert WORK.new_store(RATES, limits, "fp16", range(7)).read == pytest.approx(seconds)
+        assert WORK.old_store(RATES, limits, "x", "fp16", range(7)).read == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_a_store_that_is_larger_than_memory_is_read_from_the_disk() -> None:
     ],
 )
 def test_limits_to_disk_and_memory_are_kept(limits: Limits, problem: str | None) -> None:
-    assert WORK.new_store(RATES, limits, "fp16", "0..6").problem == problem
+    assert WORK.new_store(RATES, limits, "fp16", range(7)).problem == problem
 
 
 def test_a_stream_needs_memory_alone() -> None:
     assert WORK.stream(RATES, Limits(disk=0, free_disk=0, memory=56_000)).problem is None
     assert WORK.stream(RATES, Limits(memory=55_999)).problem == "--max-memory allows 56 KB"
-    assert WORK.old_store(RATES, Limits(disk=0, memory=55_999), "x", "fp16", "0..6").problem is not None
+    assert WORK.old_store(RATES, Limits(disk=0, memory=55_999), "x", "fp16", range(7)).problem is not None
 
 
 def test_rows_are_encoded_once_and_copied_to_be_solved() -> None:

@@ -325,7 +325,7 @@ def test_the_work_of_spans_is_counted_in_tokens(ask: Ask) -> None:
     assert work.stored == sum(tokens.values())
     assert work.learnt == 2.5 * (tokens["train"] - held_out)
     assert work.judged == 4 * held_out + tokens["dev"]  # at 0.5, 1 and the end, and for the leaderboard
-    assert (work.needed, work.whole, work.width) == ("1..2", "0..2", 16)
+    assert (work.layers, work.whole, work.width) == (range(1, 3), range(3), 16)
     assert work.batch == BATCH_TOKENS["cpu"]
     assert work.shard == pytest.approx(128 * tokens["train"] / 40, rel=0.1)
 

@@ -139,7 +139,7 @@ def test_what_another_process_finished_while_this_one_loaded_is_left_alone(
         before.append(everything(tmp_path / "run"))
         return load_task(name, **options)
 
-    monkeypatch.setattr("bertvision.runs.tuning.tune.load_task", slow)
+    monkeypatch.setattr("bertvision.runs.data_request.load_task", slow)
     if resume:
         notices = tune(request, tmp_path / "run", resume=True).notices
         assert notices == (f"{tmp_path / 'run'} is finished; there was nothing left to do.",)
