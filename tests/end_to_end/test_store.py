@@ -166,7 +166,7 @@ def test_the_store_has_the_name_of_the_task_unless_told(
     ("words", "expected"),
     [
         (["extract"], ["--store", "--keep", "--layers", "--max-disk", "--max-disk 20GB"]),
-        (["store", "info"], ["--json", "Tell what a store holds"]),
+        (["store", "info"], ["--json", "Show what a store holds"]),
         (["store", "verify"], ["--json", "every file of a store is as it was written"]),
     ],
 )

@@ -1,4 +1,4 @@
-"""Every command: its words, what it does, where it lives. Nothing here imports a command before it is run."""
+"""The table of commands: name, summary, module and examples. A command's module is imported only when it is run."""
 
 from dataclasses import dataclass
 
@@ -14,12 +14,12 @@ class Command:
 
 COMMANDS = {
     "ls": Command(
-        "List what there is to choose from.",
+        "List the tasks, the heads or the built-in data sets.",
         "bertvision.cli.ls",
         ("bertvision ls tasks", "bertvision ls heads --json", "bertvision ls sets"),
     ),
     "data check": Command(
-        "Read every row of a task's data and tell what is there: rows, labels, token windows, bad rows.",
+        "Read every row of a task's data and report rows, labels, token windows and bad rows.",
         "bertvision.cli.data_check",
         (
             "bertvision data check squad2 --data DIR",
@@ -27,7 +27,7 @@ COMMANDS = {
         ),
     ),
     "score": Command(
-        "Score a file of predictions as the task's official script does.",
+        "Score a file of predictions like the task's official script.",
         "bertvision.cli.score",
         (
             "bertvision score squad2 dev.json predictions.json --na-prob no_answer.json",
@@ -36,7 +36,7 @@ COMMANDS = {
         ),
     ),
     "params": Command(
-        "Count the parameters of an encoder and those that learn, or those of a head, without any weights.",
+        "Count the total and trainable parameters of an encoder with a head, or of a head alone; loads no weights.",
         "bertvision.cli.params",
         (
             "bertvision params --learn lora:16 --head layer_mix",
@@ -45,7 +45,7 @@ COMMANDS = {
         ),
     ),
     "tune": Command(
-        "Tune an encoder for a task as much or as little as you like, with snapshots at fractions of an epoch.",
+        "Fine-tune an encoder for a task, wholly or in part, with snapshots at fractions of an epoch.",
         "bertvision.cli.tune",
         (
             "bertvision tune squad2 --learn lora:16 --epochs 2 --snapshots 0.3,1",
@@ -57,7 +57,7 @@ COMMANDS = {
         ),
     ),
     "multitask": Command(
-        "Tune one encoder for several tasks at once, with a head for each, and score them all.",
+        "Fine-tune one encoder for several tasks at once, with a head for each task, and score them all.",
         "bertvision.cli.multitask",
         (
             "bertvision multitask --tasks sst5,sts,quora --data DIR --learn full --cap quora=4000 --balance",
@@ -66,7 +66,7 @@ COMMANDS = {
         ),
     ),
     "triplets": Command(
-        "Teach an encoder which texts are near each other, before it learns tasks; tells distances before and after.",
+        "Fine-tune an encoder on triplets, so that similar texts get close; reports distances before and after.",
         "bertvision.cli.triplets",
         (
             "bertvision triplets --tasks sst5,sts,quora --data DIR --cap quora=4000 --out runs/near",
@@ -75,7 +75,7 @@ COMMANDS = {
         ),
     ),
     "fit": Command(
-        "Train many heads in one pass over a frozen encoder, each as if it were alone; convex ones are solved.",
+        "Train many heads in one pass over a frozen encoder, each as if trained alone; convex heads are solved.",
         "bertvision.cli.fit",
         (
             "bertvision fit sst5 --heads last_layer,layer_concat",
@@ -87,7 +87,7 @@ COMMANDS = {
         ),
     ),
     "evaluate": Command(
-        "Score every head of a run, and its encoder's own output, with intervals, thresholds and a paired test.",
+        "Score every head of a run and its encoder's own output, with intervals, thresholds and paired tests.",
         "bertvision.cli.evaluate",
         (
             "bertvision evaluate runs/heads",
@@ -96,7 +96,7 @@ COMMANDS = {
         ),
     ),
     "ensemble": Command(
-        "Join heads of one run or several, and encoders' own outputs, into one model, and score it.",
+        "Combine heads of one or several runs, and encoders' own outputs, into an ensemble, and score it.",
         "bertvision.cli.ensemble",
         (
             "bertvision ensemble runs/heads --how greedy",
@@ -104,7 +104,7 @@ COMMANDS = {
         ),
     ),
     "analyse": Command(
-        "Tell where the models of a run fail, which layers they read, how sure they are, and what quality costs.",
+        "Show where a run's models fail, which layers they read, how well calibrated they are, what quality costs.",
         "bertvision.cli.analyse",
         (
             "bertvision analyse runs/heads",
@@ -113,7 +113,7 @@ COMMANDS = {
         ),
     ),
     "pack": Command(
-        "Put what changed in a run's encoder, its heads and its threshold into one folder of a few megabytes.",
+        "Save a run as a pack: the changes to its encoder, its heads and its threshold, in one small folder.",
         "bertvision.cli.pack",
         (
             "bertvision pack runs/heads --out packs/mood",
@@ -122,7 +122,7 @@ COMMANDS = {
         ),
     ),
     "answer": Command(
-        "Answer a question from a text, or from a folder of texts, with the answer's place and probability.",
+        "Answer a question from a text or a folder of texts, with the position and probability of the answer.",
         "bertvision.cli.answer",
         (
             'bertvision answer "Who wrote it?" --context README.md',
@@ -130,7 +130,7 @@ COMMANDS = {
         ),
     ),
     "serve": Command(
-        "Answer, label and score over HTTP: many clients in one pass, limits, logs, metrics, and a page to try it.",
+        "Serve packs over HTTP, many clients in one pass, with limits, logs, metrics and a page to try them.",
         "bertvision.cli.serve",
         (
             "bertvision serve --pack packs/qa",
@@ -139,7 +139,7 @@ COMMANDS = {
         ),
     ),
     "predict": Command(
-        "Predict every example of a file of any size, in the official form; a killed run goes on when run again.",
+        "Predict all examples of a file of any size, in the official format; an interrupted run resumes when run again.",
         "bertvision.cli.predict",
         (
             "bertvision predict squad2 dev-v2.0.json.gz --pack packs/qa --out predictions.json",
@@ -147,7 +147,7 @@ COMMANDS = {
         ),
     ),
     "report": Command(
-        "Write a page with tables and plots, Markdown, LaTeX tables and model cards from what runs left on disk.",
+        "Write a report on finished runs: a page with tables and plots, Markdown, LaTeX tables and model cards.",
         "bertvision.cli.report",
         (
             "bertvision report runs/heads --out report",
@@ -155,7 +155,7 @@ COMMANDS = {
         ),
     ),
     "search": Command(
-        "Search for the best head, or way of tuning for one task or several, by held-out training examples.",
+        "Search for the best head, or the best way to tune for one or several tasks, by held-out examples.",
         "bertvision.cli.search",
         (
             "bertvision search sst5 --space space.toml --trials 20 --out runs/search",
@@ -164,7 +164,7 @@ COMMANDS = {
         ),
     ),
     "run glue": Command(
-        "Tune a little, fit heads and evaluate, for every GLUE task whose data are there; one table, one average.",
+        "Tune a little, fit heads and evaluate for every GLUE task that has data; prints one table with the average.",
         "bertvision.cli.run_glue",
         (
             "bertvision run glue --data DIR --learn none",
@@ -172,7 +172,7 @@ COMMANDS = {
         ),
     ),
     "bench": Command(
-        "Measure a suite of experiments, the most important first, into one record; goes on when it is run again.",
+        "Run a suite of experiments, the most important first, into one record; resumes when run again.",
         "bertvision.cli.bench",
         (
             "bertvision bench rival --data DIR --encoder all-mpnet-base-v2=models/mpnet --max-minutes 25",
@@ -181,7 +181,7 @@ COMMANDS = {
         ),
     ),
     "export": Command(
-        "Write a pack as one ONNX graph with tokenizer and card, checked against PyTorch, to run it without torch.",
+        "Export a pack as an ONNX graph with tokenizer and card, checked against PyTorch; it then runs without torch.",
         "bertvision.cli.export",
         (
             "bertvision export packs/qa --to onnx --out packs/qa-onnx",
@@ -189,7 +189,7 @@ COMMANDS = {
         ),
     ),
     "plan": Command(
-        "Time a few batches on this machine, and tell whether a fit should stream its states or store them, and why.",
+        "Time a few batches on this machine and show whether fit should stream or store hidden states, and why.",
         "bertvision.cli.plan",
         (
             "bertvision plan squad2 --data DIR --heads all --epochs 5",
@@ -197,7 +197,7 @@ COMMANDS = {
         ),
     ),
     "cost": Command(
-        "Tell what work of any size would cost on any number of GPUs: seconds, GPU-hours, dollars, bytes; on paper.",
+        "Estimate time, GPU-hours, dollars and bytes for work of any size on any number of GPUs; runs nothing.",
         "bertvision.cli.cost",
         (
             "bertvision cost --encoder config.json --learn full --heads layer_mix,adapter_pool",
@@ -205,7 +205,7 @@ COMMANDS = {
         ),
     ),
     "extract": Command(
-        "Write the hidden states of a task's windows to disk: no padding, 16 or 8 bits, checksummed, resumable.",
+        "Write the hidden states of a task's windows to a store: no padding, 16 or 8 bits, checksums, resumable.",
         "bertvision.cli.extract",
         (
             "bertvision extract squad2 --data DIR --store stores/squad2 --max-disk 20GB",
@@ -213,15 +213,15 @@ COMMANDS = {
         ),
     ),
     "store info": Command(
-        "Tell what a store holds.", "bertvision.cli.store_info", ("bertvision store info stores/squad2",)
+        "Show what a store holds.", "bertvision.cli.store_info", ("bertvision store info stores/squad2",)
     ),
     "store verify": Command(
-        "See whether every file of a store is as it was written.",
+        "Check that every file of a store is as it was written.",
         "bertvision.cli.store_verify",
         ("bertvision store verify stores/squad2",),
     ),
     "demo": Command(
-        "Do the main job on built-in questions: tune, fit heads in one pass, evaluate, join, analyse, report.",
+        "Run the whole workflow on built-in questions: tune, fit heads, evaluate, ensemble, analyse, report.",
         "bertvision.cli.demo",
         ("bertvision demo", "bertvision demo --out runs/mine"),
     ),

@@ -89,6 +89,6 @@ def overview(commands: Mapping[str, Command] = COMMANDS) -> str:
             "commands:",
             *lines,
             "",
-            "bertvision COMMAND --help tells all about a command; bertvision --version prints the version.",
+            "bertvision COMMAND --help explains a command in full; bertvision --version prints the version.",
         ]
     )
