@@ -1,4 +1,4 @@
-"""How an encoder learns: the options that every command which changes one shares."""
+"""The options that tune, multitask and triplets share, and how their results are printed."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,44 +19,45 @@ class LearnOptions(EncoderOptions):
     tuning: TuneOptions = field(default_factory=TuneOptions)
 
     learn: str = "full"
-    """What learns: full, top:K, top:K:strict, houlsby:D, houlsby:D+full, lora:R, bitfit, layernorm or none."""
+    """Parameters to train: full, top:K, top:K:strict, houlsby:D, houlsby:D+full, lora:R, bitfit, layernorm or none."""
 
     recipe: Recipe | None = None
-    """Settings of one of the source documents; options given beside it win."""
+    """Use the hyperparameters of one of the source documents; options that you give as well take precedence."""
 
     snapshots: str = ""
-    """Epochs after which to keep a snapshot, such as 0.1,0.3,1; the end is always kept."""
+    """Epochs after which to save a snapshot, such as 0.1,0.3,1; one is always saved at the end."""
 
     fraction: float = 1.0
     """Share of the training examples to use."""
 
     held_out: float = 0.05
-    """Share of the training examples that nobody learns from: thresholds and early stopping look at them."""
+    """Share of the training examples to hold out for validation: for thresholds and early stopping, never to train."""
 
     pool: Literal["cls", "mean"] | None = None
-    """Which row stands for a text, for labels, tags and scores (default: what the encoder was trained with)."""
+    """How a text becomes one vector, for labels, tags and scores: that of the first token, or the mean over tokens
+    (default: as the encoder was trained)."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
+    """Device; 'auto' uses a GPU if there is one."""
 
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere; weights stay float32."""
+    """Precision of computation; 'auto' is bfloat16 on a GPU and float32 elsewhere. Weights stay float32."""
 
     compile: bool = False
-    """Compile the encoder's layers first: takes a minute, and pays on a GPU for a large encoder: at batch 32 steps of
-    BERT-large's shape made 819 examples a second instead of 653."""
+    """Compile the encoder's layers first. This takes a minute and pays off on a GPU with a large encoder: at batch 32,
+    training at BERT-large's shape ran at 819 instead of 653 examples per second."""
 
     save_every: int | None = None
-    """Steps between checkpoints for --resume (default: one a minute, and one at every snapshot)."""
+    """Steps between checkpoints for --resume (default: one per minute). Every snapshot saves one, too."""
 
     tracker: str | None = None
-    """Report to an experiment tracker that Accelerate knows, such as tensorboard."""
+    """Report to an experiment tracker that Accelerate supports, such as tensorboard."""
 
     resume: bool = False
-    """Go on with a run that was interrupted."""
+    """Continue an interrupted run."""
 
     json: bool = False
-    """Print JSON."""
+    """Print the result as JSON."""
 
     given: Given = field(default_factory=Given)
 

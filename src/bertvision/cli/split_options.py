@@ -1,4 +1,4 @@
-"""By which examples finished runs are judged: the options that evaluate, ensemble and analyse share."""
+"""The options that evaluate, ensemble and analyse share: the split, the device, and bootstrap resampling."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,13 +9,13 @@ class SplitOptions:
     """The split, and where to compute."""
 
     data: str | None = None
-    """Where the split is: a folder or file, 'hub', 'hub:NAME' or 'builtin' (default: the data of the run)."""
+    """Data set with the split: a folder or file, 'hub', 'hub:NAME' or 'builtin' (default: the data of the run)."""
 
     split: str = "dev"
-    """Which split to judge by; thresholds are fitted on the training examples that the run held out."""
+    """Split to evaluate on; thresholds are fitted on the training examples that the run held out."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
+    """Device; 'auto' uses a GPU if there is one."""
 
     json: bool = False
     """Print the record as JSON."""
@@ -30,10 +30,10 @@ class ResampledOptions(SplitOptions):
     """The split, and how often it is drawn from."""
 
     bootstrap: int = 1000
-    """Resamples for 95 % intervals and for paired tests."""
+    """Bootstrap resamples for 95 % intervals and paired tests."""
 
     seed: int = 0
-    """Of the resampling."""
+    """Random seed of the resampling."""
 
     def resampled_fields(self) -> dict[str, Any]:
         """As the functions behind the commands take them."""

@@ -1,4 +1,4 @@
-"""Which data a command reads: the options that every command with a task shares, and words that mean values."""
+"""The options for data and encoder that all commands with a task share, and parsers of option values."""
 
 import re
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataOptions:
-    """Where the data are."""
+    """Where the data come from."""
 
     data: str | None = None
-    """A folder in the official layout or one file (plain or .gz); 'hub' or 'hub:NAME' for the Hugging Face hub;
-    'builtin' for the built-in set (default: the built-in set)."""
+    """Data set: a folder in the official layout, one file (plain or .gz), 'hub' or 'hub:NAME' for the Hugging Face
+    hub, or 'builtin' for the built-in set (default: the built-in set)."""
 
     skip_bad: bool = False
-    """Leave out rows that cannot be read, and tell how many and why, instead of stopping."""
+    """Skip rows that cannot be read, and report how many and why, instead of stopping."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +36,8 @@ class EncoderOptions:
     windows: WindowOptions = field(default_factory=WindowOptions)
 
     encoder: str = BUILTIN_ENCODER
-    """'minilm', a local folder, a name on the hub, a tuned run (RUN or RUN@0.3), or a pack: its folder, or
-    'qa-minilm' for the shipped one."""
+    """Encoder: 'minilm', a local folder, a name on the hub, a tuned run (RUN, or RUN@0.3 for a snapshot), a pack's
+    folder, or 'qa-minilm', the included pack."""
 
     def fields_of(self, task: str) -> dict[str, Any]:
         """As a request about a task has them."""
@@ -56,7 +56,7 @@ class TaskOptions(EncoderOptions):
     """What is read of one task, and by which encoder."""
 
     task: str
-    """A task's name; 'bertvision ls tasks' lists them."""
+    """Name of a task; 'bertvision ls tasks' lists them."""
 
     def data_fields(self) -> dict[str, Any]:
         """As a request has them."""
