@@ -139,7 +139,7 @@ COMMANDS = {
         ),
     ),
     "predict": Command(
-        "Predict all examples of a file of any size, in the official format; an interrupted run resumes when run again.",
+        "Predict all examples of a file of any size, in the official format; resumes when run again.",
         "bertvision.cli.predict",
         (
             "bertvision predict squad2 dev-v2.0.json.gz --pack packs/qa --out predictions.json",

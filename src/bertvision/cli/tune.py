@@ -1,4 +1,4 @@
-"""`bertvision tune`: stage 1, the encoder, with snapshots at fractions of an epoch."""
+"""`bertvision tune`: stage 1, fine-tune an encoder for a task, with snapshots at fractions of an epoch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,34 +19,34 @@ class Options(LearnOptions):
     """Options of `bertvision tune`."""
 
     task: str
-    """A task's name; 'bertvision ls tasks' lists them."""
+    """Name of a task; 'bertvision ls tasks' lists them."""
 
     head: str | None = None
-    """What reads the layers and learns with them; 'bertvision ls heads' lists them (default: the checkpoint's own
-    output, or last_layer)."""
+    """Head to train on top of the encoder; 'bertvision ls heads' lists them (default: the output head that the
+    encoder brings with it for this kind of task, else last_layer)."""
 
     set: tuple[str, ...] = ()
-    """An option of the head, such as size=64; repeat it for more."""
+    """Set an option of the head, such as size=64; repeat for more."""
 
     pooled: bool = False
-    """Give the head the encoder's own pooled vector as one more layer, for labels, tags and scores."""
+    """Give the head the encoder's own pooled vector as an additional layer; for labels, tags and scores."""
 
     cross_fit: int | None = None
-    """Tune so many encoders, each without a fold of the training examples, and one with all of them: what
-    'bertvision fit --cross-fit' needs."""
+    """Split the training examples into this many folds, and tune an encoder without each fold and one on all examples,
+    for 'bertvision fit --cross-fit'."""
 
     teacher: str | None = None
-    """A tuned run for the same kind of task, RUN or RUN@0.3: it reads the training examples first, and what it answers
-    is learnt besides what is right."""
+    """Knowledge distillation: a tuned run for the same kind of task, RUN or RUN@0.3. The encoder is trained on its
+    outputs as well as on the labels."""
 
     teacher_share: float = 0.7
-    """How much of the loss comes from the teacher."""
+    """Weight of the teacher's part in the loss: more than 0, at most 1."""
 
     teacher_temperature: float = 2.0
-    """Softens what teacher and learner answer before they are compared: 1 leaves it as it is."""
+    """Temperature that softens the outputs of teacher and student before they are compared; 1 leaves them unchanged."""
 
     out: Path | None = None
-    """Folder of the run, or of the runs of a cross-fit (default: runs/TASK-LEARN)."""
+    """Folder for the run, or for the runs of a cross-fit (default: runs/TASK-LEARN)."""
 
 
 def run(options: Options) -> int:

@@ -29,30 +29,30 @@ MOST_CLASSES = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnColumns:
-    """How to read files of your own (task `own`)."""
+    """How to read your own files (task `own`)."""
 
     text: str | None = None
-    """Column of the text (default: a column called 'text' or 'sentence')."""
+    """Column of the text (default: a column called 'text', 'sentence' or 'sentence1')."""
 
     text_pair: str | None = None
-    """Column of the second text, for pairs (default: a column called 'text_pair', if there is one)."""
+    """Column of the second text, for pairs (default: a column called 'text_pair' or 'sentence2', if there is one)."""
 
     label: str | None = None
     """Column of the label, labels or score (default: a column called 'label', 'score', 'labels' or 'tags')."""
 
     kind: Literal["labels", "tags", "scores"] | None = None
-    """Whether the label column holds one label per text, tags (any number of labels), or scores (default: lists are
-    tags, numbers with fractions are scores)."""
+    """What the label column holds: one label per text, tags (any number of labels per text), or scores (default: lists
+    are tags, numbers with fractions are scores)."""
 
     separator: str | None = None
-    """What stands between the labels of a text in CSV and TSV, such as ';': the column then holds tags. Lists in JSON,
+    """Separator between the labels of a text in CSV and TSV, such as ';'; the column then holds tags. Lists in JSON,
     JSONL and Parquet need none."""
 
     delimiter: str | None = None
-    """What separates the columns of a CSV or TSV file (default: found out)."""
+    """Delimiter between the columns of a CSV or TSV file (default: detected)."""
 
     quoting: Literal["csv", "none"] | None = None
-    """Whether "…" quotes a cell, as in CSV, or is plain text (default: found out)."""
+    """Whether "…" quotes a cell, as in CSV, or is plain text (default: detected)."""
 
     no_header: bool = False
     """The file has no header line; columns are called 0, 1, 2, …"""

@@ -15,16 +15,16 @@ from bertvision.tasks.tokenizer import Special, TextTokenizer, TokenTexts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowOptions:
-    """How long texts become token windows."""
+    """How texts are cut into token windows."""
 
     length: int = 384
-    """Most tokens in a window, special tokens included."""
+    """Maximum number of tokens in a window, including special tokens."""
 
     stride: int = 128
-    """Tokens that two neighbouring windows of a context share."""
+    """Overlap: tokens that neighbouring windows of a context share."""
 
     question: int = 64
-    """Most tokens of a question; longer ones are cut."""
+    """Maximum number of tokens of a question; longer questions are truncated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,44 +14,45 @@ class TuneOptions:
     """How to tune."""
 
     epochs: float = 1.0
-    """Passes over the data; fractions are fine."""
+    """Passes over the training examples; fractions such as 0.3 are fine."""
 
     batch: int = 32
-    """Windows per step of the optimiser."""
+    """Batch size: windows per optimiser step."""
 
     accumulate: int = 1
-    """Parts that a batch is computed in, to save memory."""
+    """Gradient accumulation: compute each batch in this many parts, to save memory; the batch size stays the same."""
 
     lr: float | None = None
     """Learning rate of the encoder (default: 1e-3 for lora, houlsby, bitfit and layernorm, 2e-4 for top:K, 1e-4 for
-    full)."""
+    full and houlsby:D+full)."""
 
     head_lr: float = 1e-3
-    """Learning rate of the output."""
+    """Learning rate of the head."""
 
     schedule: Schedule = "linear"
-    """How the learning rate moves: 'restarts' is a cosine that starts anew."""
+    """Learning rate schedule after the warmup; 'restarts' is a cosine that restarts once."""
 
     warmup: float = 0.06
-    """Share of the steps over which the learning rate rises."""
+    """Share of the steps in which the learning rate rises."""
 
     weight_decay: float = 0.01
-    """Of all weights but biases and LayerNorms."""
+    """Weight decay; not applied to biases, LayerNorms and mixing weights."""
 
     clip: float = 1.0
-    """Longest gradient; 0 does not clip."""
+    """Largest gradient norm; 0 turns clipping off."""
 
     dropout: float | None = None
     """Dropout inside the encoder (default: the encoder's own)."""
 
     class_weights: bool = False
-    """Let every class count the same in the loss, however rare it is."""
+    """Weight the loss so that all classes count the same, however rare; for tasks with one label per text."""
 
     patience: int | None = None
-    """Stop after so many snapshots without a better score on the held-out training data (default: never)."""
+    """Early stopping: stop after this many snapshots without a better score on the held-out examples (default:
+    never)."""
 
     seed: int = 0
-    """Of data order, dropout and the output's first weights."""
+    """Random seed of data order, held-out examples, dropout and the head's initial weights."""
 
     def check(self) -> None:
         """Refuse values that cannot work, all at once.
