@@ -1,4 +1,4 @@
-"""`bertvision fit`: stage 2, many heads in one pass over a frozen encoder."""
+"""`bertvision fit`: stage 2, train many heads in one pass over a frozen encoder."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,109 +18,111 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadLearning:
-    """How heads learn, where a TOML file says nothing else."""
+    """How to train heads, unless a TOML file says otherwise."""
 
     lr: float = 1e-3
-    """Learning rate."""
+    """Learning rate of the heads."""
 
     schedule: Schedule = "linear"
-    """How the learning rate moves: 'restarts' is a cosine that starts anew."""
+    """Learning rate schedule after the warmup; 'restarts' is a cosine that restarts once."""
 
     warmup: float = 0.06
-    """Share of the steps over which the learning rate rises."""
+    """Share of the steps in which the learning rate rises."""
 
     weight_decay: float = 0.01
-    """Of all matrices; biases, norms and mixing weights do not decay."""
+    """Weight decay; not applied to biases, LayerNorms and mixing weights."""
 
     clip: float = 1.0
-    """Longest gradient of a head; 0 does not clip."""
+    """Largest gradient norm of a head; 0 turns clipping off."""
 
     grid: tuple[str, ...] = ()
-    """Train every head with each of these values, such as lr=3e-4,1e-3 or size=64,128; repeat it for more. An option
-    that a head does not have leaves it as it is, and heads that are solved know no rate: each is there once."""
+    """Grid search: train every head with each of these values, such as lr=3e-4,1e-3 or size=64,128; repeat to combine
+    several options. A head that lacks the option, or is solved and does not depend on it, is trained once."""
 
     seeds: int = 1
-    """Train every head so many times, with other first weights and other dropout."""
+    """Train every head this many times, each with its own random seed for initial weights and dropout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreezePoints:
-    """Where more tuning stops paying."""
+    """When further tuning stops paying off."""
 
     snapshots: str = ""
-    """Fit the heads on each of these snapshots of a tuned run, such as 0.1,0.3,1, or on 'all'."""
+    """Fit the heads on each of these snapshots of a tuned run, such as 0.1,0.3,1, or on 'all' snapshots."""
 
     tolerance: float = 0.01
-    """With --snapshots, share of the best later score that may be missing at the freeze point."""
+    """With --snapshots: the freeze point is the earliest snapshot at most this share below the best later score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitOptions(TaskOptions):
-    """What is fitted, to what, and how."""
+    """What to fit, on which data, and how."""
 
     task: str
-    """A task's name; 'bertvision ls tasks' lists them. Fitting takes several, such as cola,sst5,rte: in one pass over
-    their texts, each in a folder of its own."""
+    """Name of a task; 'bertvision ls tasks' lists them. 'fit' also takes several, such as cola,sst5,rte: they share one
+    pass, and each has its own folder."""
 
     learning: HeadLearning = field(default_factory=HeadLearning)
 
     heads: str = "all"
-    """'all' that fit the task, names between commas, or a TOML file with a table [[head]] for each."""
+    """Heads to train: 'all' that are valid for the task, names separated by commas, or a TOML file with a table
+    [[head]] for each."""
 
     epochs: float = 1.0
-    """Passes over the data; fractions are fine. Convex heads on labels, tags or scores are solved instead."""
+    """Passes over the training examples; fractions such as 0.3 are fine. Not used for convex heads on labels, tags or
+    scores, which are solved."""
 
     batch: int = 32
-    """Windows per step."""
+    """Batch size: windows per optimiser step."""
 
     validate: str = ""
-    """Epochs after which to judge heads on held-out training data, such as 0.5,1; the best of each is kept."""
+    """Epochs after which to validate heads on the held-out examples, such as 0.5,1; each head's best state is kept."""
 
     fraction: str = "1"
-    """Share of the training examples to use; several, such as 0.1,0.3,1, train every head on each, in the same pass."""
+    """Share of the training examples to use. Several, such as 0.1,0.3,1, train every head on each, in the same pass."""
 
     held_out: float = 0.1
-    """Share of the training examples that nobody learns from: they judge heads and fit thresholds."""
+    """Share of the training examples to hold out for validation: to rank heads and fit thresholds, never to train."""
 
     pool: Literal["cls", "mean", "attention"] | None = None
-    """Which row stands for a text, for labels, tags and scores; 'attention' lets every head learn which tokens count,
-    and runs the encoder for every batch (default: what the encoder was trained with)."""
+    """How a text becomes one vector, for labels, tags and scores: that of the first token, or the mean over tokens;
+    'attention' lets each head learn which tokens count, and runs the encoder for every batch (default: as the encoder
+    was trained)."""
 
     pairs: Literal["auto", "together", "apart", "aligned"] = "auto"
-    """Encode the two texts of a pair together; or apart, and compare them as wholes, or aligned, also token by token;
-    'auto' aligns them for encoders trained on sentences, and reads them together for others."""
+    """How to encode the two texts of a pair: 'together' as one window; 'apart', compared as wholes; or 'aligned', also
+    compared token by token. 'auto' takes 'aligned' for encoders trained on sentences, 'together' for others."""
 
     cross_fit: int | None = None
-    """Take the states of every training example from the one of so many encoders that was tuned without it: those of
-    'bertvision tune --cross-fit', which --encoder names."""
+    """Number of folds of 'bertvision tune --cross-fit', whose run --encoder names: every training example gets the
+    states of the encoder that was tuned without it."""
 
     train_all: bool = False
-    """Train convex heads like the others instead of solving them."""
+    """Train convex heads by gradient steps like the others, instead of solving them."""
 
     class_weights: bool = False
-    """Let every class count the same, however many examples it has; for tasks with one label per text."""
+    """Weight the loss so that all classes count the same, however rare; for tasks with one label per text."""
 
     seed: int = 0
-    """Of data order and held-out examples, and the first of the heads' own seeds."""
+    """Random seed of data order and held-out examples, and the first of the heads' own seeds."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
+    """Device; 'auto' uses a GPU if there is one."""
 
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere; heads' weights stay float32."""
+    """Precision of computation; 'auto' is bfloat16 on a GPU and float32 elsewhere. Weights of heads stay float32."""
 
     compile: bool = False
-    """Compile the encoder's layers first: takes a minute, and pays on a GPU when there is much to compute."""
+    """Compile the encoder's layers first. This takes a minute and pays off on a GPU when there is much to compute."""
 
     max_disk: str | None = None
-    """Most room that a store may take which is made on the way, or tried, such as 20GB (default: what the disk has
-    left)."""
+    """Most disk space for a store that is written on the way or as a trial, such as 20GB (default: the free space)."""
 
     max_memory: str | None = None
-    """Most memory that states may take at a time, such as 8GB (default: what the machine has left)."""
+    """Most memory for states at a time, such as 8GB (default: the machine's free memory)."""
 
     out: Path | None = None
-    """Folder of the run, or of the runs of several tasks or snapshots (default: runs/TASK-heads)."""
+    """Folder for the run, or for the runs of several tasks or snapshots (default: runs/TASK-heads)."""
 
     @property
     def run(self) -> Path:
@@ -136,14 +138,14 @@ class Options:
     freezing: FreezePoints = field(default_factory=FreezePoints)
 
     from_: str = "auto"
-    """Where states come from: 'stream' runs the encoder for every batch, 'store:DIR' reads what extract has written,
-    'auto' measures and chooses; a store that it makes is in the run's folder until the run is finished."""
+    """Where hidden states come from: 'stream' runs the encoder for every batch, 'store:DIR' reads a store written by
+    extract, 'auto' measures and chooses. A store that 'auto' makes is removed when the run is finished."""
 
     resume: bool = False
-    """Go on with a run that was interrupted."""
+    """Continue an interrupted run."""
 
     json: bool = False
-    """Print the leaderboard (of several tasks: by task), or the freeze points, as JSON."""
+    """Print the leaderboard (for several tasks: by task), or the freeze points, as JSON."""
 
     given: Given = field(default_factory=Given)
 
