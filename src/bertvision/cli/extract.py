@@ -1,4 +1,4 @@
-"""`bertvision extract`: the hidden states of a task's windows into a store."""
+"""`bertvision extract`: write the hidden states of a task's windows to a store."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,34 +14,34 @@ class Options(TaskOptions):
     """Options of `bertvision extract`."""
 
     store: Path | None = None
-    """Folder of the store, with a folder for each split in it (default: stores/TASK)."""
+    """Folder for the store, with one folder per split in it (default: stores/TASK)."""
 
     keep: Literal["fp16", "bf16", "int8"] = "fp16"
-    """How states are kept: int8 takes half the room, at 0.7 % of error instead of 0.02 %. Shards with a value too large
-    for fp16 are kept as bf16."""
+    """Number format of the stored states: int8 takes half the space, at an error of 0.7 % instead of 0.02 %. Shards
+    with a value too large for fp16 are stored as bf16."""
 
     layers: str | None = None
-    """Which layers to keep, such as 0..6 (default: all)."""
+    """Layers to store, such as 0..6; 0 is the embedding output (default: all)."""
 
     pool: Literal["cls", "mean"] | None = None
-    """Which row stands for a text, for labels, tags and scores, of which one row per text is kept (default: what the
-    encoder was trained with)."""
+    """How a text becomes the one vector per layer that is stored for labels, tags and scores: that of the first token,
+    or the mean over tokens (default: as the encoder was trained)."""
 
     max_disk: str | None = None
-    """Most room that the store may take, such as 20GB; refused before anything is written if it would take more
-    (default: what is free)."""
+    """Most disk space for the store, such as 20GB; a store that would need more is refused before anything is written
+    (default: the free space)."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
+    """Device; 'auto' uses a GPU if there is one."""
 
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere."""
+    """Precision of computation; 'auto' is bfloat16 on a GPU and float32 elsewhere."""
 
     compile: bool = False
-    """Compile the encoder's layers first: takes a minute, and pays on a GPU when there is much to compute."""
+    """Compile the encoder's layers first. This takes a minute and pays off on a GPU when there is much to compute."""
 
     json: bool = False
-    """Print JSON."""
+    """Print what the store holds as JSON."""
 
 
 def run(options: Options) -> int:

@@ -1,4 +1,4 @@
-"""`bertvision multitask`: one encoder for several tasks, with a head for each."""
+"""`bertvision multitask`: fine-tune one encoder for several tasks, with a head for each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,36 +23,36 @@ class Options(LearnOptions):
     """Options of `bertvision multitask`."""
 
     tasks: str = "sst5,sts,quora"
-    """Tasks between commas, in the order in which they learn; 'bertvision ls tasks' lists them."""
+    """Names of tasks, separated by commas, in the order in which they are trained; 'bertvision ls tasks' lists them."""
 
     heads: str = ""
-    """Heads of tasks that are to have another than dense_stack, such as sst5=layer_mix,squad2=last_layer."""
+    """Heads of single tasks, such as sst5=layer_mix,squad2=last_layer; all other tasks have dense_stack."""
 
     set: tuple[str, ...] = ()
-    """An option of all heads, such as dropout=0.2, or of one task's head, such as sst5.size=64; repeat it for more."""
+    """Set an option of all heads, such as dropout=0.2, or of one task's head, such as sst5.size=64; repeat for more."""
 
     input: str = "apart"
-    """How texts reach the encoder: 'apart' encodes the two texts of a pair each by itself and joins their vectors,
-    'pair' encodes them together, 'qa' as the context of a question. Several between commas make a run of each."""
+    """How texts are read: 'apart' encodes the two texts of a pair separately and joins their vectors, 'pair' encodes
+    them together, 'qa' reads texts as the context of a question. Several, separated by commas, give one run each."""
 
     ask: tuple[str, ...] = ()
-    """For 'qa', what is asked about the texts of a task, such as sst5="Is this review kind?"; repeat it for more."""
+    """For --input qa: the question about the texts of a task, such as sst5="Is this review kind?"; repeat for more."""
 
     order: Literal["sequence", "round-robin", "proportional", "temperature"] = "sequence"
-    """Of an epoch's batches: task after task, one of each task in turn, all at random, or at random with small tasks
-    more often than their size says."""
+    """Order of the batches in an epoch: one task after the other, one batch of each task in turn, all at random, or at
+    random with small tasks more often than their size would give."""
 
     temperature: float = 2.0
-    """For that order: 1 learns as often as there are windows, a large one from every task equally often."""
+    """For --order temperature: 1 samples tasks in proportion to their size, a large number samples them evenly."""
 
     cap: tuple[str, ...] = ()
-    """Most windows of a task in an epoch, such as quora=4000; every epoch draws others; repeat it for more."""
+    """Most windows of a task per epoch, such as quora=4000, drawn anew in every epoch; repeat for more."""
 
     balance: bool = False
-    """Draw windows so that every class, and every whole number of a score, is learnt equally often."""
+    """Sample windows so that all classes are seen equally often; scores are balanced by their nearest whole number."""
 
     out: Path | None = None
-    """Folder of the run, or of the runs of several inputs (default: runs/TASK+TASK-LEARN)."""
+    """Folder for the run, or for the runs of several inputs (default: runs/TASK+TASK-LEARN)."""
 
 
 def run(options: Options) -> int:

@@ -1,4 +1,4 @@
-"""`bertvision plan`: where the states of a fit should come from on this machine, and what each way would cost."""
+"""`bertvision plan`: whether fit should stream or store hidden states on this machine, and what each would cost."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ class Options:
     fit: FitOptions
 
     json: bool = False
-    """Print JSON."""
+    """Print the plan as JSON."""
 
 
 def run(options: Options) -> int:

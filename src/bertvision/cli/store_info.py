@@ -1,4 +1,4 @@
-"""`bertvision store info`: what a store holds."""
+"""`bertvision store info`: show what a store holds."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +17,10 @@ class Options:
     """Options of `bertvision store info`."""
 
     store: Path
-    """Folder of the store, or of one split of it."""
+    """Folder of a store, or of one of its splits."""
 
     json: bool = False
-    """Print JSON."""
+    """Print the result as JSON."""
 
 
 def run(options: Options) -> int:

@@ -1,4 +1,4 @@
-"""`bertvision store verify`: whether every file of a store is as it was written."""
+"""`bertvision store verify`: check that every file of a store is as it was written."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +13,10 @@ class Options:
     """Options of `bertvision store verify`."""
 
     store: Path
-    """Folder of the store, or of one split of it."""
+    """Folder of a store, or of one of its splits."""
 
     json: bool = False
-    """Print JSON."""
+    """Print the result as JSON."""
 
 
 def run(options: Options) -> int:

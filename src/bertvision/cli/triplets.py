@@ -1,4 +1,4 @@
-"""`bertvision triplets`: an encoder learns which texts are near each other, before it learns tasks."""
+"""`bertvision triplets`: fine-tune an encoder on triplets, so that similar texts get close, before it learns tasks."""
 
 import json
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ class Options(LearnOptions):
     """Options of `bertvision triplets`."""
 
     tasks: str = "sst5,sts,quora"
-    """Tasks of texts with labels or scores, between commas; 'bertvision ls tasks' lists them."""
+    """Names of tasks with labels or scores, separated by commas; 'bertvision ls tasks' lists them."""
 
     loss: Literal["document", "margin", "in-batch"] = "document"
-    """Of a triplet: 'document' compares the distance of the positive with all of the negatives together, 'margin' with
-    each of them, 'in-batch' looks for the positive among those of the whole batch."""
+    """Loss of a triplet: 'document' compares the distance to the positive with those to all negatives together,
+    'margin' with that to each negative, 'in-batch' must find the positive among those of the whole batch."""
 
     margin: float = 1.0
-    """For that loss: how much farther than the positive a negative should be."""
+    """For --loss margin: how much farther away than the positive each negative should be."""
 
     cap: tuple[str, ...] = ()
-    """Most triplets of a task, such as quora=4000; repeat it for more."""
+    """Most triplets of a task, such as quora=4000; repeat for more."""
 
     out: Path | None = None
-    """Folder of the run (default: runs/TASK+TASK-triplets)."""
+    """Folder for the run (default: runs/TASK+TASK-triplets)."""
 
 
 def run(options: Options) -> int:
