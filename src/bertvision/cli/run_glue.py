@@ -1,4 +1,4 @@
-"""`bertvision run glue`: all GLUE tasks at once."""
+"""`bertvision run glue`: tune, fit and evaluate for every GLUE task, in one table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,59 +17,59 @@ class Options:
     """Options of `bertvision run glue`."""
 
     data: str | None = None
-    """A folder with CoLA, SST-2, MRPC … in the official layout; tasks without data are named, and left out. It must be
-    given."""
+    """Folder with CoLA, SST-2, MRPC … in the official layout; tasks without data are listed and left out. Required."""
 
     skip_bad: bool = False
-    """Leave out rows that cannot be read, and tell how many and why, instead of stopping."""
+    """Skip rows that cannot be read, and report how many and why, instead of stopping."""
 
     windows: WindowOptions = field(default_factory=WindowOptions)
 
     encoder: str = BUILTIN_ENCODER
-    """'minilm', a local folder, a name on the hub, a tuned run (RUN or RUN@0.3), or a pack: its folder, or
-    'qa-minilm' for the shipped one."""
+    """Encoder: 'minilm', a local folder, a name on the hub, a tuned run (RUN, or RUN@0.3 for a snapshot), a pack's
+    folder, or 'qa-minilm', the included pack."""
 
     learn: str = "lora:16"
-    """What of the encoder learns, for each task by itself; 'none' leaves it as it is."""
+    """Parameters of the encoder to train, for each task separately; 'none' leaves it unchanged."""
 
     epochs: float = 0.3
-    """Passes over the data while tuning."""
+    """Passes over the training examples when tuning."""
 
     lr: float | None = None
     """Learning rate of the encoder (default: as for 'bertvision tune')."""
 
     batch: int = 32
-    """Windows per step of tuning."""
+    """Batch size of tuning: windows per optimiser step."""
 
     heads: str = "last_layer,layer_concat,layer_mix,adapter_pool"
-    """'all' that fit a task, names between commas, or a TOML file; the best by held-out examples is reported."""
+    """Heads to train: 'all' that are valid for the task, names separated by commas, or a TOML file; the best on
+    held-out examples is reported."""
 
     head_epochs: float = 3.0
-    """Passes over the data for heads that are trained; convex ones are solved."""
+    """Passes over the training examples for heads; not used for convex heads, which are solved."""
 
     fraction: float = 1.0
     """Share of the training examples to use."""
 
     held_out: float = 0.1
-    """Share of the training examples that nobody learns from: they choose the head."""
+    """Share of the training examples to hold out for validation: to select the head, never to train."""
 
     seed: int = 0
-    """Of data order, held-out examples and first weights."""
+    """Random seed of data order, held-out examples and initial weights."""
 
     bootstrap: int = 1000
-    """Resamples for the intervals and tests in the tasks' own records."""
+    """Bootstrap resamples for the intervals and tests in each task's own record."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
+    """Device; 'auto' uses a GPU if there is one."""
 
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere."""
+    """Precision of computation; 'auto' is bfloat16 on a GPU and float32 elsewhere."""
 
     out: Path = Path("runs/glue")
-    """Folder of the runs, one for each task. The same command goes on where it stopped."""
+    """Folder for the runs, one folder per task. The same command resumes where it stopped."""
 
     json: bool = False
-    """Print what glue.json holds."""
+    """Print the content of glue.json."""
 
 
 def run(options: Options) -> int:

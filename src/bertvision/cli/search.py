@@ -1,4 +1,4 @@
-"""`bertvision search`: which head, or which way of tuning for one task or several, held-out examples find best."""
+"""`bertvision search`: search for the best head, or the best way to tune for one or several tasks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,74 +15,77 @@ class Options(TaskOptions):
     """Options of `bertvision search`."""
 
     task: str
-    """A task's name, or several between commas for a space of kind multitask; 'bertvision ls tasks' lists them."""
+    """Name of a task, or several separated by commas if the space is of kind multitask; 'bertvision ls tasks' lists
+    them."""
 
     space: Path | None = None
-    """A TOML file with what to choose from; see docs/search.md. It must be given."""
+    """TOML file with the search space; see docs/search.md. Required."""
 
     trials: int = 20
-    """How many in all, of all processes; more than before goes on with a finished search."""
+    """Number of trials in all, over all processes. A larger number extends a finished search."""
 
     storage: str | None = None
-    """A database that several machines share, such as postgresql://USER@HOST/NAME; passwords are best in PGPASSWORD or
-    ~/.pgpass (default: an SQLite file in the folder of the search, which several processes share)."""
+    """Database for searches on several machines, such as postgresql://USER@HOST/NAME; put passwords into PGPASSWORD or
+    ~/.pgpass (default: an SQLite file in the folder of the search, which several processes can share)."""
 
     study: str | None = None
-    """Name of the study in the database (default: the task's)."""
+    """Name of the search in the database (default: the name of the task)."""
 
     jobs: int = 1
-    """Processes on this machine."""
+    """Number of processes on this machine."""
 
     epochs: float = 1.0
-    """Passes over the data of a trial that is never pruned."""
+    """Passes over the training examples for a trial that is never pruned."""
 
     batch: int = 32
-    """Windows per step, where the space says nothing else."""
+    """Batch size: windows per optimiser step, unless the search space sets it."""
 
     rungs: int = 3
-    """How often trials are judged on the way; 1 prunes none."""
+    """How many times a trial is scored; the worst trials are pruned after each time but the last. 1 prunes nothing."""
 
     reduction: int = 3
-    """One of so many trials goes on from rung to rung."""
+    """At each rung but the last, the best one in this many trials continues."""
 
     together: int = 10
-    """Most heads that learn in one pass; between passes the search learns what to try next."""
+    """Most heads to train in one pass; after each pass, its results guide what is tried next."""
 
     fraction: float = 1.0
     """Share of the training examples to use."""
 
     held_out: float = 0.1
-    """Share of the training examples that nobody learns from: they judge every trial. The dev set is looked at once,
-    for the best trial, at the end."""
+    """Share of the training examples to hold out for validation: to score all trials, never to train. The dev set is
+    used once, at the end, for the best trial."""
 
     pool: Literal["cls", "mean", "attention"] | None = None
-    """Which row stands for a text, for labels, tags and scores; 'attention' lets heads learn which tokens count
-    (default: what the encoder was trained with)."""
+    """How a text becomes one vector, for labels, tags and scores: that of the first token, or the mean over tokens;
+    'attention' lets each head learn which tokens count (default: as the encoder was trained)."""
 
     pairs: Literal["auto", "together", "apart", "aligned"] = "auto"
-    """For heads, encode the two texts of a pair together; or apart, and compare them as wholes, or aligned, also token
-    by token; 'auto' aligns them for encoders trained on sentences, and reads them together for others."""
+    """For heads, how to encode the two texts of a pair: 'together' as one window; 'apart', compared as wholes; or
+    'aligned', also compared token by token. 'auto' takes 'aligned' for encoders trained on sentences, 'together' for
+    others."""
 
     from_: str = "stream"
-    """For heads, where states come from: 'stream', or 'store:DIR' as extract has written it."""
+    """For heads, where hidden states come from: 'stream' runs the encoder, 'store:DIR' reads a store written by
+    extract."""
 
     train_all: bool = False
-    """Train convex heads like the others instead of solving them."""
+    """Train convex heads by gradient steps like the others, instead of solving them."""
 
     seed: int = 0
-    """Of data order, held-out examples and every trial's first weights, and of what is tried; it is never searched."""
+    """Random seed of data order, held-out examples, initial weights and the choice of trials; it is never searched."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
+    """Device; 'auto' uses a GPU if there is one."""
 
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Precision of the computation: 'auto' is bfloat16 on a GPU, float32 elsewhere."""
+    """Precision of computation; 'auto' is bfloat16 on a GPU and float32 elsewhere."""
 
     out: Path | None = None
-    """Folder of the search (default: runs/TASK-search). The same command goes on with a search that was stopped."""
+    """Folder for the search (default: runs/TASK-search). The same command continues an interrupted search."""
 
     json: bool = False
-    """Print what trials.json holds."""
+    """Print the content of trials.json."""
 
 
 def run(options: Options) -> int:
