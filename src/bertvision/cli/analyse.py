@@ -1,4 +1,4 @@
-"""`bertvision analyse`: a run in, where its models fail and what they read out."""
+"""`bertvision analyse`: show where a run's models fail, which layers they read and how well calibrated they are."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,10 @@ class Options(SplitOptions):
     """Options of `bertvision analyse`."""
 
     run: str
-    """A finished run: RUN of fit, RUN or RUN@0.3 of tune."""
+    """Finished run: RUN of fit, or RUN or RUN@0.3 (a snapshot) of tune."""
 
     question: str | None = None
-    """Id of an example: how heads that attend to layers do so for it."""
+    """Id of an example, to show how much heads with attention over layers attend to each layer for it."""
 
 
 def run(options: Options) -> int:

@@ -1,4 +1,4 @@
-"""An analysis as tables on the screen: what one would look at first; all of it is in analysis.json."""
+"""Prints the main tables of an analysis; analysis.json holds all of it."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`bertvision ensemble`: several models in, one out."""
+"""`bertvision ensemble`: combine several models into one, and score it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +15,18 @@ class Options(ResampledOptions):
     """Options of `bertvision ensemble`."""
 
     runs: tuple[str, ...]
-    """Finished runs of one task: RUN of fit, RUN or RUN@0.3 of tune."""
+    """Finished runs of one task: RUN of fit, or RUN or RUN@0.3 (a snapshot) of tune."""
 
     how: Literal["max", "mean", "greedy"] = "mean"
-    """How members become one: 'max' takes the largest probability of each token or class, 'mean' the mean of the
-    logarithms, 'greedy' the mean of members chosen, also repeatedly, on held-out training examples."""
+    """How to combine the members: 'max' takes the largest probability of each token or class, 'mean' the mean of the
+    log probabilities, 'greedy' the mean of members selected, also repeatedly, on held-out training examples."""
 
     heads: str | None = None
-    """Members, separated by commas: a head's name, its folder's such as 000-layer_mix, or own_output (default: all)."""
+    """Members, separated by commas: names of heads, folders of heads such as 000-layer_mix, or own_output (default:
+    all)."""
 
     out: Path | None = None
-    """Folder of the ensemble (default: below the first run)."""
+    """Folder for the ensemble (default: inside the first run)."""
 
 
 def run(options: Options) -> int:

@@ -1,4 +1,4 @@
-"""`bertvision evaluate`: a run in, honest scores out."""
+"""`bertvision evaluate`: score the models of a run, with intervals, thresholds and paired tests."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ class Options(ResampledOptions):
     """Options of `bertvision evaluate`."""
 
     run: str
-    """A finished run: RUN of fit, RUN or RUN@0.3 of tune."""
+    """Finished run: RUN of fit, or RUN or RUN@0.3 (a snapshot) of tune."""
 
 
 def run(options: Options) -> int:

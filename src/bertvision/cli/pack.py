@@ -1,4 +1,4 @@
-"""`bertvision pack`: a run in, a folder of a few megabytes out."""
+"""`bertvision pack`: save the changes to a run's encoder, its heads and its threshold in one small folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,33 +12,33 @@ class Options:
     """Options of `bertvision pack`."""
 
     run: str
-    """A finished run: RUN of fit, RUN or RUN@0.3 of tune."""
+    """Finished run: RUN of fit, or RUN or RUN@0.3 (a snapshot) of tune."""
 
     out: str = "pack"
-    """Folder of the pack; an older pack there is replaced."""
+    """Folder for the pack; an older pack there is replaced."""
 
     heads: str = "best"
-    """'best' by held-out training examples, or names between commas; of several the mean counts."""
+    """Heads to include: 'best' on held-out training examples, or names separated by commas; several are averaged."""
 
     keep: Literal["float16", "float32"] = "float16"
-    """How numbers are stored."""
+    """Number format of the stored weights."""
 
     licence: str | None = None
-    """Of the pack, as the Hugging Face hub writes it, such as cc-by-sa-4.0 (default: mit for the built-in sets, other
-    elsewhere)."""
+    """Licence of the pack, as the Hugging Face hub writes it, such as cc-by-sa-4.0 (default: mit, or the licence of the
+    pack that was tuned further, for the built-in sets; other elsewhere)."""
 
     data: str | None = None
-    """Where the split is whose scores the card states (default: the data of the run)."""
+    """Data set with the split whose scores the card states (default: the data of the run)."""
 
     split: str = "dev"
-    """Which split that is; the no-answer threshold is fitted on training questions that the run held out. Where the
-    data are one file to learn from, labels and scores are judged by what the run held out of it."""
+    """Split whose scores the card states; the no-answer threshold is fitted on training questions that the run held
+    out. If the data are a single training file, labels and scores are scored on what the run held out of it."""
 
     push: str | None = None
-    """Put the pack on the Hugging Face hub, too, as user/name."""
+    """Also upload the pack to the Hugging Face hub, as user/name."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
+    """Device; 'auto' uses a GPU if there is one."""
 
     json: bool = False
     """Print the pack's card as JSON."""
