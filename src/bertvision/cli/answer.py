@@ -1,4 +1,4 @@
-"""`bertvision answer`: a question and texts in, the answer with its place out."""
+"""`bertvision answer`: answer a question from texts, with the position and probability of the answer."""
 
 import sys
 from contextlib import ExitStack
@@ -23,31 +23,32 @@ class Options:
     """Options of `bertvision answer`."""
 
     question: str
-    """What you want to know."""
+    """The question to answer."""
 
     context: str = ""
-    """Where to look: a text file (plain or .gz), a folder of them, or - for standard input."""
+    """Where to look for the answer: a text file (plain or .gz), a folder of them, or - for standard input. Required."""
 
     top: int = 3
-    """How many answers to show, the best included."""
+    """Number of answers to show, including the best one."""
 
     pack: str | None = None
-    """Folder of a question-answering pack, or its name on the hub (default: the one that is shipped)."""
+    """Folder of a question-answering pack, or its name on the hub (default: the included pack)."""
 
     passages: int = 32
-    """How many passages the encoder reads at most: those of all texts that share the rarest words with the question."""
+    """Most passages that the encoder reads: those of all texts that match the words of the question best (BM25)."""
 
     encoder: str | None = None
-    """Where the pack's encoder is (default: where the pack says)."""
+    """Path or name of the pack's encoder (default: the one that the pack names)."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
+    """Device; 'auto' uses a GPU if there is one."""
 
     runtime: Literal["auto", "torch", "onnx", "openvino", "openvino-bf16"] = "auto"
-    """What computes: torch, or another one if `bertvision export` wrote the pack; auto takes the fastest of these."""
+    """Runtime: 'torch' for ordinary packs, one of the others for packs written by 'bertvision export'; 'auto' takes the
+    fastest of these that agrees with PyTorch."""
 
     json: bool = False
-    """Print {"answer", "score", "start", "end", "file", "alternatives"} as JSON; answer is null if there is none."""
+    """Print {"answer", "score", "start", "end", "file", "alternatives"} as JSON; if there is no answer, it is null."""
 
 
 def run(options: Options) -> int:

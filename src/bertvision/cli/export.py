@@ -1,4 +1,4 @@
-"""`bertvision export`: a pack in, a folder out that runs without torch."""
+"""`bertvision export`: write a pack as an ONNX graph, which runs without torch."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,25 +14,25 @@ class Options:
     """Folder of a pack, or its name on the hub."""
 
     to: Literal["onnx"] = "onnx"
-    """Form of the graph."""
+    """Format of the graph."""
 
     out: str = "exported"
-    """Folder of the graph, its tokenizer and its card; an older export there is replaced."""
+    """Folder for the graph, its tokenizer and its card; an older export there is replaced."""
 
     int8: bool = False
-    """Compute products in 8 bits: faster and a quarter of the size, but some answers change; their share is stated."""
+    """Quantise to 8 bits: faster and a quarter of the size, but some predictions change; the share is reported."""
 
     data: str | None = None
-    """A file of the pack's task to compare predictions on (default: the built-in set of the same form)."""
+    """File of the pack's task on which to compare predictions (default: the built-in set of the same form)."""
 
     examples: int = 200
-    """How many examples are compared with PyTorch."""
+    """Number of examples on which to compare predictions with PyTorch."""
 
     encoder: str | None = None
-    """Where the pack's encoder is (default: where the pack says)."""
+    """Path or name of the pack's encoder (default: the one that the pack names)."""
 
     json: bool = False
-    """Print how it was exported as JSON."""
+    """Print the details of the export as JSON."""
 
 
 def run(options: Options) -> int:

@@ -1,4 +1,4 @@
-"""`bertvision predict`: a file of any size in, predictions in the official form out."""
+"""`bertvision predict`: predict all examples of a file of any size, in the official format."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +13,18 @@ class Options:
     """Options of `bertvision predict`."""
 
     task: str
-    """The pack's task."""
+    """The task of the pack."""
 
     file: str
-    """SQuAD's JSON; or CSV, TSV or JSONL with a column of texts; plain or .gz."""
+    """File to predict, plain or .gz: questions in SQuAD's format, or a table with a text column (CSV, TSV, JSONL, JSON
+    or Parquet)."""
 
     out: str = "predictions.json"
-    """Where predictions go: JSON by id; a table if it ends with .tsv. No-answer scores go beside it."""
+    """File for the predictions: JSON by id, or a table if it ends with .tsv. No-answer scores of questions get a file
+    beside it."""
 
     pack: str | None = None
-    """Folder of a pack, or its name on the hub (default: for questions, the one that is shipped)."""
+    """Folder of a pack, or its name on the hub (default: for questions, the included pack)."""
 
     text: str | None = None
     """Column of the text (default: as in the task's own files)."""
@@ -31,22 +33,23 @@ class Options:
     """Column of the second text (default: as in the task's own files)."""
 
     id: str | None = None
-    """Column of the ids (default: as in the task's own files, or row numbers from 0 on)."""
+    """Column of the ids (default: as in the task's own files, else row numbers starting at 0)."""
 
     batch: int = 512
-    """Examples in memory at a time."""
+    """Number of examples to read and predict at a time."""
 
     encoder: str | None = None
-    """Where the pack's encoder is (default: where the pack says)."""
+    """Path or name of the pack's encoder (default: the one that the pack names)."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
+    """Device; 'auto' uses a GPU if there is one."""
 
     runtime: Literal["auto", "torch", "onnx", "openvino", "openvino-bf16"] = "auto"
-    """What computes: torch, or another one if `bertvision export` wrote the pack; auto takes the fastest of these."""
+    """Runtime: 'torch' for ordinary packs, one of the others for packs written by 'bertvision export'; 'auto' takes the
+    fastest of these that agrees with PyTorch."""
 
     json: bool = False
-    """Print what was written as JSON."""
+    """Print the number of examples and the files written as JSON."""
 
 
 def run(options: Options) -> int:

@@ -1,4 +1,4 @@
-"""`bertvision report`: runs in, a page to look at out."""
+"""`bertvision report`: write a page and other formats from the results of finished runs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +11,16 @@ class Options:
     """Options of `bertvision report`."""
 
     runs: tuple[str, ...]
-    """Finished runs of fit and tune, folders of several of them, of searches, or of ensembles."""
+    """Finished runs of fit and tune; or folders of several runs, of searches, or of ensembles."""
 
     out: Path = Path("report")
-    """Folder of the report; an older report in it is replaced."""
+    """Folder for the report; an older report in it is replaced."""
 
     title: str = ""
     """Heading of the page (default: the names of the tasks)."""
 
     json: bool = False
-    """Print JSON: the folder, the page and every file."""
+    """Print the folder, the page and all files as JSON."""
 
 
 def run(options: Options) -> int:

@@ -1,4 +1,4 @@
-"""`bertvision serve`: packs behind HTTP, with a page to try them."""
+"""`bertvision serve`: serve packs over HTTP, with a page to try them."""
 
 import os
 from dataclasses import dataclass, field
@@ -17,25 +17,27 @@ class Options:
     """Options of `bertvision serve`."""
 
     pack: tuple[str, ...] = field(default=(), metadata={"metavar": "PACK"})
-    """A pack: its folder, or its name on the hub; may be given again (default: the one that is shipped)."""
+    """Folder of a pack, or its name on the hub; repeat for more (default: the included pack)."""
 
     host: str = "127.0.0.1"
-    """Address to listen at; the default is reached from this machine alone."""
+    """Address to listen on; the default can only be reached from this machine."""
 
     port: int = 8000
-    """Port to listen at; 0 takes a free one."""
+    """Port to listen on; 0 takes a free one."""
 
     token: str | None = None
-    """That requests must bear (default: what the variable BERTVISION_TOKEN holds, which other users cannot see)."""
+    """Bearer token that requests must send (default: the environment variable BERTVISION_TOKEN, which other users
+    cannot see)."""
 
     encoder: str | None = None
-    """Where the packs' encoder is (default: where the packs say)."""
+    """Path or name of the packs' encoder (default: the one that the packs name)."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
+    """Device; 'auto' uses a GPU if there is one."""
 
     runtime: Literal["auto", "torch", "onnx", "openvino", "openvino-bf16"] = "auto"
-    """What computes: torch, or another one if `bertvision export` wrote the packs; auto takes the fastest of these."""
+    """Runtime: 'torch' for ordinary packs, one of the others for packs written by 'bertvision export'; 'auto' takes the
+    fastest of these that agrees with PyTorch."""
 
     limits: Limits = field(default_factory=Limits)
 

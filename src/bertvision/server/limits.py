@@ -13,25 +13,25 @@ class Limits:
     """Limits of the server."""
 
     body_bytes: int = 1_000_000
-    """Most bytes in the body of a request; more is answered with 413."""
+    """Most bytes in the body of a request; a larger one gets status 413."""
 
     text_characters: int = 50_000
-    """Most characters in a text; more is answered with 422."""
+    """Most characters in a text; a longer one gets status 422."""
 
     queue: int = 256
-    """Most requests that wait for the model; more are answered with 429."""
+    """Most requests that wait for the model; further ones get status 429."""
 
     seconds: float = 30.0
-    """Most seconds from a request to its answer; later it is answered with 503."""
+    """Timeout: seconds from a request to its answer; after that it gets status 503."""
 
     batch: int = 32
-    """Most requests that are computed together; 1 computes each alone."""
+    """Most requests in one pass; 1 computes each alone."""
 
     batch_characters: int = 200_000
-    """Most characters that are computed together, so that short texts do not wait for many long ones."""
+    """Most characters in one pass, so that short texts do not wait for many long ones."""
 
     wait_ms: float = 2.0
-    """Milliseconds to wait for more requests when the model has nothing to do."""
+    """Milliseconds that an idle model waits for more requests before it starts a pass."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
