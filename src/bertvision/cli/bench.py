@@ -1,4 +1,4 @@
-"""`bertvision bench`: a suite of experiments in, a record out; goes on where it was when it is run again."""
+"""`bertvision bench`: run a suite of experiments into one record; resumes where it stopped when run again."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,50 +19,51 @@ class Options:
     """Options of `bertvision bench`."""
 
     suite: str
-    """A file of experiments such as experiments/rival.toml, or its name in the folder experiments."""
+    """File of experiments, such as experiments/rival.toml, or the name of one in the folder experiments."""
 
     data: Path | None = None
-    """The folder that holds the folders of data that the suite names."""
+    """Folder that contains the data folders named in the suite."""
 
     encoder: tuple[str, ...] = ()
-    """Where an encoder of the suite is, such as all-mpnet-base-v2=models/mpnet; repeat it for more (default: it is
-    looked for under its name)."""
+    """Path of an encoder of the suite, such as all-mpnet-base-v2=models/mpnet; repeat for more (default: encoders are
+    looked up by name)."""
 
     results: Path = Path("results")
-    """Folder of the records; the suite's is SUITE.json there."""
+    """Folder for the records; the suite's record in it is SUITE.json."""
 
     work: Path = Path("runs/bench")
-    """Folder of the runs that are made on the way."""
+    """Folder for the runs that are made on the way."""
 
     max_minutes: float | None = None
-    """Stop before a cell that would not fit into so many minutes, as far as earlier ones tell (default: never)."""
+    """Time limit: stop before a cell that would exceed this many minutes, estimated from earlier ones (default: no
+    limit)."""
 
     seeds: int = 3
-    """Measure every cell with so many seeds: all cells with the first, then all with the next."""
+    """Number of seeds for every cell: all cells are run with the first seed, then all with the next."""
 
     first_seed: int = 0
-    """The first of them: others may be measured elsewhere at the same time, and joined."""
+    """First seed. Other seeds can run on another machine at the same time; --join merges the records."""
 
     only: str = ""
-    """Measure these cells alone; names between commas."""
+    """Run only these cells; names separated by commas."""
 
     keep: bool = False
-    """Leave the runs in the work folder; else those that no later cell reads are removed."""
+    """Keep all runs in the work folder, instead of removing those that no later cell reads."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
+    """Device; 'auto' uses a GPU if there is one."""
 
     untimed: bool = False
-    """Keep no seconds: for a machine that does other work meanwhile."""
+    """Do not record times; for a machine that does other work meanwhile."""
 
     join: tuple[str, ...] = field(default=(), metadata={"metavar": "FILE"})
-    """Take over the cells of another record, such as one of another machine; repeat it for more."""
+    """Merge the cells of another record, such as one from another machine; repeat for more."""
 
     dry_run: bool = False
-    """Tell what would be measured, and measure nothing."""
+    """List what would be run, and run nothing."""
 
     json: bool = False
-    """Print every cell and whether it is measured, as JSON."""
+    """Print all cells, and whether each is measured, as JSON."""
 
 
 def run(options: Options) -> int:

@@ -1,4 +1,4 @@
-"""`bertvision cost`: seconds, bytes and dollars of work of any size on any number of GPUs, on paper."""
+"""`bertvision cost`: estimate time, bytes and dollars for work of any size on any number of GPUs; runs nothing."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What it runs on."""
+    """Hardware and prices."""
 
     hardware: Literal["h200", "cpu"] = "h200"
-    """What was measured: one NVIDIA H200, or two cores of a Xeon; the options below change it."""
+    """Machine whose measured speed is used: one NVIDIA H200, or two cores of a Xeon; the options below override it."""
 
     gpus: str = "1,8,64"
-    """How many of them; several numbers between commas."""
+    """Number of GPUs; several numbers, separated by commas, are estimated side by side."""
 
     peak: float | None = None
-    """Operations per second that large products reach, in TFLOP/s (default: the hardware's)."""
+    """Peak speed of large matrix products, in TFLOP/s (default: that of --hardware)."""
 
     utilisation: float | None = None
-    """Share of the peak that a frozen pass reaches (default: as measured)."""
+    """Share of the peak that a pass of a frozen encoder reaches (default: as measured)."""
 
     link: float | None = None
-    """GB/s between GPUs, within a machine and beyond (default: 450 within 8 GPUs, 50 beyond)."""
+    """Bandwidth between GPUs in GB/s, within and between machines (default: 450 within 8 GPUs, 50 between machines)."""
 
     disk: float | None = None
-    """GB/s of the disks of every 8 GPUs (default: 2)."""
+    """Disk bandwidth in GB/s for every 8 GPUs (default: 2)."""
 
     price: float = 2.5
-    """Dollars of a GPU for an hour."""
+    """Price of a GPU in dollars per hour."""
 
     storage_price: float = 0.02
-    """Dollars of a GB on disk for a month."""
+    """Price of disk space in dollars per GB and month."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,36 +49,37 @@ class Options:
     """Options of `bertvision cost`."""
 
     encoder: str = BUILTIN_ENCODER
-    """'minilm', a local folder, a name on the hub, or a config.json."""
+    """Encoder: 'minilm', a local folder, a name on the hub, or a config.json."""
 
     task: Literal["squad2"] = "squad2"
-    """Whose windows: the official train set of SQuAD 2.0, 384 tokens, stride 128. Any others: --passages."""
+    """Data set whose windows are counted: the official train set of SQuAD 2.0, 384 tokens, stride 128. For others, use
+    --passages."""
 
     passages: int | None = None
-    """So many windows instead of the task's."""
+    """Number of windows, instead of those of the task."""
 
     lengths: str | None = None
-    """Tokens of the passages: a file with a number for each of a sample, or their mean (default: SQuAD's)."""
+    """Lengths of the --passages in tokens: a file with the lengths of a sample, or their mean (default: SQuAD's)."""
 
     learn: str = "full"
-    """What learns: full, top:K, top:K:strict, houlsby:D, houlsby:D+full, lora:R, bitfit, layernorm or none."""
+    """Parameters to train: full, top:K, top:K:strict, houlsby:D, houlsby:D+full, lora:R, bitfit, layernorm or none."""
 
     heads: str = ""
-    """Heads that learn in one pass: names between commas, 'all', or a TOML file; none unless it is given."""
+    """Heads to train in one pass: names separated by commas, 'all', or a TOML file (default: none)."""
 
     epochs: float = 1.0
-    """Of tuning, and of heads."""
+    """Epochs, of tuning and of training heads."""
 
     batch: int = 256
-    """Windows per step of tuning on each GPU."""
+    """Batch size of tuning: windows per step on each GPU."""
 
     keep: Literal["fp16", "int8"] = "fp16"
-    """How a store keeps states."""
+    """Number format of the states in a store."""
 
     machine: Machine = field(default_factory=Machine)
 
     json: bool = False
-    """Print JSON."""
+    """Print the estimate as JSON."""
 
     given: Given = field(default_factory=Given)
 

@@ -1,4 +1,4 @@
-"""`bertvision data check`: what a task's data hold, and what is wrong with them."""
+"""`bertvision data check`: report rows, labels, token windows and bad rows of a task's data."""
 
 from dataclasses import dataclass
 from typing import assert_never
@@ -22,10 +22,10 @@ class Options(TaskOptions):
     """Options of `bertvision data check`."""
 
     encoder: str = BUILTIN_ENCODER
-    """Whose tokenizer cuts the windows: 'minilm', a local folder, or a name on the hub."""
+    """Encoder whose tokenizer is used: 'minilm', a local folder, or a name on the hub."""
 
     json: bool = False
-    """Print JSON."""
+    """Print the report as JSON."""
 
 
 def run(options: Options) -> int:

@@ -1,4 +1,4 @@
-"""`bertvision demo`: the main job on the built-in questions, as the commands that a user would type."""
+"""`bertvision demo`: the whole workflow on the built-in questions, as the commands that a user would type."""
 
 import json
 import shlex
@@ -37,7 +37,7 @@ class Options:
     """Options of `bertvision demo`."""
 
     out: Path = Path("runs/demo")
-    """Folder of everything that it makes; what is finished there is not done again."""
+    """Folder for all results; runs that are finished there are not repeated."""
 
 
 def run(options: Options) -> int:

@@ -1,4 +1,4 @@
-"""`bertvision ls`: what there is to choose from."""
+"""`bertvision ls`: list the tasks, the heads or the built-in data sets."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,10 +16,10 @@ class Options:
     """Options of `bertvision ls`."""
 
     what: Literal["tasks", "heads", "sets"]
-    """What to list: tasks, heads or the built-in sets with the score of a trivial baseline."""
+    """What to list: tasks, heads, or sets: the built-in data sets, with the score of a trivial baseline."""
 
     json: bool = False
-    """Print JSON."""
+    """Print the list as JSON."""
 
 
 def run(options: Options) -> int:

@@ -1,4 +1,4 @@
-"""`bertvision params`: how many parameters there are and how many learn, without weights."""
+"""`bertvision params`: count total and trainable parameters, without loading weights."""
 
 from dataclasses import dataclass, field
 
@@ -15,32 +15,32 @@ class Options:
     """Options of `bertvision params`."""
 
     encoder: str = BUILTIN_ENCODER
-    """'minilm', a local folder, a name on the hub, or a config.json."""
+    """Encoder: 'minilm', a local folder, a name on the hub, or a config.json."""
 
     learn: str = "full"
-    """What learns: full, top:K, top:K:strict, houlsby:D, houlsby:D+full, lora:R, bitfit, layernorm or none."""
+    """Parameters to train: full, top:K, top:K:strict, houlsby:D, houlsby:D+full, lora:R, bitfit, layernorm or none."""
 
     task: str = "squad2"
-    """Whose output is counted with it."""
+    """Task that sets the number of outputs of the head."""
 
     head: str | None = None
-    """What reads the layers; 'bertvision ls heads' lists them (default: last_layer). With --width and --layers the head
+    """Head on top of the encoder; 'bertvision ls heads' lists them (default: last_layer). With --width and --layers it
     is counted alone."""
 
     set: tuple[str, ...] = ()
-    """An option of the head, such as size=64; repeat it for more."""
+    """Set an option of the head, such as size=64; repeat for more."""
 
     width: int | None = None
-    """Numbers per token and layer, to count a head without an encoder."""
+    """Hidden size, to count a head without an encoder."""
 
     layers: int | None = None
-    """Layers there are to read, the embedding output counted, to count a head without an encoder."""
+    """Number of layers, including the embedding output, to count a head without an encoder."""
 
     outputs: int = 2
-    """Numbers the head gives per token, when it is counted without an encoder."""
+    """Outputs of the head per token, to count a head without an encoder."""
 
     json: bool = False
-    """Print JSON."""
+    """Print the numbers as JSON."""
 
     given: Given = field(default_factory=Given)
 

@@ -1,4 +1,4 @@
-"""`bertvision score`: predictions in, the official values out."""
+"""`bertvision score`: score a file of predictions with the task's official metrics."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,47 +30,47 @@ class Options:
     """Options of `bertvision score`."""
 
     task: str
-    """A task's name; 'bertvision ls tasks' lists them."""
+    """Name of a task; 'bertvision ls tasks' lists them."""
 
     gold: Path
-    """The task's file with the right answers (plain or .gz)."""
+    """The task's file with the gold answers, labels or scores (plain or .gz)."""
 
     predictions: Path
-    """SQuAD: JSON of answers by question id, "" for none. Other tasks: JSON by id, a JSON list, a table with a
-    column 'prediction', or one prediction per line; tags are lists, or text split at --separator."""
+    """File of predictions. SQuAD: JSON of answers by question id, "" for no answer. Other tasks: JSON by id, a JSON
+    list, a table with a column 'prediction', or one prediction per line; tags are lists, or text with --separator."""
 
     columns: OwnColumns = field(default_factory=OwnColumns)
 
     na_prob: Path | None = None
-    """SQuAD 2.0: JSON of no-answer values by question id; adds the best_* values."""
+    """SQuAD 2.0: JSON of no-answer scores by question id; adds the best_* metrics."""
 
     na_threshold: float = PROBABILITY
-    """SQuAD 2.0: questions with a larger no-answer value count as answered with nothing."""
+    """SQuAD 2.0: questions whose no-answer score is above this threshold count as answered with "no answer"."""
 
     scorer: Literal["official", "paper"] = "official"
-    """SQuAD: 'paper' compares word pieces as the BERTVision paper did, for comparing with its tables only."""
+    """SQuAD: 'paper' compares word pieces as the BERTVision paper did; only for comparison with its tables."""
 
     encoder: str = BUILTIN_ENCODER
-    """Whose word pieces '--scorer paper' compares."""
+    """Encoder whose tokenizer makes the word pieces for --scorer paper."""
 
     bootstrap: int | None = None
-    """Add 95 % intervals of each metric over this many resamples, as <metric>_low and <metric>_high."""
+    """Add 95 % bootstrap intervals of each metric with this many resamples, as <metric>_low and <metric>_high."""
 
     against: Path | None = None
-    """Predictions of another model: adds each metric's difference, its interval and the p of a paired bootstrap
+    """Predictions of another model: adds each metric's difference, its interval and the p-value of a paired bootstrap
     test."""
 
     confusion: bool = False
-    """One label per text: add the counts of each right and predicted label, as confusion/<right>/<predicted>."""
+    """Add the confusion matrix, as confusion/<right>/<predicted>; for tasks with one label per text."""
 
     seed: int = 0
-    """Of the resampling."""
+    """Random seed of the resampling."""
 
     skip_bad: bool = False
-    """Leave out gold rows that cannot be read, and tell how many and why, instead of stopping."""
+    """Skip gold rows that cannot be read, and report how many and why, instead of stopping."""
 
     json: bool = False
-    """Print one flat JSON object of metric names and values."""
+    """Print metric names and values as one flat JSON object."""
 
 
 def run(options: Options) -> int:

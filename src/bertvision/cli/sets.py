@@ -1,4 +1,4 @@
-"""The built-in sets: their token windows, and a baseline that has learnt nothing but frequencies."""
+"""`bertvision ls sets`: the built-in data sets, their token windows, and the score of a constant prediction."""
 
 import numpy as np
 
