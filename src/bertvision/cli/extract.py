@@ -24,8 +24,8 @@ class Options(TaskOptions):
     """Layers to store, such as 0..6; 0 is the embedding output (default: all)."""
 
     pool: Literal["cls", "mean"] | None = None
-    """How a text becomes the one vector per layer that is stored for labels, tags and scores: that of the first token,
-    or the mean over tokens (default: as the encoder was trained)."""
+    """How a text becomes the one vector per layer that is stored for labels, tags and scores: 'cls' takes that of the
+    first token, 'mean' the mean over tokens (default: as the encoder was trained)."""
 
     max_disk: str | None = None
     """Most disk space for the store, such as 20GB; a store that would need more is refused before anything is written

@@ -85,9 +85,9 @@ class FitOptions(TaskOptions):
     """Share of the training examples to hold out for validation: to rank heads and fit thresholds, never to train."""
 
     pool: Literal["cls", "mean", "attention"] | None = None
-    """How a text becomes one vector, for labels, tags and scores: that of the first token, or the mean over tokens;
-    'attention' lets each head learn which tokens count, and runs the encoder for every batch (default: as the encoder
-    was trained)."""
+    """How a text becomes one vector, for labels, tags and scores: 'cls' takes that of the first token, 'mean' the mean
+    over tokens; 'attention' lets each head learn which tokens count, and runs the encoder for every batch (default: as
+    the encoder was trained)."""
 
     pairs: Literal["auto", "together", "apart", "aligned"] = "auto"
     """How to encode the two texts of a pair: 'together' as one window; 'apart', compared as wholes; or 'aligned', also

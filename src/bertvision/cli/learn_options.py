@@ -34,8 +34,8 @@ class LearnOptions(EncoderOptions):
     """Share of the training examples to hold out for validation: for thresholds and early stopping, never to train."""
 
     pool: Literal["cls", "mean"] | None = None
-    """How a text becomes one vector, for labels, tags and scores: that of the first token, or the mean over tokens
-    (default: as the encoder was trained)."""
+    """How a text becomes one vector, for labels, tags and scores: 'cls' takes that of the first token, 'mean' the mean
+    over tokens (default: as the encoder was trained)."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device; 'auto' uses a GPU if there is one."""

@@ -25,8 +25,8 @@ class Options(TaskOptions):
     """Number of trials in all, over all processes. A larger number extends a finished search."""
 
     storage: str | None = None
-    """Database for searches on several machines, such as postgresql://USER@HOST/NAME; put passwords into PGPASSWORD or
-    ~/.pgpass (default: an SQLite file in the folder of the search, which several processes can share)."""
+    """Database for a search on several machines, such as postgresql://USER@HOST/NAME; put the password into PGPASSWORD
+    or ~/.pgpass (default: an SQLite file in the folder of the search, which several processes can share)."""
 
     study: str | None = None
     """Name of the search in the database (default: the name of the task)."""
@@ -41,10 +41,11 @@ class Options(TaskOptions):
     """Batch size: windows per optimiser step, unless the search space sets it."""
 
     rungs: int = 3
-    """How many times a trial is scored; the worst trials are pruned after each time but the last. 1 prunes nothing."""
+    """Number of rungs: points at which trials are scored and, at all but the last, the worst are pruned. 1 prunes
+    nothing."""
 
     reduction: int = 3
-    """At each rung but the last, the best one in this many trials continues."""
+    """At each rung but the last, only the best 1/N of the trials continue."""
 
     together: int = 10
     """Most heads to train in one pass; after each pass, its results guide what is tried next."""
@@ -57,8 +58,8 @@ class Options(TaskOptions):
     used once, at the end, for the best trial."""
 
     pool: Literal["cls", "mean", "attention"] | None = None
-    """How a text becomes one vector, for labels, tags and scores: that of the first token, or the mean over tokens;
-    'attention' lets each head learn which tokens count (default: as the encoder was trained)."""
+    """How a text becomes one vector, for labels, tags and scores: 'cls' takes that of the first token, 'mean' the mean
+    over tokens; 'attention' lets each head learn which tokens count (default: as the encoder was trained)."""
 
     pairs: Literal["auto", "together", "apart", "aligned"] = "auto"
     """For heads, how to encode the two texts of a pair: 'together' as one window; 'apart', compared as wholes; or
