@@ -181,7 +181,12 @@ def build_trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Tr
         rows = chosen[frozen.train.windows.example]
     if request.pool == ATTENTION:
         spec = replace(spec, options={**spec.options, TOKENS: ATTENTION})
-    return Trainee(spec, frozen.shape, device=frozen.encoder.device, rows=rows)
+    trainee = Trainee(spec, frozen.shape, device=frozen.encoder.device, rows=rows)
+    if frozen.task.kind == "scores":
+        # from zero every weight would first grow with what all texts have in common, such as how far any two are apart
+        targets = frozen.train.windows.targets
+        trainee.head.project.bias.data.fill_(float(np.mean(targets if rows is None else targets[rows])))
+    return trainee
 
 
 def _solver(frozen: FrozenTask, states: States) -> Solver | None:
