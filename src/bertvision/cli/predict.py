@@ -19,7 +19,7 @@ class Options:
     """SQuAD's JSON; or CSV, TSV or JSONL with a column of texts; plain or .gz."""
 
     out: str = "predictions.json"
-    """Where predictions go: JSON by id; a table if it ends with .tsv. No-answer scores go beside it."""
+    """Where predictions go: JSON by id; a table if it ends with .tsv or .csv. No-answer scores go beside it."""
 
     pack: str | None = None
     """Folder of a pack, or its name on the hub (default: for questions, the one that is shipped)."""
