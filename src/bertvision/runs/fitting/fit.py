@@ -14,6 +14,7 @@ from bertvision.heads import blank_head, layers_read
 from bertvision.heads.options import ATTENTION, TOKENS
 from bertvision.inference.computed_states import RowStates
 from bertvision.lock import lock_folder
+from bertvision.runs.cut_texts import cut_notice
 from bertvision.runs.few_steps import few_steps_notice
 from bertvision.runs.fitting.fit_request import AUTO, FitRequest
 from bertvision.runs.fitting.fit_run import FitRun
@@ -106,7 +107,9 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
         if choice is not None:
             remove_own_store(folder.path)
     reasons = () if choice is None else choice.reasons[:1]
-    notices = (*frozen.parts.notices, *seen_notice(request), *_few_steps(run, frozen), *reasons, *run.notices)
+    parts = frozen.parts
+    cut = cut_notice(frozen.task, frozen.train.windows, parts.options, parts.tokenizer)
+    notices = (*parts.notices, *seen_notice(request), *cut, *_few_steps(run, frozen), *reasons, *run.notices)
     return _result(folder, notices)
 
 

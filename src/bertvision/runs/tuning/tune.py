@@ -16,6 +16,7 @@ from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError, MisfitError
 from bertvision.heads import Head, HeadOptions, HeadShape, build_head, save_head
 from bertvision.objectives import Pool
+from bertvision.runs.cut_texts import cut_notice
 from bertvision.runs.few_steps import few_steps_notice
 from bertvision.runs.parts import examples_digest, split_train, training_split
 from bertvision.runs.request import TuneRequest
@@ -103,6 +104,7 @@ def tune(
     lessons = prepared.lessons(loaded.task, windows, pool, None if taught is None else taught.targets)
     keeper = _TaskKeeper(card, model, validation)
     notices = loaded.notices if taught is None else (*loaded.notices, taught.notice)
+    notices += cut_notice(loaded.task, windows, request.windows, tokenizer)
     notices += _few_steps(request, loaded.task, lessons.plan(request.options).total)
     return learn_lessons(begun, model, lessons, keeper, notices=notices, show=show, judge=judge)
 
