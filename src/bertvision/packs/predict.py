@@ -5,7 +5,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -95,13 +95,14 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
     with lock_folder(folder):
         part = _Part(folder / "done.jsonl", _header(pack, source, columns))
         resumed = part.done
-        waiting = islice(stream_rows(source, pack.card, columns), resumed, None)
+        table = TABLES.get(target.suffix) if pack.card.task.kind != "spans" else None
+        every = stream_rows(source, pack.card, columns)
+        waiting = islice(every if table is not None else _different(every, source), resumed, None)
         while some := list(islice(waiting, batch)):
             part.add(predict_rows(reader, some))
             if tell is not None:
                 tell(part.done)
         no_answer = None if pack.card.threshold is None else target.with_name(f"{target.stem}.no_answer.json")
-        table = TABLES.get(target.suffix) if pack.card.task.kind != "spans" else None
         _write(target, _object_lines(part, "prediction") if table is None else table(part))
         if no_answer is not None:
             _write(no_answer, _object_lines(part, "no_answer"))
@@ -207,6 +208,33 @@ class _Part:
             raise BertVisionError(
                 f"{self._path} cannot be written: {error.strerror}. Make room, and run the command again: it goes on."
             ) from None
+
+
+def _different(rows: Iterable[Row], source: Path) -> Iterator[Row]:
+    """Rows as they are, up to one whose id another had: an object would keep the last of them alone.
+
+    Of ids that are no row numbers a number each is remembered.
+
+    Raises:
+        DataError: an id stands there twice.
+    """
+    counted = 0  # rows at the beginning whose ids are their numbers
+    seen: set[int] = set()
+    for number, row in enumerate(rows):
+        if counted == number and row.id == str(number):
+            counted += 1
+        elif hash(row.id) in seen or _is_number_below(row.id, counted):
+            raise DataError(
+                f"{source}: id '{row.id}' stands there twice, and JSON by id holds each once. Mend the file, or name "
+                "another --id; labels and scores may go to --out FILE.tsv."
+            )
+        else:
+            seen.add(hash(row.id))
+        yield row
+
+
+def _is_number_below(word: str, limit: int) -> bool:
+    return word.isascii() and word.isdigit() and word == str(int(word)) and int(word) < limit
 
 
 def _header(pack: PackFolder, source: Path, columns: Columns | None) -> dict[str, Any]:

@@ -124,6 +124,23 @@ def test_a_file_whose_bad_row_was_mended_is_begun_anew(place: Path, tmp_path: Pa
     assert list(read(result.file)) == ["0", "1"]
 
 
+@pytest.mark.parametrize(("ids", "twice"), [("abca", "a"), ("0121", "1"), ("01", None), ("ab3", None), ("2100", "0")])
+def test_an_id_that_stands_twice_is_refused_where_one_prediction_would_be_lost(
+    place: Path, tmp_path: Path, ids: str, twice: str | None
+) -> None:
+    path, pack = tmp_path / "rows.csv", Pack.load(place / "mood")
+    path.write_text("key,sentence\n" + "".join(f"{key},good\n" for key in ids), encoding="utf-8")
+    columns = Columns(id="key")
+    table = predict_file(pack, path, tmp_path / "out.tsv", columns=columns, device="cpu")
+    assert len(table.file.read_text(encoding="utf-8").splitlines()) == 1 + len(ids)
+    if twice is None:
+        result = predict_file(pack, path, tmp_path / "out.json", columns=columns, device="cpu", batch=1)
+        assert list(read(result.file)) == list(ids)
+        return
+    with pytest.raises(DataError, match=f"rows.csv: id '{twice}' stands there twice, and JSON by id holds each once"):
+        predict_file(pack, path, tmp_path / "out.json", columns=columns, device="cpu", batch=1)
+
+
 def test_a_table_in_csv_holds_what_the_one_in_tsv_does(place: Path, tmp_path: Path) -> None:
     path, pack = tmp_path / "rows.jsonl", Pack.load(place / "mood")
     path.write_text(
