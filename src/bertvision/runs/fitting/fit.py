@@ -15,6 +15,7 @@ from bertvision.heads.options import ATTENTION, TOKENS
 from bertvision.inference.computed_states import RowStates
 from bertvision.lock import lock_folder
 from bertvision.runs.cut_texts import cut_notice
+from bertvision.runs.far_scores import far_scores_notice
 from bertvision.runs.few_steps import few_steps_notice
 from bertvision.runs.fitting.fit_request import AUTO, FitRequest
 from bertvision.runs.fitting.fit_run import FitRun
@@ -109,7 +110,7 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
     reasons = () if choice is None else choice.reasons[:1]
     parts = frozen.parts
     cut = cut_notice(frozen.task, frozen.train.windows, parts.options, parts.tokenizer)
-    notices = (*parts.notices, *seen_notice(request), *cut, *_few_steps(run, frozen), *reasons, *run.notices)
+    notices = (*parts.notices, *seen_notice(request), *cut, *_of_training(run, frozen), *reasons, *run.notices)
     return _result(folder, notices)
 
 
@@ -205,14 +206,17 @@ def _solver(frozen: FrozenTask, states: States) -> Solver | None:
     )
 
 
-def _few_steps(run: FitRun, frozen: FrozenTask) -> tuple[str, ...]:
-    """A notice where heads were trained, and with few steps; none where all were solved."""
+def _of_training(run: FitRun, frozen: FrozenTask) -> tuple[str, ...]:
+    """Notices where heads were trained, in few steps or on scores of unusual size; none where all were solved."""
     request = frozen.request
     if not run.following:
         return ()
     solved = len(run.following) < len(request.heads)
     otherwise = "--heads layer_concat" if frozen.in_memory and request.solve and not solved else ""
-    return few_steps_notice(request.task, frozen.plan().total, request.epochs, otherwise=otherwise)
+    return (
+        *few_steps_notice(request.task, frozen.plan().total, request.epochs, otherwise=otherwise),
+        *far_scores_notice(frozen.task, frozen.train.windows.targets, otherwise=otherwise),
+    )
 
 
 def _finished(folder: RunFolder, request: FitRequest, *, resume: bool) -> FitResult | None:

@@ -17,6 +17,7 @@ from bertvision.errors import BertVisionError, MisfitError
 from bertvision.heads import Head, HeadOptions, HeadShape, build_head, save_head
 from bertvision.objectives import Pool
 from bertvision.runs.cut_texts import cut_notice
+from bertvision.runs.far_scores import far_scores_notice
 from bertvision.runs.few_steps import few_steps_notice
 from bertvision.runs.parts import examples_digest, split_train, training_split
 from bertvision.runs.request import TuneRequest
@@ -31,7 +32,7 @@ from bertvision.tasks.load import TaskData, load_task
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
-from bertvision.tasks.windows import WindowOptions, build_windows
+from bertvision.tasks.windows import WindowOptions, Windows, build_windows
 from bertvision.training.model import TunedModel
 
 
@@ -105,7 +106,7 @@ def tune(
     keeper = _TaskKeeper(card, model, validation)
     notices = loaded.notices if taught is None else (*loaded.notices, taught.notice)
     notices += cut_notice(loaded.task, windows, request.windows, tokenizer)
-    notices += _few_steps(request, loaded.task, lessons.plan(request.options).total)
+    notices += _of_training(request, loaded.task, windows, lessons.plan(request.options).total)
     return learn_lessons(begun, model, lessons, keeper, notices=notices, show=show, judge=judge)
 
 
@@ -127,10 +128,13 @@ class _TaskKeeper:
         return main_values(self.validation.task, values)
 
 
-def _few_steps(request: TuneRequest, task: Task, steps: int) -> tuple[str, ...]:
-    """A notice where few steps are made."""
+def _of_training(request: TuneRequest, task: Task, windows: Windows, steps: int) -> tuple[str, ...]:
+    """Notices where few steps are made, or scores are of unusual size."""
     otherwise = "" if task.kind == "spans" else f"bertvision fit {request.task} --heads layer_concat"
-    return few_steps_notice(request.task, steps, request.options.epochs, otherwise=otherwise)
+    return (
+        *few_steps_notice(request.task, steps, request.options.epochs, otherwise=otherwise),
+        *far_scores_notice(task, windows.targets, otherwise=otherwise),
+    )
 
 
 def _tell(begun: Begun, show: Show | None, doing: str) -> None:
