@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bertvision.amounts import in_words
 from bertvision.cli.output import ProgressBar, print_json, print_lines, print_note
 from bertvision.errors import BertVisionError
 
@@ -75,11 +76,11 @@ def run(options: Options) -> int:
             tell=lambda examples: bar.show(examples, examples, {}),
         )
     if done.resumed:
-        print_note(f"{done.resumed:,} examples were done by an earlier run.")
+        print_note(f"{in_words(done.resumed, 'example')} came from an earlier run.")
     files = [str(path) for path in (done.file, done.no_answer) if path is not None]
     if options.json:
         print_json({"examples": done.examples, "resumed": done.resumed, "files": files})
         return 0
-    print_lines([f"{done.examples:,} examples → {Path(files[0])}"])
+    print_lines([f"{in_words(done.examples, 'example')} → {Path(files[0])}"])
     print_lines([f"no-answer scores → {name}" for name in files[1:]])
     return 0
