@@ -1,6 +1,6 @@
 """Where to compute, and how precisely."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from bertvision.errors import BertVisionError
 
@@ -15,8 +15,10 @@ def choose_device(device: Device) -> "torch.device":
     """Where to compute.
 
     Raises:
-        BertVisionError: a GPU was asked for, and there is none.
+        BertVisionError: a GPU was asked for, and there is none; or it is no device that we know.
     """
+    if device not in get_args(Device):
+        raise BertVisionError(f"the device is '{device}'; {', '.join(get_args(Device))} are known.")
     import torch  # noqa: PLC0415 - exported packs, which know devices by name, run without it
 
     has_gpu = torch.cuda.is_available()

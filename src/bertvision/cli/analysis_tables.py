@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
+from bertvision.amounts import in_words
 from bertvision.analysis.context_lengths import ContextGroup
 from bertvision.analysis.layer_weights import LayerReport
 from bertvision.analysis.question_types import PartScores, QuestionGroup
@@ -15,7 +16,8 @@ Cells = list[list[object]]
 
 def print_analysis(record: AnalysisRecord) -> None:
     """All tables that there is something in."""
-    title = f"{record.run}: {record.task} {record.split}, {record.examples:,} examples, best first by held-out examples"
+    count = in_words(record.examples, "example")
+    title = f"{record.run}: {record.task} {record.split}, {count}, best first by held-out examples"
     _print_models(title, record)
     two = [model for name in (record.first, record.second) for model in record.models if model.name == name]
     shown = two or list(record.models[:1])

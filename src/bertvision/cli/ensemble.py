@@ -49,9 +49,8 @@ def run(options: Options) -> int:
         return 0
     record = result.record
     used = record.used
-    title = (
-        f"{record.how} of {in_words(len(used), 'member')}: {record.task} {record.split}, {record.examples:,} examples"
-    )
+    count = in_words(record.examples, "example")
+    title = f"{record.how} of {in_words(len(used), 'member')}: {record.task} {record.split}, {count}"
     rows = [record.ensemble, *(member.row for member in record.members)]
     print_scores(title, rows, kind=record.kind, split=record.split, against=record.against)
     if record.how == "greedy":

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bertvision.amounts import in_words
 from bertvision.cli.output import ProgressBar, print_json, print_lines, print_notes, print_table
 from bertvision.cli.split_options import ResampledOptions
 
@@ -35,7 +36,8 @@ def run(options: Options) -> int:
         print_json(result.record.as_json())
         return 0
     record = result.record
-    title = f"{record.run}: {record.task} {record.split}, {record.examples:,} examples, best first by held-out examples"
+    count = in_words(record.examples, "example")
+    title = f"{record.run}: {record.task} {record.split}, {count}, best first by held-out examples"
     print_scores(title, record.rows, kind=record.kind, split=record.split, against=record.own)
     print_lines([f"Record, answers and outputs are in {result.folder}"])
     return 0

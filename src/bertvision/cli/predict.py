@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bertvision.amounts import in_words
 from bertvision.cli.output import ProgressBar, print_json, print_lines, print_note
 from bertvision.errors import BertVisionError
 
@@ -20,8 +21,8 @@ class Options:
     or Parquet)."""
 
     out: str = "predictions.json"
-    """File for the predictions: JSON by id, or a table if it ends with .tsv. No-answer scores of questions get a file
-    beside it."""
+    """File for the predictions: JSON by id, or a table if it ends with .tsv or .csv. No-answer scores of questions get
+    a file beside it."""
 
     pack: str | None = None
     """Folder of a pack, or its name on the hub (default: for questions, the included pack)."""
@@ -80,11 +81,11 @@ def run(options: Options) -> int:
             tell=lambda examples: bar.show(examples, total[0], {}, doing="predicting"),
         )
     if done.resumed:
-        print_note(f"{done.resumed:,} examples were done by an earlier run.")
+        print_note(f"{in_words(done.resumed, 'example')} came from an earlier run.")
     files = [str(path) for path in (done.file, done.no_answer) if path is not None]
     if options.json:
         print_json({"examples": done.examples, "resumed": done.resumed, "files": files})
         return 0
-    print_lines([f"{done.examples:,} examples → {Path(files[0])}"])
+    print_lines([f"{in_words(done.examples, 'example')} → {Path(files[0])}"])
     print_lines([f"no-answer scores → {name}" for name in files[1:]])
     return 0

@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 from typing_extensions import override
 
 from bertvision.device import Device
 from bertvision.errors import BertVisionError
 from bertvision.estimators.rows import TextRows, check_texts, text_rows
+from bertvision.inference.pair_rows import PARTS
 from bertvision.objectives import Pool
 from bertvision.pretrained import BUILTIN_ENCODER
 
@@ -71,11 +73,19 @@ class AllLayerFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         Raises:
             BertVisionError: there is no such encoder or layer, or something is no text.
         """
-        check_texts(texts)
+        _, second = check_texts(texts)
         if self.pairs not in get_args(ComparedPairs):
             raise BertVisionError(f"pairs is '{self.pairs}'; {' or '.join(get_args(ComparedPairs))} is expected.")
+        if self.pool not in (None, *get_args(Pool)):
+            raise BertVisionError(f"pool is '{self.pool}'; {' or '.join(get_args(Pool))} is expected, or None.")
         self.layers_ = self._checked_layers()
+        self.width_ = self._kept().encoder.width * PARTS["together" if second is None else self.pairs]
         return self
+
+    def get_feature_names_out(self, _input_features: object = None) -> NDArray[np.object_]:
+        """What each number is: `layer6_0` is the first one of layer 6; pandas has it as the name of a column."""
+        check_is_fitted(self)
+        return np.array([f"layer{layer}_{number}" for layer in self.layers_ for number in range(self.width_)], object)
 
     def transform(self, texts: Iterable[object]) -> NDArray[np.float32]:
         """The states of texts or of pairs of texts, float32.
@@ -89,14 +99,15 @@ class AllLayerFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         return found
 
     def _kept(self) -> TextRows:
-        return text_rows(self.encoder, self.pool, self.length, self.device)
+        return text_rows(str(self.encoder), self.pool, self.length, self.device)
 
     def _checked_layers(self) -> tuple[int, ...]:
         depth = self._kept().encoder.depth
-        layers = tuple(range(depth + 1)) if self.layers is None else tuple(self.layers)
-        if not layers or sorted(set(layers)) != list(layers) or layers[0] < 0 or layers[-1] > depth:
+        layers = tuple(range(depth + 1)) if self.layers is None else tuple(np.atleast_1d(self.layers).tolist())
+        known = set(layers) <= set(range(depth + 1))
+        if not layers or not known or sorted(set(layers)) != list(layers):
             raise BertVisionError(
-                f"layers are {layers}; some of 0 to {depth} of '{self.encoder}', in ascending order, are expected."
+                f"layers are {self.layers}; some of 0 to {depth} of '{self.encoder}', in ascending order, are expected."
             )
         return layers
 

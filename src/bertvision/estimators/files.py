@@ -30,12 +30,13 @@ def save_linear(estimator: Any, folder: Path) -> None:  # noqa: ANN401 - scikit-
     """
     if folder.exists():
         raise BertVisionError(f"{folder} is there already. Choose another folder, or remove it.")
+    changed = {"encoder": str(estimator.encoder), "layers": _layers(estimator)}  # as JSON can hold them
     card = {
         "format": FORMAT,
         "version": package_version(),
         "estimator": type(estimator).__name__,
-        "settings": estimator.get_params(deep=False),
-        "strength": estimator.strength_,
+        "settings": estimator.get_params(deep=False) | changed,
+        "strength": float(estimator.strength_),
         "classes": estimator.classes_.tolist() if hasattr(estimator, "classes_") else None,
         "fingerprint": _fingerprint(estimator),
     }
@@ -81,5 +82,13 @@ def load_linear(kind: type[E], folder: Path) -> E:
     return found
 
 
+def _layers(estimator: Any) -> list[int] | None:  # noqa: ANN401 - as above
+    """The layers that were asked for, as plain numbers; None for all."""
+    if estimator.layers is None:
+        return None
+    layers: list[int] = np.atleast_1d(estimator.layers).tolist()
+    return layers
+
+
 def _fingerprint(estimator: Any) -> str:  # noqa: ANN401 - as above
-    return fingerprint(text_rows(estimator.encoder, estimator.pool, estimator.length, estimator.device).encoder)
+    return fingerprint(text_rows(str(estimator.encoder), estimator.pool, estimator.length, estimator.device).encoder)

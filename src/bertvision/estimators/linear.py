@@ -1,6 +1,8 @@
 """AllLayerClassifier and AllLayerRegressor: a linear map of all layers of a frozen encoder, solved in seconds."""
 
+import math
 from collections.abc import Iterable
+from numbers import Real
 from pathlib import Path
 from typing import Literal, Self
 
@@ -18,7 +20,7 @@ from bertvision.device import Device
 from bertvision.errors import BertVisionError
 from bertvision.estimators.features import AllLayerFeatures, ComparedPairs, text_tags
 from bertvision.estimators.files import load_linear, save_linear
-from bertvision.estimators.rows import refuse_table, text_groups
+from bertvision.estimators.rows import check_texts, text_groups
 from bertvision.inference.pair_rows import row_layout
 from bertvision.objectives import Pool
 from bertvision.pretrained import BUILTIN_ENCODER
@@ -106,14 +108,18 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def _solve(
         self, texts: Iterable[object], targets: NDArray[np.int64] | NDArray[np.float64], weights: torch.Tensor | None
     ) -> None:
-        refuse_table(texts)
-        features = self.features.fit(texts := list(texts))
+        first, second = check_texts(texts)
+        strength: object = self.strength
+        if strength is not None and not (isinstance(strength, Real) and 0.0 < float(strength) < math.inf):
+            raise BertVisionError(f"strength is {strength!r}; a number above 0 is expected, or None to choose one.")
+        texts = first if second is None else list(zip(first, second, strict=True))
+        features = self.features.fit(texts)
         inputs = torch.from_numpy(features.transform(texts))
         if len(inputs) != len(targets):
             raise BertVisionError(f"there are {len(inputs)} texts and {len(targets)} targets; as many are expected.")
         outputs = len(np.unique(targets)) if self._kind == "labels" else 1
         goal = torch.from_numpy(targets)
-        layout = row_layout(len(features.layers_), "together" if isinstance(texts[0], str) else self.pairs)
+        layout = row_layout(len(features.layers_), "together" if second is None else self.pairs)
         if self.strength is None:
             groups = text_groups(texts)
             self._check_folds(len(np.unique(groups)), outputs)
@@ -212,6 +218,8 @@ class AllLayerClassifier(ClassifierMixin, _AllLayerLinear):  # type: ignore[misc
         given = np.asarray(targets)
         if given.ndim != 1 or not len(given):
             raise BertVisionError(f"classes have shape {given.shape}; one class per text is expected.")
+        if given.dtype == np.object_:
+            given = _plain_classes(given)
         check_classification_targets(given)
         self.classes_, numbers = np.unique(given, return_inverse=True)
         if len(self.classes_) < 2:
@@ -239,6 +247,20 @@ class AllLayerClassifier(ClassifierMixin, _AllLayerLinear):  # type: ignore[misc
         outputs = self._outputs(texts)  # which sees first whether it is fitted
         found: NDArray[np.generic] = self.classes_[outputs.argmax(axis=1)]
         return found
+
+
+def _plain_classes(given: NDArray[np.object_]) -> NDArray[np.generic]:
+    """Classes from objects, as a column of a table has them: all texts, or all numbers; none may be missing.
+
+    Raises:
+        BertVisionError: one is missing, or something else.
+    """
+    for number, value in enumerate(given):
+        if not isinstance(value, (str, Real, np.bool_)) or value != value:  # noqa: PLR0124 - as only NaN is
+            raise BertVisionError(f"class {number} is {value}; a text or a number is expected. Leave such rows out.")
+    if len({isinstance(value, str) for value in given}) > 1:
+        raise BertVisionError("classes are texts and numbers mixed. Use one or the other, such as str for all.")
+    return given if isinstance(given[0], str) else np.array(given.tolist())
 
 
 class AllLayerRegressor(RegressorMixin, _AllLayerLinear):  # type: ignore[misc]

@@ -17,6 +17,7 @@ from bertvision.inference.outputs import PassOptions
 from bertvision.inference.pair_rows import join_texts
 from bertvision.tasks.batches import example_groups
 from bertvision.tasks.examples import IntArray, Texts
+from bertvision.tasks.files import check_unicode
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.task import Pairs, Pool
 from bertvision.tasks.tokenizer import TextTokenizer
@@ -105,6 +106,8 @@ def check_texts(inputs: Iterable[object]) -> tuple[list[str], list[str] | None]:
     """
     if isinstance(inputs, str):
         raise BertVisionError("a list of texts, or of pairs of texts, is expected; one text was given. Use [text].")
+    if not isinstance(inputs, Iterable):
+        raise BertVisionError(f"{inputs!r} was given; a list of texts, or of pairs of texts, is expected.")
     refuse_table(inputs)
     rows = [_row(row, number) for number, row in enumerate(inputs)]
     if not rows:
@@ -143,4 +146,8 @@ def _row(row: object, number: int) -> tuple[str, ...]:
     texts = (row,) if isinstance(row, str) else tuple(row) if isinstance(row, (list, tuple, np.ndarray)) else ()
     if not texts or len(texts) > 2 or not all(isinstance(text, str) for text in texts):
         raise BertVisionError(f"row {number} is {str(row)[:60]!r}; a text or a pair of texts is expected.")
+    try:
+        check_unicode("".join(texts))
+    except ValueError as problem:
+        raise BertVisionError(f"row {number} cannot be read: {problem}.") from None
     return tuple(str(text) for text in texts)

@@ -1,6 +1,8 @@
 """predict_file: a file of any size → predictions in the official form, at constant memory; a killed run goes on."""
 
+import csv
 import hashlib
+import io
 import json
 import os
 from array import array
@@ -72,7 +74,7 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
     Args:
         pack: what predicts.
         path: a file of the pack's task: SQuAD's JSON, or CSV, TSV or JSONL with a column of texts; plain or .gz.
-        out: where predictions go: JSON by id; of labels and scores a table if it ends with .tsv.
+        out: where predictions go: JSON by id; of labels and scores a table if it ends with .tsv or .csv.
         columns: which columns hold what, where they are not called as in the task's own files.
         batch: examples in memory at a time.
         encoder: where the encoder is, where that is not what the pack calls it.
@@ -91,8 +93,8 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
         raise DataError(f"{source} is a folder, a file is expected. Name one of the files in it.")
     if target.is_dir():
         raise BertVisionError(f"--out {target} is a folder, a file is expected. Name a file in it.")
-    table = target.suffix == ".tsv" and pack.card.task.kind != "spans"
-    examples = _look_through(source, pack.card, columns, by_id=not table)
+    table = TABLES.get(target.suffix) if pack.card.task.kind != "spans" else None
+    examples = _look_through(source, pack.card, columns, by_id=table is None)
     if count is not None:
         count(examples)
     reader = load_reader(pack, encoder=encoder, device=device)  # a pack that cannot be read leaves nothing behind
@@ -106,7 +108,7 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
             if tell is not None:
                 tell(part.done)
         no_answer = None if pack.card.threshold is None else target.with_name(f"{target.stem}.no_answer.json")
-        _write(target, _table_lines(part) if table else _object_lines(part, "prediction"))
+        _write(target, _object_lines(part, "prediction") if table is None else table(part))
         if no_answer is not None:
             _write(no_answer, _object_lines(part, "no_answer"))
         part.remove()
@@ -211,6 +213,8 @@ class _Part:
                 if not line.endswith(b"\n"):
                     break
                 if number == 0 and json.loads(line) != header:
+                    if not file.read(1):
+                        break  # nothing had been done, as where a row was bad: no matter what it was to be
                     raise BertVisionError(
                         f"{self._path.parent} holds predictions of another file or pack. Remove it, or use another "
                         "--out."
@@ -247,11 +251,28 @@ def _object_lines(part: _Part, field: str) -> Iterator[str]:
     yield "}"
 
 
-def _table_lines(part: _Part) -> Iterator[str]:
-    yield "index\tprediction"
+def _table_rows(part: _Part) -> Iterator[tuple[str, str]]:
+    yield "index", "prediction"
     for result in part.results():
         value = result["prediction"]
-        yield f"{result['id']}\t{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        yield str(result["id"]), value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _tsv_lines(part: _Part) -> Iterator[str]:
+    """As GLUE has them: quote characters are text."""
+    yield from map("\t".join, _table_rows(part))
+
+
+def _csv_lines(part: _Part) -> Iterator[str]:
+    """By the usual rules of CSV, which quote what has commas or quote characters in it."""
+    for row in _table_rows(part):
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow(row)
+        yield line.getvalue()
+
+
+TABLES: dict[str, Callable[[_Part], Iterator[str]]] = {".tsv": _tsv_lines, ".csv": _csv_lines}
+"""What is no JSON, by the ending of the file."""
 
 
 def _write(path: Path, lines: Iterator[str]) -> None:

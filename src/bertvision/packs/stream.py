@@ -178,6 +178,8 @@ def _cell(cells: dict[str, object], column: str, where: str) -> str:
     if column not in cells:
         raise DataError(f"{where}: {UnknownNameError('column', column, cells)} Name it: --text, --text-pair")
     cell = cells[column]
+    if cell is None or cell != cell:  # noqa: PLR0124 - NaN, which data frames write where there is nothing
+        raise DataError(f"{where}: column '{column}' is empty, text is expected. Fill it, or leave the row out.")
     if not isinstance(cell, str):
         raise DataError(f"{where}: column '{column}' holds {type(cell).__name__}, text is expected.")
     return cell

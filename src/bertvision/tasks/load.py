@@ -11,6 +11,7 @@ from bertvision.tasks.files import BadRow, describe_bad_rows
 from bertvision.tasks.glue import GLUE_TASKS
 from bertvision.tasks.hub import read_hub
 from bertvision.tasks.own import OWN, OwnColumns, own_task
+from bertvision.tasks.own_notices import own_notices
 from bertvision.tasks.sentences import SENTENCE_TASKS
 from bertvision.tasks.sources import Found, find_builtin, find_local, find_own
 from bertvision.tasks.squad import SQUAD_TASKS, read_questions
@@ -70,6 +71,8 @@ def load_task(
         if not len(examples):
             problems = f"no readable row is left in {data}.\n{describe_bad_rows(bad[split])}"
             raise DataError(f"{task.name} {split}: {problems.rstrip()}")
+    if name == OWN:
+        notices += own_notices(task, columns or OwnColumns(), splits)
     if data not in (None, BUILTIN):
         notices += [*_unexpected_sizes(task, splits), *_learnt_from(task, splits)]
     return TaskData(task, splits, bad, tuple(notices))

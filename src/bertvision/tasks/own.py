@@ -23,6 +23,9 @@ OWN_METRICS: dict[TaskKind, tuple[str, ...]] = {
 }
 """What files of the user's own are scored by, the main metric first."""
 
+SHOWN = 40
+"""Characters of a column's name in messages: a whole text stands there where a file has no header."""
+
 MOST_CLASSES = 50
 """Whole numbers of more different values than this are taken as scores."""
 
@@ -42,7 +45,7 @@ class OwnColumns:
 
     kind: Literal["labels", "tags", "scores"] | None = None
     """What the label column holds: one label per text, tags (any number of labels per text), or scores (default: lists
-    are tags, numbers with fractions are scores)."""
+    are tags; numbers with fractions, or of more than 50 different values, are scores)."""
 
     separator: str | None = None
     """Separator between the labels of a text in CSV and TSV, such as ';'; the column then holds tags. Lists in JSON,
@@ -118,7 +121,10 @@ def _column(table: Table, given: str | None, usual: tuple[str, ...], option: str
     for name in usual:
         if name in table.columns:
             return name
-    raise DataError(f"{table.path}: say which column to take with {option}. Columns: {', '.join(table.columns)}.")
+    known = ", ".join(name if len(name) <= SHOWN else f"{name[:SHOWN]}…" for name in table.columns)
+    bare = format_of(table.path) in (".csv", ".tsv")
+    hint = " If that is the first example, and no header: --no-header" if bare else ""
+    raise DataError(f"{table.path}: say which column to take with {option}. Columns: {known}.{hint}")
 
 
 def _optional_column(table: Table, given: str | None, usual: tuple[str, ...]) -> str | None:
@@ -149,14 +155,14 @@ def _label_words(cells: Sequence[object], separator: str | None, *, several: boo
             words.update(tag_words(cell, separator) if several else [label_word(cell)])
         except ValueError:
             continue  # an empty label: reported with its line when the examples are read
-    numbers = {word: _number(word) for word in words}
+    numbers = {word: number_of(word) for word in words}
     if all(number is not None and math.isfinite(number) for number in numbers.values()):
         return sorted(words, key=lambda word: (numbers[word] or 0.0, word))
     return sorted(words)  # a word such as 'nan' has no place among numbers: their order would be another every time
 
 
 def _guess_kind(words: list[str]) -> Literal["labels", "scores"]:
-    numbers = [_number(word) for word in words]
+    numbers = [number_of(word) for word in words]
     if None in numbers:
         return "labels"
     fractions = any(
@@ -166,7 +172,8 @@ def _guess_kind(words: list[str]) -> Literal["labels", "scores"]:
     return "scores" if fractions or len(words) > MOST_CLASSES else "labels"
 
 
-def _number(word: str) -> float | None:
+def number_of(word: str) -> float | None:
+    """The number that a label is; None for a word."""
     try:
         return float(word)
     except ValueError:

@@ -1,5 +1,6 @@
 """LinearProblem: several linear maps of the same inputs, solved together for one strength of a penalty at a time."""
 
+import math
 from dataclasses import dataclass
 from typing import assert_never, final
 
@@ -111,6 +112,8 @@ class LinearProblem:
             self._inputs = self._inputs @ self._span
         self._kind = kind
         maps = learnt.shape[1]
+        self._unit = _unit(targets) if kind == "scores" else 1.0
+        targets = targets / self._unit if kind == "scores" else targets
         self._targets = targets.repeat_interleave(maps, dim=0)  # (examples · maps, …)
         shares = learnt.float() if weights is None else learnt * weights[targets][:, None]
         self._shares = shares / shares.sum(dim=0).clamp(min=1e-12)  # (examples, maps)
@@ -133,7 +136,7 @@ class LinearProblem:
         def loss() -> Tensor:
             optimizer.zero_grad()
             self._weight, self._bias = self._rescaled(weight, scales), bias / self._steepness**0.5
-            every = losses(self._kind, self.outputs().flatten(0, 1), self._targets).view_as(self._shares)
+            every = losses(self._kind, self._in_units().flatten(0, 1), self._targets).view_as(self._shares)
             value = (every * self._shares).sum() + 0.5 * strength * self._weight.square().sum()
             value.backward()  # type: ignore[no-untyped-call]  # torch has no type for it
             return value
@@ -144,6 +147,10 @@ class LinearProblem:
 
     def outputs(self) -> Tensor:
         """What every map says of every example, (examples, maps, outputs)."""
+        return self._in_units() * self._unit
+
+    def _in_units(self) -> Tensor:
+        """The same in the unit that targets are learnt in."""
         return (self._inputs @ self._shared().flatten(0, 1).T).view(-1, *self._bias.shape) + self._bias
 
     def likeness(self) -> Tensor:
@@ -174,7 +181,7 @@ class LinearProblem:
             weight, sums = weight[:, : self._numbers].clone(), weight[:, self._numbers :]
             parts = _alike(weight, self._layout)
             parts += sums.reshape(*parts.shape[:3], 1)
-        return weight, bias
+        return weight * self._unit, bias * self._unit
 
     def _shared(self) -> Tensor:
         """Weights of the maps, (maps, outputs, inputs)."""
@@ -234,6 +241,16 @@ def _mixed(values: Tensor, mixing: Tensor | None) -> Tensor:
     parts, layers, _ = mixing.shape
     blocks = values.reshape(len(values), layers, parts, -1)
     return torch.einsum("rlpw,plm->rmpw", blocks, mixing).flatten(1)
+
+
+def _unit(scores: Tensor) -> float:
+    """The power of two below the standard deviation of scores, in which they are learnt; 1 where they are all alike.
+
+    When to stop is told by how large gradients are: of prices they would never be small enough, and of shares of a
+    thousandth always. A power of two rounds nothing.
+    """
+    deviation, mean = float(scores.double().std(correction=0)), float(scores.double().mean())
+    return 2.0 ** math.floor(math.log2(deviation)) if deviation > 1e-9 * abs(mean) else 1.0  # but for rounding
 
 
 def _steepness(targets: Tensor, kind: TaskKind, outputs: int) -> float:

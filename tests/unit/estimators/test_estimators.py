@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -280,6 +281,9 @@ def test_an_estimator_that_cannot_be_written_leaves_nothing(
         (["a", 3], "row 1 is '3'; a text or a pair of texts is expected"),
         ([("a", "b", "c")], "row 0 is"),
         ([("a", 1)], "row 0 is"),
+        (5, "5 was given; a list of texts, or of pairs of texts, is expected"),
+        (None, "None was given; a list of texts"),
+        (["a", "\ud800"], "row 1 cannot be read: character 0 is half of a surrogate pair"),
     ],
 )
 def test_inputs_that_are_no_texts_are_refused(inputs: object, message: str, encoder: str) -> None:
@@ -303,6 +307,54 @@ def test_what_cannot_be_solved_is_refused(encoder: str) -> None:
         AllLayerRegressor(encoder, device="cpu").fit(TEXTS[:2], [[1.0], [2.0]])
     with pytest.raises(BertVisionError, match="one finite number"):
         AllLayerRegressor(encoder, device="cpu").fit(TEXTS[:2], [1.0, float("nan")])
+
+
+def test_settings_that_mean_nothing_are_refused(encoder: str) -> None:
+    model = AllLayerClassifier(encoder, device="cpu", strength=1.0)
+    for strength in (0.0, -1.0, float("nan"), float("inf"), "1"):
+        with pytest.raises(BertVisionError, match=rf"strength is '?{strength}'?; a number above 0 is expected"):
+            clone(model).set_params(strength=strength).fit(TEXTS, LABELS)
+    with pytest.raises(BertVisionError, match="pool is 'max'; cls or mean is expected"):
+        clone(model).set_params(pool="max").fit(TEXTS, LABELS)
+    with pytest.raises(BertVisionError, match="the device is 'tpu'; auto, cpu, cuda are known"):
+        clone(model).set_params(device="tpu").fit(TEXTS, LABELS)
+    with pytest.raises(BertVisionError, match="layers are all; some of 0 to"):
+        clone(model).set_params(layers="all").fit(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_class_that_is_missing_among_texts_is_told_by_its_number(missing: object, encoder: str) -> None:
+    model = AllLayerClassifier(encoder, device="cpu", strength=1.0)
+    with pytest.raises(BertVisionError, match=f"class 1 is {missing}; a text or a number is expected"):
+        model.fit(TEXTS, np.array([LABELS[0], missing, *LABELS[2:]], dtype=object))
+    with pytest.raises(BertVisionError, match="texts and numbers mixed"):
+        model.fit(TEXTS, np.array([1, *LABELS[1:]], dtype=object))
+    numbers = np.array([int(label == "yes") for label in LABELS], dtype=object)  # as a column of a table may hold them
+    assert model.fit(TEXTS, numbers).predict(TEXTS[:1]).tolist() == [1]
+
+
+def test_columns_of_features_have_names(encoder: str) -> None:
+    features = AllLayerFeatures(encoder, layers=(0, 2), device="cpu")
+    with pytest.raises(NotFittedError):
+        features.get_feature_names_out()
+    for inputs in (TEXTS, list(zip(GOOD, BAD, strict=True))):
+        states = features.fit_transform(inputs)
+        names = features.get_feature_names_out()
+        assert len(names) == len(set(names)) == states.shape[1]
+        assert (names[0], names[-1]) == ("layer0_0", f"layer2_{states.shape[1] // 2 - 1}")
+    table = ColumnTransformer([("text", features, 0)]).fit(np.array(TEXTS, dtype=object)[:, None])
+    assert table.get_feature_names_out()[0] == "text__layer0_0"
+
+
+def test_an_encoder_may_be_a_path_and_layers_numbers_of_numpys(encoder: str, tmp_path: Path) -> None:
+    layers = np.arange(2)
+    model = AllLayerClassifier(Path(encoder), layers=tuple(layers), strength=np.float64(1.0)).fit(TEXTS, LABELS)  # type: ignore[arg-type]
+    model.save(tmp_path / "model")
+    loaded = AllLayerClassifier.load(tmp_path / "model")
+    assert (loaded.encoder, loaded.layers) == (encoder, (0, 1))
+    assert (loaded.predict_proba(TEXTS) == model.predict_proba(TEXTS)).all()
+    AllLayerClassifier(encoder, layers=1, strength=1.0).fit(TEXTS, LABELS).save(tmp_path / "one")  # type: ignore[arg-type]
+    assert AllLayerClassifier.load(tmp_path / "one").layers == (1,)
 
 
 class Frame(dict[str, list[str]]):

@@ -1,5 +1,6 @@
 """Files are predicted piece by piece; a run that was cut off goes on, and ends with the same files."""
 
+import csv
 import gzip
 import json
 from dataclasses import replace
@@ -110,9 +111,53 @@ def test_a_run_that_was_cut_off_goes_on(
 def test_what_another_file_left_is_not_gone_on_with(place: Path, tmp_path: Path) -> None:
     part = tmp_path / "out.json.part"
     part.mkdir()
-    (part / "done.jsonl").write_text('{"file": "other"}\n', encoding="utf-8")
+    (part / "done.jsonl").write_text('{"file": "other"}\n{"id": "0", "prediction": ""}\n', encoding="utf-8")
     with pytest.raises(BertVisionError, match="holds predictions of another file or pack"):
         predict_file(Pack.load(place / "qa"), place / "data" / "train.json", tmp_path / "out.json", device="cpu")
+
+
+@pytest.mark.parametrize("missing", ["null", "NaN"])
+def test_a_file_whose_bad_row_was_mended_is_begun_anew(place: Path, tmp_path: Path, missing: str) -> None:
+    path, pack = tmp_path / "rows.jsonl", Pack.load(place / "mood")
+    path.write_text(f'{{"sentence": "a good"}}\n{{"sentence": {missing}}}\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"rows\.jsonl: row 2: column 'sentence' is empty, text is expected\. Fill it"):
+        predict_file(pack, path, tmp_path / "out.json", device="cpu")
+    path.write_text('{"sentence": "a good"}\n{"sentence": "bad"}\n', encoding="utf-8")
+    result = predict_file(pack, path, tmp_path / "out.json", device="cpu")
+    assert (result.examples, result.resumed) == (2, 0)
+    assert list(read(result.file)) == ["0", "1"]
+
+
+@pytest.mark.parametrize(("ids", "twice"), [("abca", "a"), ("0121", "1"), ("01", None), ("ab3", None), ("2100", "0")])
+def test_an_id_that_stands_twice_is_refused_where_one_prediction_would_be_lost(
+    place: Path, tmp_path: Path, ids: str, twice: str | None
+) -> None:
+    path, pack = tmp_path / "rows.csv", Pack.load(place / "mood")
+    path.write_text("key,sentence\n" + "".join(f"{key},good\n" for key in ids), encoding="utf-8")
+    columns = Columns(id="key")
+    table = predict_file(pack, path, tmp_path / "out.tsv", columns=columns, device="cpu")
+    assert len(table.file.read_text(encoding="utf-8").splitlines()) == 1 + len(ids)
+    if twice is None:
+        result = predict_file(pack, path, tmp_path / "out.json", columns=columns, device="cpu", batch=1)
+        assert list(read(result.file)) == list(ids)
+        return
+    with pytest.raises(DataError, match=f"rows.csv: the id '{twice}' stands there more than once"):
+        predict_file(pack, path, tmp_path / "out.json", columns=columns, device="cpu", batch=1)
+
+
+def test_a_table_in_csv_holds_what_the_one_in_tsv_does(place: Path, tmp_path: Path) -> None:
+    path, pack = tmp_path / "rows.jsonl", Pack.load(place / "mood")
+    path.write_text(
+        '{"key": "one, \\"two\\"", "sentence": "a good"}\n{"key": "b", "sentence": "bad"}\n', encoding="utf-8"
+    )
+    columns = Columns(id="key")
+    csv_file, tsv_file = (
+        predict_file(pack, path, tmp_path / f"out{end}", columns=columns, device="cpu").file for end in (".csv", ".tsv")
+    )
+    with csv_file.open(newline="", encoding="utf-8") as file:
+        found = list(csv.reader(file))
+    assert found[:2] == [["index", "prediction"], ['one, "two"', found[1][1]]]
+    assert found == [line.split("\t") for line in tsv_file.read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.mark.parametrize(

@@ -315,6 +315,38 @@ def test_the_word_nan_among_whole_numbers_makes_no_scores_of_them_and_keeps_one_
     assert (task.kind, task.labels) == ("labels", ("1", "10", "5", "nan"))
 
 
+def notices(path: Path, columns: OwnColumns | None = None) -> tuple[str, ...]:
+    return load_task("own", data=path, columns=columns).notices
+
+
+def test_a_guess_of_what_whole_numbers_are_is_told_where_it_may_be_wrong(tmp_path: Path) -> None:
+    many = labelled(tmp_path, *range(51))
+    [notice] = notices(many)
+    assert notice.startswith("column 'label' has more than 50 different whole numbers: they are taken as scores.")
+    assert notice.endswith("If they name classes: --kind labels")
+    assert notices(many, OwnColumns(kind="scores")) == notices(many, OwnColumns(kind="labels")) == ()
+    assert notices(labelled(tmp_path, *range(50))) == notices(labelled(tmp_path, 0.5, *range(51))) == ()
+    score = write(tmp_path / "a.csv", "text,score\nx,1\ny,0\nz,3\n")
+    assert notices(score) == (
+        "column 'score' has 3 different whole numbers: they are taken as labels. Or else: --kind scores",
+    )
+    assert notices(score, OwnColumns(kind="labels")) == ()
+
+
+@pytest.mark.parametrize("word", ["NaN", "n/a", "NULL"])
+def test_a_label_that_looks_like_a_missing_one_is_told(tmp_path: Path, word: str) -> None:
+    [notice] = notices(write(tmp_path / "a.csv", f"text,label\nw,10\nx,{word}\ny,5\n"))
+    assert notice.startswith(f"'{word}' is a label in column 'label' like any other. If it stands for a missing one")
+
+
+def test_where_a_header_seems_to_be_missing_the_first_text_is_shown_in_part(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", f"{'so good ' * 20}\t1\nbad\t0\n")
+    with pytest.raises(DataError, match=r"Columns: (so good ){5}…, 1\. If that is the first example, .*: --no-header$"):
+        task_of(path)
+    with pytest.raises(DataError, match=r"Columns: review, label\.$"):
+        task_of(write(tmp_path / "a.jsonl", '{"review": "x", "label": 1}\n'))
+
+
 @pytest.mark.parametrize("header", ["text,text,label", "text,label,label"])
 def test_two_columns_of_the_same_name_are_refused(tmp_path: Path, header: str) -> None:
     path = write(tmp_path / "a.csv", f"{header}\nx,a,b\ny,b,a\n")

@@ -13,7 +13,7 @@ from bertvision.tasks.task import TaskKind
 from bertvision.training import solve as solve_module
 from bertvision.training.linear_problem import SUM_SCALE, Layout, LinearProblem
 from bertvision.training.solve import LEAST_SHIFTED, SURE_SUMS, fold_rows, solve_at, solve_linear
-from close import SOLVED
+from close import FLOAT32, SOLVED
 
 
 def rows(examples: int, inputs: int, seed: int = 0) -> Tensor:
@@ -78,6 +78,27 @@ def test_scores_are_solved_as_scikit_learn_does(*, strength: float, examples: in
     assert weight[0].numpy() * deviation == pytest.approx(ridge.coef_, abs=SOLVED)
     theirs = ridge.predict((new.double().numpy() - x.double().numpy().mean(axis=0)) / deviation)
     assert (new @ weight[0] + bias[0]).numpy() == pytest.approx(theirs, rel=SOLVED, abs=SOLVED)
+
+
+@pytest.mark.parametrize(("least", "unit"), [(0.0, 3e8), (1e9, 1e6), (1e-5, 1e-6)])  # as of revenues and of shares
+def test_scores_of_any_size_are_solved_alike(least: float, unit: float) -> None:
+    x = rows(60, 5)
+    y = scores(x)
+    weight, bias = solve_at(x, least + unit * y, strength=0.01, kind="scores", outputs=1)
+    same = solve_at(x, y, strength=0.01, kind="scores", outputs=1)
+    assert ((x @ weight[0] + bias[0]).double() - least).numpy() / unit == pytest.approx(
+        (x @ same[0][0] + same[1][0]).numpy(), abs=SOLVED
+    )
+    found, usual = (solve_linear(x, target, kind="scores", outputs=1) for target in (least + unit * y, y))
+    assert found.strength == usual.strength
+    assert found.loss / unit**2 == pytest.approx(usual.loss, rel=SOLVED)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 3e5])
+def test_scores_that_are_all_alike_are_what_is_said_of_every_text(value: float) -> None:
+    x = rows(20, 5)
+    weight, bias = solve_at(x, torch.full((20,), value, dtype=torch.float64), strength=0.1, kind="scores", outputs=1)
+    assert (x @ weight[0] + bias[0]).numpy() == pytest.approx(value, rel=FLOAT32, abs=FLOAT32)
 
 
 @pytest.mark.parametrize("strength", [1.0, 0.01])

@@ -14,6 +14,8 @@ from bertvision.heads import blank_head, layers_read
 from bertvision.heads.options import ATTENTION, TOKENS
 from bertvision.inference.computed_states import RowStates
 from bertvision.lock import lock_folder
+from bertvision.runs.cut_texts import cut_notice
+from bertvision.runs.far_scores import far_scores_notice
 from bertvision.runs.few_steps import few_steps_notice
 from bertvision.runs.fitting.fit_request import AUTO, FitRequest
 from bertvision.runs.fitting.fit_run import FitRun
@@ -105,7 +107,9 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
                 f"no head was kept: {' '.join(run.notices)} Use a smaller --lr and another --out. Is the encoder whole?"
             )
     reasons = () if choice is None else choice.reasons[:1]
-    notices = (*frozen.parts.notices, *seen_notice(request), *_few_steps(run), *reasons, *run.notices)
+    parts = frozen.parts
+    cut = cut_notice(frozen.task, frozen.train.windows, parts.options, parts.tokenizer)
+    notices = (*parts.notices, *seen_notice(request), *cut, *_of_training(run), *reasons, *run.notices)
     return _result(folder, notices)
 
 
@@ -175,7 +179,12 @@ def build_trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Tr
         rows = chosen[frozen.train.windows.example]
     if request.pool == ATTENTION:
         spec = replace(spec, options={**spec.options, TOKENS: ATTENTION})
-    return Trainee(spec, frozen.shape, device=frozen.encoder.device, rows=rows)
+    trainee = Trainee(spec, frozen.shape, device=frozen.encoder.device, rows=rows)
+    if frozen.task.kind == "scores":
+        # from zero every weight would first grow with what all texts have in common, such as how far any two are apart
+        targets = frozen.train.windows.targets
+        trainee.head.project.bias.data.fill_(float(np.mean(targets if rows is None else targets[rows])))
+    return trainee
 
 
 def _solver(frozen: FrozenTask, states: States) -> Solver | None:
@@ -191,14 +200,17 @@ def _solver(frozen: FrozenTask, states: States) -> Solver | None:
     )
 
 
-def _few_steps(run: FitRun) -> tuple[str, ...]:
-    """A notice where heads were trained, and with few steps; none where all were solved."""
+def _of_training(run: FitRun) -> tuple[str, ...]:
+    """Notices where heads were trained, in few steps or on scores of unusual size; none where all were solved."""
     frozen, request = run.frozen, run.frozen.request
     if not run.following:
         return ()
     solved = len(run.following) < len(request.heads)
     otherwise = "--heads layer_concat" if frozen.in_memory and request.solve and not solved else ""
-    return few_steps_notice(request.task, frozen.plan().total, request.epochs, otherwise=otherwise)
+    return (
+        *few_steps_notice(request.task, frozen.plan().total, request.epochs, otherwise=otherwise),
+        *far_scores_notice(frozen.task, frozen.train.windows.targets, otherwise=otherwise),
+    )
 
 
 def _finished(folder: RunFolder, request: FitRequest, *, resume: bool) -> FitResult | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bertvision.amounts import in_words
 from bertvision.atomic import write_json
 from bertvision.encoder.snapshot import Snapshot, find_snapshot, list_snapshots
 from bertvision.errors import BertVisionError, DivergedError
@@ -97,8 +98,9 @@ def fit_snapshots(  # noqa: PLR0913 - what it depends on, by keyword
     }
     write_json(folder / FREEZE_POINTS, table)
     if chosen[0].schedule != "constant":
+        epochs = in_words(chosen[0].total_epochs, "epoch")
         notices.append(
-            f"{run} was tuned with a {chosen[0].schedule} schedule over {chosen[0].total_epochs:g} epochs: a run of "
+            f"{run} was tuned with a {chosen[0].schedule} schedule over {epochs}: a run of "
             "fewer epochs in all may end elsewhere than its snapshot. Snapshots at a constant rate compare best."
         )
     return FreezeResult(out=folder, table=table, notices=tuple(notices))

@@ -13,6 +13,8 @@ from bertvision.encoder.snapshot import Snapshot, save_snapshot
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads import Head, HeadOptions, HeadShape, save_head
+from bertvision.runs.cut_texts import cut_notice
+from bertvision.runs.far_scores import far_scores_notice
 from bertvision.runs.few_steps import few_steps_notice
 from bertvision.runs.parts import examples_digest, training_split
 from bertvision.runs.request import TuneRequest
@@ -25,7 +27,7 @@ from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values, tell
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
-from bertvision.tasks.windows import build_windows
+from bertvision.tasks.windows import Windows, build_windows
 from bertvision.training.model import TunedModel
 
 
@@ -96,7 +98,8 @@ def tune(
     lessons = prepared.lessons(task, windows, pool, None if taught is None else taught.targets)
     keeper = _TaskKeeper(card, model, validation)
     notices = loaded.notices if taught is None else (*loaded.notices, taught.notice)
-    notices += _few_steps(request, task, lessons.plan(request.options).total)
+    notices += cut_notice(task, windows, request.windows, tokenizer)
+    notices += _of_training(request, task, windows, lessons.plan(request.options).total)
     return learn_lessons(begun, model, lessons, keeper, notices=notices, show=show, judge=judge)
 
 
@@ -118,10 +121,13 @@ class _TaskKeeper:
         return main_values(self.validation.task, values)
 
 
-def _few_steps(request: TuneRequest, task: Task, steps: int) -> tuple[str, ...]:
-    """A notice where few steps are made."""
+def _of_training(request: TuneRequest, task: Task, windows: Windows, steps: int) -> tuple[str, ...]:
+    """Notices where few steps are made, or scores are of unusual size."""
     otherwise = "" if task.kind == "spans" else f"bertvision fit {request.task} --heads layer_concat"
-    return few_steps_notice(request.task, steps, request.options.epochs, otherwise=otherwise)
+    return (
+        *few_steps_notice(request.task, steps, request.options.epochs, otherwise=otherwise),
+        *far_scores_notice(task, windows.targets, otherwise=otherwise),
+    )
 
 
 def _build_head(request: TuneRequest, encoder: Encoder, task: Task, own: OwnOutput | None) -> Head:

@@ -212,6 +212,17 @@ def test_smaller_shares_lie_within_larger_ones_and_count_examples(ask: Ask) -> N
         assert build_trainee(PLAIN, frozen, request).rows is None
 
 
+def test_heads_for_scores_begin_with_the_mean_score_of_what_they_learn_from(ask: Ask) -> None:
+    request = ask("own", MIX, ADAPTER)
+    frozen = freeze_task(request)
+    targets = frozen.train.windows.targets
+    whole, half = (build_trainee(spec, frozen, request) for spec in (MIX, ADAPTER))
+    assert half.rows is not None
+    assert whole.head.project.bias.item() == pytest.approx(targets.mean())
+    assert half.head.project.bias.item() == pytest.approx(targets[half.rows].mean())
+    assert targets.mean() != pytest.approx(targets[half.rows].mean())
+
+
 def test_one_that_diverges_is_told_of_and_not_listed(ask: Ask, tmp_path: Path) -> None:
     result = fit_heads(ask("sst2", WILD, PLAIN, epochs=4, solve=False), tmp_path / "run")
     assert [row["head"] for row in result.leaderboard] == ["last_layer"]

@@ -90,7 +90,7 @@ def test_every_snapshot_has_a_fit_of_its_own_and_a_row(asked: FitRequest, run: s
         assert row["held_out"] == row["head"]["metrics"]["held_out_accuracy"]
     assert result.table["freeze_point"] == freeze_point(rows, 0.01)
     assert (result.table["task"], result.table["schedule"]) == ("sst2", "linear")
-    assert any("linear schedule over 1 epochs" in notice for notice in result.notices)
+    assert any("linear schedule over 1 epoch:" in notice for notice in result.notices)
 
 
 def test_the_best_head_is_chosen_by_held_out_examples_and_never_by_dev(

@@ -1,0 +1,44 @@
+"""What the user should know of how their own files were read, where no row is wrong and something may be."""
+
+from collections.abc import Mapping
+
+from bertvision.tasks.examples import Examples, Texts
+from bertvision.tasks.own import MOST_CLASSES, OwnColumns, number_of
+from bertvision.tasks.task import SquadLayout, Task
+
+MISSING = ("nan", "na", "n/a", "<na>", "null")
+"""Words that tables often have where there is nothing."""
+
+
+def own_notices(task: Task, columns: OwnColumns, splits: Mapping[str, Examples]) -> list[str]:
+    """Guesses that may be wrong, and labels that look like missing ones.
+
+    Args:
+        task: as it was made of the files.
+        columns: what the user said of them.
+        splits: the examples that were read.
+    """
+    texts = {split: examples for split, examples in splits.items() if isinstance(examples, Texts)}
+    if isinstance(task.layout, SquadLayout) or not texts:
+        return []
+    train = texts.get("train") or next(iter(texts.values()))
+    found = _guesses(task, train) if columns.kind is None else []
+    odd = [word for word in task.labels if word.lower() in MISSING]
+    if odd:
+        found.append(
+            f"'{odd[0]}' is a label in column '{task.layout.label}' like any other. If it stands for a missing one, "
+            "leave such rows out."
+        )
+    return found
+
+
+def _guesses(task: Task, train: Texts) -> list[str]:
+    """Whole numbers may be classes or scores."""
+    column = task.layout.label if not isinstance(task.layout, SquadLayout) else None
+    if task.kind == "scores" and len(train) and all(float(score).is_integer() for score in train.targets):
+        count = f"more than {MOST_CLASSES} different whole numbers"
+        return [f"column '{column}' has {count}: they are taken as scores. If they name classes: --kind labels"]
+    if task.kind == "labels" and column == "score" and all(number_of(word) is not None for word in task.labels):
+        count = f"{len(task.labels)} different whole numbers"
+        return [f"column 'score' has {count}: they are taken as labels. Or else: --kind scores"]
+    return []
