@@ -156,7 +156,7 @@ def plain_training(  # noqa: PLR0913 - what a loop depends on
     output = [value for name, value in learnt if NEW[task.kind] in name]
     others = [value for name, value in learnt if NEW[task.kind] not in name]
     groups = [{"params": output, "lr": options.head_lr}, *([{"params": others, "lr": options.lr}] if others else [])]
-    optimizer = torch.optim.AdamW(groups, fused=device.type == "cuda")
+    optimizer = torch.optim.AdamW(groups, fused=True)  # as transformers' own trainer does by default
     per_epoch = -(-len(windows) // options.batch)
     stops = {max(1, round(fraction * per_epoch)): fraction for fraction in fractions}
     total = max(stops)
