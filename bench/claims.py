@@ -62,9 +62,10 @@ def beside(
     here = [HERE[which] for which in at]
     shown = figure_rows(cells, figures, at)
     judged = [claim_row(cells, one, at) for one in claims if not missing(cells, (one.first, one.second))]
-    asked = [one.model for one in figures] + [side for one in claims for side in (one.first, one.second)]
-    absent = ", ".join(f"`{name}`" for name in missing(cells, asked))
+    models = [one.model for one in figures] + [side for one in claims for side in (one.first, one.second)]
+    absent = ", ".join(f"`{name}`" for name in missing(cells, models))
     parts = [table(("what", "there", *here), shown)] if shown else []
     if judged or more:
-        parts.append(table(("the document says", "there", *here, "here is", "the claim"), [*judged, *more]))
+        heading = "the document says" if more or any(one.says for one in claims) else "compared"
+        parts.append(table((heading, "there", *here, "here is", "the claim"), [*judged, *more]))
     return "\n\n".join([*parts, *([f"Not measured yet: {absent}."] if absent else [])])

@@ -39,31 +39,32 @@ RIVALS_PLOT = PLOTS / "rivals.svg"
 
 def speed_table() -> str:
     """The records of results/ as Markdown."""
-    rows = ["| what | against | times faster (range) | promised | on |", "|---|---|---|---|---|"]
+    rows = ["| what | against | times faster (range) | promised | on | command |", "|---|---|---|---|---|---|"]
     for path in sorted((ROOT / "results").glob("speed-*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
         for baseline, ratio in record["ratios"].items():
-            promised = record["targets"].get(baseline, "")
-            spread = f"{ratio['least']:.1f} to {ratio['most']:.1f}"
-            rows.append(
-                f"| [{record['what']}](../results/{path.name}) | {baseline} | **{ratio['median']:.1f}** ({spread}) "
-                f"| {promised} | {record['size']} |"
-            )
+            times = f"**{ratio['median']:.1f}** ({ratio['least']:.1f} to {ratio['most']:.1f})"
+            rows.append(timing_row(path, record, baseline, times))
     return "\n".join(rows)
 
 
 def size_table() -> str:
     """The records of sizes as Markdown."""
-    rows = ["| what | against | times smaller | promised | on |", "|---|---|---|---|---|"]
+    rows = ["| what | against | times smaller | promised | on | command |", "|---|---|---|---|---|---|"]
     for path in sorted((ROOT / "results").glob("size-*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
         for baseline, ratio in record["ratios"].items():
             share = f"{record['bytes']['ours'] / 1e6:,.0f} of {record['bytes'][baseline] / 1e6:,.0f} MB"
-            rows.append(
-                f"| [{record['what']}](../results/{path.name}) | {baseline} | **{ratio:.1f}** ({share}) "
-                f"| {record['targets'][baseline]} | {record['size']} |"
-            )
+            rows.append(timing_row(path, record, baseline, f"**{ratio:.1f}** ({share})"))
     return "\n".join(rows)
+
+
+def timing_row(path: Path, record: Mapping[str, Any], baseline: str, times: str) -> str:
+    """A row for one of the baselines of a record; what is the same for all of them stands in the first alone."""
+    first = baseline == next(iter(record["ratios"]))
+    what, size, command = (record["what"], record["size"], f"`{record['command']}`") if first else ("", "", "")
+    name = f"[{what}](../results/{path.name})" if first else ""
+    return f"| {name} | {baseline} | {times} | {record['targets'].get(baseline, '')} | {size} | {command} |"
 
 
 def quality_table() -> str:
@@ -221,7 +222,10 @@ SENTENCES = "sentences"
 """The suite whose tables have a page of their own."""
 
 SUITES = sorted(path.stem for path in (ROOT / "experiments").glob("*.toml") if path.stem not in ("smoke", SENTENCES))
-"""Suites whose tables are published on one page; a trial of the machinery has none."""
+"""Suites whose tables are published; a trial of the machinery has none."""
+
+SUITE_PAGES = {"classes": "docs/benchmarks-sentences.md"}
+"""Where the tables of a suite stand that are not on the page of benchmarks."""
 
 
 def of_record(name: str, make: Callable[[Mapping[str, Any]], str]) -> str:
@@ -255,13 +259,13 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "span ensembles": ("docs/evaluation.md", partial(of_suites, ensembles_table, "heads")),
     "heads beside documents": ("docs/benchmarks.md", partial(of_suites, documents_table, "heads")),
     **{
-        name: ("docs/benchmarks.md", partial(of_suites, make, "freezing", "documents"))
+        name: ("docs/benchmarks.md", partial(of_suites, make, "freezing", "documents", "heads"))
         for name, make in DOCUMENT_TABLES.items()
     },
     "cost checks": ("docs/scale.md", checks_table),
     "scale": ("docs/scale.md", scale_table),
     "bytes": ("docs/scale.md", bytes_table),
-    **{f"suite {name}": ("docs/benchmarks.md", partial(suite_tables, name)) for name in SUITES},
+    **{f"suite {name}": (SUITE_PAGES.get(name, "docs/benchmarks.md"), partial(suite_tables, name)) for name in SUITES},
     f"suite {SENTENCES}": ("docs/benchmarks-sentences.md", sentences_tables),
     "multitask": ("docs/multitask.md", partial(of_record, "multitask-cs224n", multitask_tables)),
     "grid": ("docs/multitask.md", partial(of_record, "multitask-grid", grid_table)),

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from statistics import fmean
 
 from bertvision.bench.compare import Measured, find_model
 from bertvision.bench.tables import which_way
 from bertvision.runs.judging.judge import PLAIN
 from claims import Claim, Figure, Row, beside, missing
-from tables_of_heads import OWN, OWN_F1, PAIR, THEIRS, against, says, there
+from tables_of_heads import OWN, OWN_F1, PAIR, PAIR_F1, SNAPSHOTS, THEIRS, against, says, there
+from tables_of_spans import table
 from verdicts import FAILS, HOLDS, OPEN, Says
 
 WORDS, PICTURE = "in words", "a picture"
@@ -42,6 +44,12 @@ BOTH = Claim("adapters of 64 add hardly anything to all layers", "0.0 to +0.5", 
 JOINT = ("layer_weights", "dot_attention", "weighted_attention", "encoder_attention")
 """Heads of document 002, whose figures are those of `THEIRS`."""
 
+JOINT_LOSS = {
+    "2": {"last_layer": 0.648, "layer_weights": 0.697, "dot_attention": 0.634},
+    "5": {"last_layer": 0.235, "dot_attention": 0.240, "weighted_attention": 0.239, "encoder_attention": 0.258},
+}
+"""Document 002, tables 2 and 3: what it calls the loss on dev, by epochs and head."""
+
 CONTEXT = ("context_conv", "context_conv_simple")
 """With the context vector and without."""
 
@@ -55,9 +63,19 @@ ANSWERABLE = {"0.2": 68.7, "1": 76.1, "3": 80.4}
 
 ANSWERABLE_HEADS = {
     "layer_mix": ("learned pooling", {"0.2": 69.7, "1": 78.2, "3": 81.1}),
-    "xception": ("Xception", {"0.2": 70.7, "1": 78.3}),
+    "pooled_adapter": ("learned pooling, adapter 386", {"0.2": 68.5, "1": 78.1}),
+    "mean_adapter": ("average pooling, adapter 386", {"0.2": 69.1, "1": 77.9}),
+    "xception": ("Xception, abbreviated", {"0.2": 67.3, "1": 78.5}),
+    "xception_skip": ("Xception, abbreviated, skip", {"0.2": 67.2, "1": 78.3}),
+    "xception_full": ("Xception", {"0.2": 70.7, "1": 78.3}),
 }
-"""Its tables 6 to 8, which call learned pooling "tenney small", by our head and epochs of tuning."""
+"""Its tables 6 to 8, by our head and epochs of tuning; learned pooling is called "tenney small" there."""
+
+TWO_EPOCHS_F1 = {"adapter_pool": ("the best head of 1 epoch", 79.7), PAIR: ("the best head of 3/10 epoch", 79.5)}
+"""Document 000, table 5: heads on the encoder tuned for 2 epochs, by ours."""
+
+TWO_EPOCHS_JOINED = 79.6
+"""The same table: the first of these heads and the encoder joined by the maximum."""
 
 
 def frozen_table(cells: Sequence[Measured]) -> str:
@@ -85,7 +103,19 @@ def joint_table(cells: Sequence[Measured]) -> str:
     ):
         late, early = (f"joint {head} {epochs} epochs" for epochs in ("5", "2"))
         claims.append(Claim(f"{what}: 5 epochs are worse than 2", f"{of['5'] - of['2']:+.1f}", late, early, "less"))
-    return beside(cells, figures, claims)
+    return "\n\n".join(filter(None, [beside(cells, figures, claims), joint_losses(cells)]))
+
+
+def joint_losses(cells: Sequence[Measured]) -> str:
+    """Losses on dev, as far as they were recorded."""
+    rows = []
+    for epochs, losses in JOINT_LOSS.items():
+        for head, value in losses.items():
+            found = find_model(cells, f"joint {head} {epochs} epochs")
+            mine = [] if found is None else found[0].over_seeds(found[1], lambda one: one.get("loss"))
+            if mine and None not in mine:
+                rows.append((f"`{head}`, {lasting(epochs)}", f"{value:.3f}", f"{fmean(mine):.3f}"))
+    return table(("loss on dev", "there", "here"), rows) if rows else ""
 
 
 def context_table(cells: Sequence[Measured]) -> str:
@@ -150,15 +180,52 @@ def rise_rows(cells: Sequence[Measured]) -> list[Row]:
     return [("every tenth of the first epoch is better", *counted, f"{up} higher, {down} lower", judged)]
 
 
+def two_epochs_table(cells: Sequence[Measured]) -> str:
+    """Heads on two epochs of tuning, against the encoder's output and the same heads on one epoch."""
+    own, joined = "heads 2 epochs:own_output@2", "pair 2 epochs:max@2"
+    figures, claims = [Figure("the encoder, 2 epochs", f"{EPOCHS_F1['2']:.1f}", own)], []
+    for head, (what, value) in TWO_EPOCHS_F1.items():
+        mine, called = f"heads 2 epochs:{head}@2", f"{what} (`{head}`)"
+        gain = value - THEIRS[head].f1["1"]
+        figures.append(Figure(called, f"{value:.1f}", mine))
+        claims.append(Claim(f"{called}: more than the encoder", f"{value - EPOCHS_F1['2']:+.1f}", mine, own, "more"))
+        claims.append(Claim(f"{called}: more than on 1 epoch", f"{gain:+.1f}", mine, f"heads:{head}@1", "more"))
+    figures.append(Figure("the first of these joined with the encoder", f"{TWO_EPOCHS_JOINED:.1f}", joined))
+    gain = TWO_EPOCHS_JOINED - PAIR_F1["1"][1]
+    claims.append(Claim("joined, 2 epochs are no better than 1", f"{gain:+.1f}", joined, "pair:max@1", "same"))
+    return beside(cells, figures, claims)
+
+
+SHARES = (0.01, 0.03, 0.1, 0.3)
+"""Of the data, below all of it."""
+
+
 def less_data_table(cells: Sequence[Measured]) -> str:
-    """Heads that learn from less data."""
+    """Heads that learn from less data, on an encoder that was tuned on all of it."""
+
+    def head(share: float, tuned: str) -> str:
+        return f"less data:{PAIR}{'' if share == 1.0 else f' share={share:g}'}@{tuned}"
+
+    figures, claims = [], []
+    for tuned in SNAPSHOTS:
+        own, when = f"less data:{OWN}@{tuned}", lasting(tuned)
+        figures.append(Figure(f"the encoder, {when}", f"{OWN_F1['000'][tuned]:.1f}", own))
+        figures += [Figure(f"the head from {share:.0%}, {when}", "", head(share, tuned)) for share in (*SHARES, 1.0)]
+        claims.append(Claim(f"the head from 30 % beats the encoder, {when}", PICTURE, head(0.3, tuned), own, "more"))
+        what = f"the head from 10 % comes close to the head from all, {when}"
+        claims.append(Claim(what, PICTURE, head(0.1, tuned), head(1.0, tuned), "same"))
+    return beside(cells, figures, claims)
+
+
+def less_of_both_table(cells: Sequence[Measured]) -> str:
+    """Encoders and heads that both learn from less data, which the documents do not have."""
 
     def head(share: int, model: str = PAIR) -> str:
         return f"{share} % of the data + heads:{model}@2"
 
     claims = [
-        Claim("the head from 30 % beats the encoder tuned on all", PICTURE, head(30), "100 % of the data", "more"),
-        Claim("the head from 10 % comes close to the same head from all", PICTURE, head(10), head(100), "same"),
+        Claim("30 %: the head against the encoder tuned on all", "", head(30), "100 % of the data", None),
+        Claim("10 %: the head against the same head from all", "", head(10), head(100), None),
     ]
     for share in (1, 3, 10, 30, 100):
         what = f"{share} %: the head against the output of the same encoder"
@@ -176,10 +243,11 @@ def answerable_table(cells: Sequence[Measured]) -> str:
         claims.append(Claim(f"{lasting(late)} of tuning: more than {early}", gain, model[late], model[early], "more"))
     for head, (called, values) in ANSWERABLE_HEADS.items():
         for tuned, value in values.items():
-            what, gain = f"{called} (`{head}`) on {lasting(tuned)}", f"{value - ANSWERABLE[tuned]:+.1f}"
+            what, more = f"{called} (`{head}`) on {lasting(tuned)}", value - ANSWERABLE[tuned]
             mine, own = (f"answerability heads:{one}@{tuned}" for one in (head, OWN))
             figures.append(Figure(what, f"{value:.1f}", mine))
-            claims.append(Claim(f"{what}: more than the encoder", gain, mine, own, "more"))
+            says_so: Says = "more" if more > 0 else "less"
+            claims.append(Claim(f"{what}: {says_so} than the encoder", f"{more:+.1f}", mine, own, says_so))
     return beside(cells, figures, claims, at=[PLAIN])
 
 
@@ -188,7 +256,9 @@ DOCUMENT_TABLES = {
     "joint heads": joint_table,
     "context convolutions": context_table,
     "epochs": epochs_table,
+    "two epochs": two_epochs_table,
     "less data": less_data_table,
+    "less of both": less_of_both_table,
     "answerable": answerable_table,
 }
-"""By name; all are of the suites `freezing` and `documents`."""
+"""By name; all are of the suites `freezing`, `documents` and `heads`."""

@@ -157,6 +157,8 @@ class HeadsSettings(TaskSettings):
         on: the tuned run whose snapshots they read; None reads the encoder as it is. Its examples are theirs.
         at: epochs of the snapshots; empty is the last.
         heads: names, with options behind them, such as `adapter_pool size=128 skip=true`; `all` are all that fit.
+        shares: of these examples; each head is trained on each, in one pass. A model of less than all is
+            called `HEAD share=0.3`.
         head_epochs: passes over the data.
         each_epoch: whether held-out examples judge heads after every epoch, and the best of each is kept, not the last.
         head_lr: learning rate.
@@ -167,6 +169,7 @@ class HeadsSettings(TaskSettings):
     on: TuneSettings | None = None
     at: tuple[float, ...] = ()
     heads: tuple[str, ...] = (ALL,)
+    shares: tuple[float, ...] = (1.0,)
     head_epochs: float = 1.0
     each_epoch: bool = True
     head_lr: float = 1e-3
@@ -215,7 +218,10 @@ class HeadsSettings(TaskSettings):
                     raise BertVisionError(f"heads has '{words}'; a name and options such as size=64 are expected.")
             for spec in parse_heads(name, find_task(self.task).kind, base):
                 label = " ".join([spec.head, *options])
-                found[label] = replace(spec, options={key: value for key, _, value in pairs})
+                for share in self.shares:
+                    called = label if share == 1.0 else f"{label} share={share:g}"
+                    given = {key: value for key, _, value in pairs}
+                    found[called] = replace(spec, options=given, fraction=self.fraction * share)
         return found
 
     def request(self, place: Place, seed: int, encoder: str) -> FitRequest:
@@ -239,6 +245,9 @@ class HeadsSettings(TaskSettings):
         find_task(self.task)
         if not 0.0 < self.head_epochs < inf:
             raise BertVisionError(f"head_epochs is {self.head_epochs:g}, more than 0 is expected.")
+        if max(self.shares, default=0.0) != 1.0 or min(self.shares) <= 0.0:
+            # the largest share says which examples are held out, and that must be as the encoder's run has it
+            raise BertVisionError(f"shares is {list(self.shares)}; 1.0 and shares between 0 and 1 are expected.")
         self.specs(0)
         check_ways(self.ensembles)
         if self.on is None and self.at:

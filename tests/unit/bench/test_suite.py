@@ -75,6 +75,17 @@ def test_heads_are_judged_after_every_epoch_unless_the_last_is_to_be_kept() -> N
     assert judged_at(head_epochs=3.0, each_epoch=False) == [3.0]
 
 
+def test_heads_of_less_data_are_trained_beside_those_of_all() -> None:
+    settings = HeadsSettings(heads=("layer_mix", "ladder size=8"), shares=(0.3, 1.0), ensembles=(), fraction=0.5)
+    request = settings.request(Place(), 0, "e")
+    assert settings.models == ["layer_mix share=0.3@0", "layer_mix@0", "ladder size=8 share=0.3@0", "ladder size=8@0"]
+    assert [spec.fraction for spec in request.heads] == [0.15, 0.5, 0.15, 0.5]
+    assert request.largest == 0.5
+    for shares in ((), (0.3,), (0.0, 1.0), (1.0, 1.5)):
+        with pytest.raises(BertVisionError, match="shares is"):
+            HeadsSettings(shares=shares).check()
+
+
 def test_an_ensemble_is_known_by_what_its_runs_differ_in() -> None:
     keys = {parse(TUNE | {"lr": lr}, TOP, TOGETHER).cells[2].key(0) for lr in (1e-3, 2e-3)}
     assert len(keys) == 2

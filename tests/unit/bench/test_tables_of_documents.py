@@ -18,12 +18,15 @@ from tables_of_documents import (
     FROZEN_CLAIMS,
     FROZEN_F1,
     JOINT,
+    TWO_EPOCHS_F1,
     answerable_table,
     context_table,
     epochs_table,
     frozen_table,
     joint_table,
     less_data_table,
+    less_of_both_table,
+    two_epochs_table,
 )
 from tables_of_heads import OWN_F1, PAIR_F1, THEIRS
 
@@ -69,7 +72,7 @@ def absent(text: str) -> str:
 
 
 def test_without_a_record_nothing_but_cells_of_the_two_suites_is_asked_for() -> None:
-    plans = [load_suite(ROOT / "experiments" / f"{name}.toml") for name in ("freezing", "documents")]
+    plans = [load_suite(ROOT / "experiments" / f"{name}.toml") for name in ("freezing", "documents", "heads")]
     asked = {name for make in DOCUMENT_TABLES.values() for name in make([]).split("`")[1::2]}
     assert asked <= {cell.name for plan in plans for cell in plan.cells}
     assert {"L12", "every tenth", "answerability heads", "joint last_layer 5 epochs"} <= asked
@@ -119,7 +122,7 @@ def test_figures_of_the_documents_agree_with_one_another() -> None:
     signs = {"less": -1, "more": 1}
     f1 = {cell: value for cell, (_, value) in FROZEN_F1.items()}
     assert all(signs[claim] * (f1[one] - f1[two]) > 0 for _, one, two, claim in FROZEN_CLAIMS)
-    assert all(value > ANSWERABLE[tuned] for _, one in ANSWERABLE_HEADS.values() for tuned, value in one.items())
+    assert TWO_EPOCHS_F1["adapter_pool"][1] > EPOCHS_F1["2"] > EPOCHS_F1["1"]
 
 
 def test_layers_and_adapters_stand_beside_document_001() -> None:
@@ -200,19 +203,62 @@ def test_tenths_that_are_not_all_measured_are_not_counted() -> None:
     assert "tenth of the first" not in epochs_table(cells_of({"every tenth": {"0.1": 5, "1": 50}}))
 
 
-def test_heads_of_less_data_stand_beside_the_encoder_of_all_and_their_own() -> None:
+def test_heads_on_two_epochs_stand_beside_the_encoder_and_the_same_on_one() -> None:
+    f1 = {
+        "heads 2 epochs": {"adapter_pool@2": 90, "adapter_pool_skip@2": 60, "own_output@2": 60},
+        "heads": {"adapter_pool@1": 60, "adapter_pool_skip@1": 90},
+        "pair heads": {"max@1": 90},
+    }
+    text = two_epochs_table(cells_of(f1))
+    told = rows_of(text)
+    assert told["the encoder, 2 epochs"] == ["79.2", "55.0", "60.0"]
+    best = "the best head of 1 epoch (`adapter_pool`)"
+    assert told[best] == ["79.7", "85.0", "90.0"]
+    assert (told[f"{best}: more than the encoder"][0], told[f"{best}: more than the encoder"][-1]) == ("+0.5", "holds")
+    assert (told[f"{best}: more than on 1 epoch"][0], told[f"{best}: more than on 1 epoch"][-1]) == ("+0.7", "holds")
+    early = "the best head of 3/10 epoch (`adapter_pool_skip`)"
+    assert told[f"{early}: more than the encoder"][-2:] == ["no difference", "not shown"]
+    assert told[f"{early}: more than on 1 epoch"][-2:] == ["lower", "does not hold"]
+    assert absent(text) == "Not measured yet: `pair 2 epochs`, `pair`."
+
+
+def test_heads_of_less_data_stand_beside_an_encoder_of_all() -> None:
+    f1 = {
+        "adapter_pool_skip@0.3": 75,
+        "adapter_pool_skip share=0.3@0.3": 90,
+        "adapter_pool_skip share=0.1@0.3": 75,
+        "own_output@0.3": 60,
+    }
+    text = less_data_table(cells_of({"less data": f1}))
+    told = rows_of(text)
+    assert told["the encoder, 0.3 epochs"] == ["70.2", "55.0", "60.0"]
+    assert told["the head from 30%, 0.3 epochs"] == ["", "85.0", "90.0"]
+    assert told["the head from 30 % beats the encoder, 0.3 epochs"][-1] == "holds"
+    assert told["the head from 10 % comes close to the head from all, 0.3 epochs"][-1] == "holds"
+    assert absent(text) == "Not measured yet: `less data`."
+
+
+def test_encoders_and_heads_of_less_data_are_compared_without_a_verdict() -> None:
     f1 = {
         "30 % of the data + heads": {"adapter_pool_skip@2": 90, "own_output@2": 60},
         "10 % of the data + heads": {"adapter_pool_skip@2": 75, "own_output@2": 75},
         "100 % of the data + heads": {"adapter_pool_skip@2": 75, "own_output@2": 75},
         "100 % of the data": {"2": 60},
     }
-    text = less_data_table(cells_of(f1))
+    text = less_of_both_table(cells_of(f1))
     told = rows_of(text)
-    assert told["the head from 30 % beats the encoder tuned on all"][-1] == "holds"
-    assert told["the head from 10 % comes close to the same head from all"][-1] == "holds"
+    assert told["compared"][0] == "there"
+    assert told["30 %: the head against the encoder tuned on all"][-2:] == ["higher", ""]
+    assert told["10 %: the head against the same head from all"][-2:] == ["no difference", ""]
     assert told["30 %: the head against the output of the same encoder"][-2:] == ["higher", ""]
     assert absent(text) == "Not measured yet: `1 % of the data + heads`, `3 % of the data + heads`."
+
+
+def test_losses_stand_beside_document_002_where_they_were_recorded() -> None:
+    with_loss = model(60, outcomes=right(60)) | {"loss": 1.5}
+    cells = measured_cells(record(entry("joint dot_attention 2 epochs", "tune", 0, {"2": with_loss})))
+    assert rows_of(joint_table(cells))["`dot_attention`, 2 epochs"] == ["0.634", "1.500"]
+    assert "loss" not in joint_table(cells_of({"joint dot_attention 2 epochs": {"2": 60}}))
 
 
 def test_answerability_has_accuracy_alone_and_heads_as_soon_as_they_are_measured() -> None:
@@ -230,6 +276,10 @@ def test_answerability_has_accuracy_alone_and_heads_as_soon_as_they_are_measured
     text = answerable_table(
         labels_of(own | {"answerability heads": heads | {f"own_output@{n}": 70 for n in ANSWERABLE}})
     )
-    assert rows_of(text)["Xception (`xception`) on 0.2 epochs: more than the encoder"][0] == "+2.0"
-    assert rows_of(text)["Xception (`xception`) on 0.2 epochs"] == ["70.7", "90.0"]
+    told = rows_of(text)
+    assert told["Xception (`xception_full`) on 0.2 epochs: more than the encoder"][0] == "+2.0"
+    assert told["Xception (`xception_full`) on 0.2 epochs"] == ["70.7", "90.0"]
+    shortened = told["Xception, abbreviated (`xception`) on 0.2 epochs: less than the encoder"]
+    assert (shortened[0], *shortened[-2:]) == ("-1.4", "higher", "does not hold")
+    assert told["Xception, abbreviated (`xception`) on 1 epoch: more than the encoder"][-1] == "holds"
     assert not absent(text)
