@@ -1,12 +1,14 @@
 """The options that tune, multitask and triplets share, and how their results are printed."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
+
+from typing_extensions import override
 
 from bertvision.cli.options import Given
 from bertvision.cli.output import print_json, print_table
 from bertvision.cli.task_options import EncoderOptions, parse_numbers
-from bertvision.training.options import Recipe, TuneOptions, with_recipe
+from bertvision.training.options import RECIPE_LENGTHS, Recipe, TuneOptions, with_recipe
 
 if TYPE_CHECKING:
     from bertvision.runs.tuning.tuning import TuneResult
@@ -60,6 +62,14 @@ class LearnOptions(EncoderOptions):
     """Print the result as JSON."""
 
     given: Given = field(default_factory=Given)
+
+    @override
+    def fields_of(self, task: str) -> dict[str, Any]:
+        """As a request about a task has them, with the recipe's length of windows."""
+        found = super(LearnOptions, self).fields_of(task)
+        if self.recipe is not None and "length" not in self.given:
+            found["windows"] = replace(self.windows, length=RECIPE_LENGTHS[self.recipe])
+        return found
 
     def learn_fields(self) -> dict[str, Any]:
         """As a request has them."""

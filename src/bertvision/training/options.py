@@ -115,10 +115,13 @@ RECIPES: dict[Recipe, TuneOptions] = {
     "hulburd": TuneOptions(epochs=3, batch=8, lr=5e-5, head_lr=5e-5, schedule="linear", warmup=0.1),
     "silva": TuneOptions(epochs=2, batch=8, lr=3e-5, head_lr=3e-5, schedule="linear", warmup=0.0),
     "minbert": TuneOptions(
-        epochs=10, batch=8, lr=1e-5, head_lr=1e-5, schedule="constant", warmup=0.0, weight_decay=0.0, dropout=0.1
+        epochs=50, batch=8, lr=1e-5, head_lr=1e-5, schedule="constant", warmup=0.0, weight_decay=0.0, dropout=0.1
     ),
 }
 """The settings of the source documents; see docs/recipes.md for where each value comes from."""
+
+RECIPE_LENGTHS: dict[Recipe, int] = {"bertvision": 386, "hulburd": 384, "silva": 384, "minbert": 512}
+"""Tokens of a window in the source documents; 512 for 758, which is more than BERT takes."""
 
 
 def with_recipe(options: TuneOptions, recipe: Recipe | None, given: Collection[str] = ()) -> TuneOptions:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bertvision.errors import BertVisionError
-from bertvision.training.options import RECIPES, Recipe, TuneOptions, default_rate, with_recipe
+from bertvision.training.options import RECIPE_LENGTHS, RECIPES, Recipe, TuneOptions, default_rate, with_recipe
 
 
 def test_the_defaults_are_fine() -> None:
@@ -74,7 +74,19 @@ def test_every_recipe_works(recipe: Recipe) -> None:
 
 
 def test_recipes_are_those_of_the_type() -> None:
-    assert set(RECIPES) == set(typing.get_args(Recipe))
+    assert set(RECIPES) == set(RECIPE_LENGTHS) == set(typing.get_args(Recipe))
+
+
+def test_recipes_have_the_settings_of_their_documents() -> None:
+    asked = ("epochs", "batch", "lr", "schedule", "warmup")
+    assert {name: tuple(getattr(recipe, one) for one in asked) for name, recipe in RECIPES.items()} == {
+        "bertvision": (6, 4, 1e-5, "constant", 0.0),
+        "hulburd": (3, 8, 5e-5, "linear", 0.1),
+        "silva": (2, 8, 3e-5, "linear", 0.0),
+        "minbert": (50, 8, 1e-5, "constant", 0.0),
+    }
+    assert RECIPES["minbert"].dropout == 0.1
+    assert (RECIPES["bertvision"].weight_decay, RECIPES["bertvision"].clip) == (0.0, 0.0)
 
 
 def test_without_a_recipe_nothing_changes() -> None:
