@@ -50,6 +50,19 @@ def test_two_packs_behind_a_token_stopped_while_requests_wait(packs: dict[str, P
     assert "a-secret" not in server.log.read_text(encoding="utf-8")
 
 
+def test_a_second_interrupt_ends_it_while_a_request_is_open(packs: dict[str, Pack], tmp_path: Path) -> None:
+    with served(tmp_path, "--pack", str(packs["squad2"].folder), "--seconds", "5") as server:
+        port = int(server.address.rstrip("/").rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(b"POST /v1/answer HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 100\r\n\r\n")
+            time.sleep(0.3)  # it waits for the body now
+            server.process.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+            assert server.process.poll() is None
+            server.process.send_signal(signal.SIGINT)
+            assert server.process.wait(10.0) == 0
+
+
 def test_a_crowd_is_refused_at_once_and_then_served_again(packs: dict[str, Pack], tmp_path: Path) -> None:
     limits = ["--queue", "4", "--batch", "1", "--wait-ms", "0"]
     long = ASKED | {"context": f"{CONTEXT} " * 2000}  # keeps the model busy for a while

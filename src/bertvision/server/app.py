@@ -83,8 +83,10 @@ def build_app(service: PackService, limits: Limits, *, token: str | None = None)
     @asynccontextmanager
     async def live(_app: FastAPI) -> AsyncIterator[None]:
         batcher.start()
-        yield
-        await asyncio.to_thread(batcher.close)
+        try:
+            yield
+        finally:  # also where a second signal cancels this: what waits was cancelled then, and is not computed
+            await asyncio.to_thread(batcher.close)
 
     app = FastAPI(
         title="BERTVision",

@@ -45,7 +45,7 @@ class Batcher(Generic[Job, Result]):
         self._queue: deque[tuple[Job, Future[Result]]] = deque()
         self._changed = threading.Condition()
         self._closing = False
-        self._thread = threading.Thread(target=self._work, name="batcher")
+        self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)  # keeps no process alive
 
     def __len__(self) -> int:
         return len(self._queue)
