@@ -1,5 +1,6 @@
 """Scores of tokens → answers with probabilities, in the form of the former transformers pipeline."""
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,6 +17,10 @@ from bertvision.tasks.windows import Windows
 
 COMPARED = 20
 """At least so many answers to a question are compared before they are widened to whole words."""
+
+
+UNSPACED = ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
+"""How the Unicode names of characters begin whose scripts put no spaces between words."""
 
 
 class Span(NamedTuple):
@@ -111,9 +116,28 @@ def strip_span(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def widen_span(text: str, start: int, end: int) -> tuple[int, int]:
-    """To whole words: no letter or digit is left hanging on either side."""
-    while 0 < start < end and text[start].isalnum() and text[start - 1].isalnum():
+    """To whole words: no letter, digit or combining mark is left hanging on either side."""
+    while 0 < start < end and _joined(text[start - 1], text[start]):
         start -= 1
-    while start < end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
+    while start < end < len(text) and _joined(text[end - 1], text[end]):
         end += 1
     return start, end
+
+
+def _joined(left: str, right: str) -> bool:
+    """Whether two neighbouring characters belong to one word."""
+    if not (_in_word(left) and _in_word(right)):
+        return False
+    return _is_mark(right) or not (_is_unspaced(left) or _is_unspaced(right))  # a mark is part of the letter before it
+
+
+def _in_word(character: str) -> bool:
+    return character.isalnum() or _is_mark(character)
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character).startswith("M")
+
+
+def _is_unspaced(character: str) -> bool:
+    return unicodedata.name(character, "").startswith(UNSPACED) and not character.isdecimal()
