@@ -11,9 +11,8 @@ from bertvision.packs.card import PackCard, pack_names
 from bertvision.packs.inputs import TextInput, make_questions, make_texts, question_windows, takes_pairs, text_windows
 from bertvision.packs.models import PackModels
 from bertvision.packs.pack import Pack
-from bertvision.packs.question_answerer import LONGEST_ANSWER
 from bertvision.packs.reader import Ask
-from bertvision.packs.spans import decode_answers
+from bertvision.packs.spans import FITTED_LIMIT, decode_answers
 from bertvision.packs.text_models import LIKELY, give_scores, rank_labels
 from bertvision.tasks.task import SquadLayout
 from bertvision.tasks.windows import Windows
@@ -113,7 +112,7 @@ def _say(card: PackCard, windows: Windows, found: Outputs, texts: list[str], que
     """What a pack says about each text."""
     if isinstance(found, SpanScores):
         questions = make_questions([question or ""] * len(texts), texts)
-        said = decode_answers(card, windows, questions, found, best=1, limit=LONGEST_ANSWER)
+        said = decode_answers(card, windows, questions, found, best=1, limit=FITTED_LIMIT)
         nothing = [{"score": null, "start": 0, "end": 0, "answer": ""} for null in said.null]
         return [
             {"score": spans[0].score, "start": spans[0].start, "end": spans[0].end, "answer": _piece(text, spans[0])}

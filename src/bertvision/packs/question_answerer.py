@@ -20,8 +20,8 @@ QuestionInput = Mapping[str, str]
 Answered = dict[str, Any]
 """{"score": …, "start": …, "end": …, "answer": …}."""
 
-LONGEST_ANSWER = 15
-"""Most tokens in an answer, as in the former pipeline."""
+PIPELINE_LIMIT = 15
+"""Most tokens in an answer unless another number is given, as in the former pipeline."""
 
 
 @final
@@ -75,7 +75,7 @@ class QuestionAnswerer:
         data: QuestionInput | Iterable[QuestionInput] | None = None,
         top_k: int = 1,
         doc_stride: int | None = None,
-        max_answer_len: int = LONGEST_ANSWER,
+        max_answer_len: int = PIPELINE_LIMIT,
         max_seq_len: int | None = None,
         max_question_len: int | None = None,
         handle_impossible_answer: bool = False,
@@ -120,7 +120,7 @@ class QuestionAnswerer:
         pairs: Sequence[tuple[str, str]],
         *,
         best: int,
-        limit: int = LONGEST_ANSWER,
+        limit: int = PIPELINE_LIMIT,
         options: WindowOptions | None = None,
         whole_words: bool = True,
     ) -> SpanAnswers:

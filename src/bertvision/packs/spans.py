@@ -15,6 +15,9 @@ from bertvision.packs.card import PackCard
 from bertvision.tasks.examples import Questions
 from bertvision.tasks.windows import Windows
 
+FITTED_LIMIT = 30
+"""Most tokens in an answer where the pack's threshold counts: it was fitted with this limit."""
+
 COMPARED = 20
 """At least so many answers to a question are compared before they are widened to whole words."""
 

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from bertvision.device import Device
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.outputs import Outputs, SpanScores, join_heads, merge_rows
-from bertvision.packs.answer import LONGEST_ANSWER
 from bertvision.packs.card import PackCard, pack_names
 from bertvision.packs.inputs import TextInput, make_questions, make_texts, question_windows, text_windows
 from bertvision.packs.open_pack import load_reader
 from bertvision.packs.pack_folder import PackFolder
 from bertvision.packs.reader import Ask, Reader
-from bertvision.packs.spans import SpanAnswers, decode_answers
+from bertvision.packs.spans import FITTED_LIMIT, SpanAnswers, decode_answers
 from bertvision.packs.target import Target, span_target
 from bertvision.packs.text_models import LIKELY, give_scores, rank_labels
 from bertvision.server.jobs import Job
@@ -144,7 +143,7 @@ class PackService:
         self, card: PackCard, jobs: Sequence[Job], windows: Windows, found: SpanScores, *, whole_words: bool = True
     ) -> SpanAnswers:
         questions = make_questions([job.text for job in jobs], [job.pair or "" for job in jobs])
-        return decode_answers(card, windows, questions, found, best=TOP, limit=LONGEST_ANSWER, whole_words=whole_words)
+        return decode_answers(card, windows, questions, found, best=TOP, limit=FITTED_LIMIT, whole_words=whole_words)
 
     def _layers(self, job: Job) -> Reply:
         """What each head took from each layer for what it said."""
