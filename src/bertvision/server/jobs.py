@@ -23,5 +23,10 @@ class Job:
 
     @property
     def characters(self) -> int:
-        """Of both texts."""
+        """Number of characters in both texts."""
         return len(self.text) + len(self.pair or "")
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is computed by itself, since it needs gradients."""
+        return self.layers

@@ -5,6 +5,8 @@ const at = (id) => document.getElementById(id);
 const NOTHING = "No answer in this text";
 let packs = [];
 let newest = 0; // replies to earlier questions are dropped
+let shown = null; // the question whose answer is shown, and its text and pack
+let explained = null; // the one whose layers are shown, or asked for
 
 function make(name, className, text) {
   const element = document.createElement(name);
@@ -149,21 +151,29 @@ function showLayers(said) {
   );
 }
 
-// After the answer, which must not wait for them, nor be lost with them: exported packs cannot tell of layers.
-async function askLayers(asked, mine) {
-  let problem = "";
-  let said = { heads: [] };
+function noteLayers(note) {
+  at("layers-problem").textContent = note;
+  show("layers-problem", note !== "");
+  show("layers-note", note === "");
+}
+
+// Only where they are looked at, since they take longer than the answer; exported packs cannot tell of layers.
+async function askLayers() {
+  const mine = shown;
+  if (!at("depth").open || mine === explained) return;
+  explained = mine;
+  at("layers").replaceChildren();
+  noteLayers("Computing…");
   try {
-    said = await call("/v1/layers", asked);
+    const said = await call("/v1/layers", mine);
+    if (mine !== shown) return;
+    showLayers(said);
+    noteLayers("");
   } catch (error) {
-    problem = describe(error);
+    if (mine !== shown) return;
+    noteLayers(describe(error));
+    explained = null; // so that opening it again asks again
   }
-  if (mine !== newest) return;
-  showLayers(said);
-  at("layers-problem").textContent = problem;
-  show("layers-problem", problem !== "");
-  show("layers-note", problem === "");
-  show("depth", true);
 }
 
 async function ask(event) {
@@ -182,11 +192,11 @@ async function ask(event) {
     if (mine !== newest) return;
     showAnswer(replies.find((reply) => reply.pack === chosen), context);
     showHeads(replies);
-    show("depth", false);
     show("empty", false);
     show("said", true);
     if (matchMedia("(max-width: 57.9rem)").matches) at("said").scrollIntoView({ behavior: "smooth", block: "start" });
-    await askLayers({ question, context, pack: chosen }, mine);
+    shown = { question, context, pack: chosen };
+    askLayers();
   } catch (error) {
     if (mine === newest) complain(error);
   } finally {
@@ -239,6 +249,7 @@ async function showExamples() {
 }
 
 at("form").addEventListener("submit", ask);
+at("depth").addEventListener("toggle", askLayers);
 at("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(event);
 });
