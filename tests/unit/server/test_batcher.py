@@ -162,3 +162,9 @@ def test_waiting_may_be_zero_but_no_less() -> None:
         Limits(wait_ms=-1)
     with pytest.raises(BertVisionError, match="--seconds is nan"):
         Limits(seconds=float("nan"))
+
+
+@pytest.mark.parametrize("name", ["seconds", "wait_ms"])
+def test_limits_without_end_are_refused(name: str) -> None:
+    with pytest.raises(BertVisionError, match=f"--{name.replace('_', '-')} is inf, a finite number is expected"):
+        Limits(**{name: float("inf")})
