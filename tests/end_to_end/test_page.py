@@ -162,6 +162,8 @@ def test_no_answer_is_said(open_page: Open) -> None:
     page.select_option("#pack", "squad2-2")
     ask(page, CONTEXT, QUESTION)
     assert page.inner_text("#answer") == "No answer in this text"
+    best, nothing = (float(page.inner_text(place).strip("< %")) for place in ("#score", "#none"))
+    assert page.locator("#why").is_visible() == (best > nothing)
     assert page.locator("#found").count() == 0
 
 
@@ -216,7 +218,13 @@ def test_a_text_that_is_too_long_is_told_in_place(address: str, browser: Browser
     page.fill("#question", QUESTION)
     page.press("#question", "Enter")
     page.wait_for_selector("#problem:not([hidden])")
-    assert "50,000 characters at most, got 60,000" in page.inner_text("#problem")
+    assert "A text may have 50,000 characters at most, got 60,000" in page.inner_text("#problem")
+    ask(page, CONTEXT, QUESTION)
+    assert page.locator("#problem").is_hidden()
+    page.fill("#text", "a " * 30_000)
+    page.press("#question", "Enter")
+    page.wait_for_selector("#problem:not([hidden])")
+    assert page.locator("#said").is_hidden()  # it answers another question
     page.close()
 
 

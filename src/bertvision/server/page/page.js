@@ -37,12 +37,14 @@ async function call(path, body) {
 }
 
 function describe(error) {
-  return error instanceof TypeError ? "The server cannot be reached." : error.message;
+  if (error instanceof TypeError) return "The server cannot be reached.";
+  return error.message.charAt(0).toUpperCase() + error.message.slice(1);
 }
 
 function complain(error) {
   at("problem").textContent = describe(error);
   show("problem", true);
+  at("problem").scrollIntoView({ behavior: "smooth", block: "nearest" }); // on a phone it is below the form
 }
 
 // Places count code points, and JavaScript counts halves of them: the text is taken apart once.
@@ -82,6 +84,7 @@ function showAnswer(said, text) {
   meter("score-bar", "score", silent ? (answers.length ? answers[0].score : 0) : said.score);
   at("score-bar").closest("div").querySelector("dt").textContent = silent ? "Best answer" : "This answer";
   meter("none-bar", "none", said.no_answer);
+  show("why", silent && answers.length > 0 && answers[0].score > said.no_answer);
   highlight(letters, said, said.alternatives);
   const runners = at("runners");
   runners.replaceChildren();
@@ -141,7 +144,7 @@ function showLayers(said) {
         const block = make("span");
         block.style.height = `${most ? (84 * layer.share) / most : 0}%`; // room for the number above
         if (top) block.append(make("em", "", percent(layer.share)));
-        bar.title = `layer ${layer.layer}: ${percent(layer.share)}${layer.contribution < 0 ? ", against it" : ""}`;
+        bar.title = `layer ${layer.layer}: ${percent(layer.share)}${layer.contribution < 0 ? ", counts against it" : ""}`;
         bar.append(block, make("small", "", String(layer.layer)));
         bars.append(bar);
       }
@@ -198,7 +201,9 @@ async function ask(event) {
     shown = { question, context, pack: chosen };
     askLayers();
   } catch (error) {
-    if (mine === newest) complain(error);
+    if (mine !== newest) return;
+    show("said", false); // it answers another question
+    complain(error);
   } finally {
     if (mine === newest) at("ask").removeAttribute("aria-busy");
   }
@@ -210,7 +215,8 @@ async function open() {
   if (!packs.length) throw new Error("No pack here answers questions; see /v1/packs for those that are served.");
   at("pack").replaceChildren(...packs.map((pack) => new Option(`${pack.name} (${pack.heads.join(", ")})`, pack.name)));
   show("packs", packs.length > 1);
-  at("served").textContent = `${packs.map((pack) => pack.name).join(", ")} over ${packs[0].encoder}`;
+  const encoders = [...new Set(packs.map((pack) => pack.encoder))];
+  at("served").textContent = `${packs.length > 1 ? "Packs" : "Pack"} ${packs.map((pack) => pack.name).join(", ")} · encoder ${encoders.join(", ")}`;
   const most = said.text_characters;
   const count = () => {
     const length = Array.from(at("text").value).length;
