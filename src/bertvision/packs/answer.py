@@ -88,11 +88,11 @@ def answer_question(  # noqa: PLR0913 - what it depends on, by keyword
 
     Args:
         answerer: a pack.
-        question: what is asked.
-        documents: where to look.
+        question: the question.
+        documents: texts that may hold the answer.
         top: how many answers to give, the best included.
         read: how many passages the encoder reads at most.
-        tell: is told how many passages were read, and of how many.
+        tell: function that gets how many passages were read, and how many there are.
 
     Raises:
         BertVisionError: the question is empty, there is no text, or a number is too small.

@@ -25,7 +25,7 @@ class MultiTask:
     Pairs of texts that are aligned are read in a pass of their own.
 
     Attributes:
-        names: of the packs: those of their tasks, with a number behind those that come again.
+        names: names of the packs: those of their tasks, with a number appended to repeated ones.
     """
 
     def __init__(self, packs: Sequence[Pack], *, encoder: str | None = None, device: Device = "auto") -> None:
@@ -33,8 +33,8 @@ class MultiTask:
 
         Args:
             packs: over one encoder with the same changes.
-            encoder: where the encoder is, where that is not what packs call it.
-            device: where to compute.
+            encoder: path or name of the encoder; None takes the one that the packs name.
+            device: device to compute on.
 
         Raises:
             BertVisionError: packs lie over different encoders, or something cannot be loaded.
@@ -46,7 +46,7 @@ class MultiTask:
     def from_pretrained(
         cls, names: Sequence[str | Path], *, encoder: str | None = None, device: Device = "auto"
     ) -> Self:
-        """By the folders of packs, or their names on the hub.
+        """Load packs by their folders, or by their names on the hub.
 
         Raises:
             BertVisionError: one is not there, or they lie over different encoders.
@@ -60,7 +60,7 @@ class MultiTask:
 
         Args:
             text: one or several; the context of questions.
-            question: asked of every text by packs whose answers stand in a text.
+            question: question that packs whose answers stand in a text ask of every text.
             pair: the second text of packs that read pairs: one for each text.
 
         Returns:

@@ -36,9 +36,9 @@ class QuestionAnswerer:
         """Load a pack's encoder and heads.
 
         Args:
-            pack: of a task whose answers stand in a text.
-            encoder: where the encoder is, where that is not what the pack calls it.
-            device: where to compute.
+            pack: pack for a task whose answers stand in a text.
+            encoder: path or name of the encoder; None takes the one that the pack names.
+            device: device to compute on.
 
         Raises:
             BertVisionError: the pack is for something else, or its encoder cannot be had.
@@ -60,7 +60,7 @@ class QuestionAnswerer:
         device: Device = "auto",
         runtime: Runtime = "auto",
     ) -> Self:
-        """By the folder of a pack or its name on the hub; None takes the pack that is shipped.
+        """Load a pack by its folder or by its name on the hub; None takes the pack that is shipped.
 
         Raises:
             BertVisionError: there is none, it is for something else, or that runtime does not run it.
@@ -88,7 +88,7 @@ class QuestionAnswerer:
                 context.
             question: one, or several.
             context: one for all questions, or one for each.
-            data: as `inputs`.
+            data: the same as `inputs`, by keyword.
             top_k: most answers to each question.
             doc_stride: tokens that two neighbouring windows of a long context share.
             max_answer_len: most tokens in an answer.
@@ -130,7 +130,7 @@ class QuestionAnswerer:
             pairs: questions with their contexts; those with the same context share its tokens.
             best: most answers to each question.
             limit: most tokens in an answer.
-            options: of token windows; None takes the pack's.
+            options: options of token windows; None takes the pack's.
             whole_words: widen answers to whole words.
 
         Raises:

@@ -19,7 +19,7 @@ FITTED_LIMIT = 30
 """Most tokens in an answer where the pack's threshold counts: it was fitted with this limit."""
 
 COMPARED = 20
-"""At least so many answers to a question are compared before they are widened to whole words."""
+"""Least number of answers to a question that are compared before they are widened to whole words."""
 
 
 UNSPACED = ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
@@ -39,9 +39,9 @@ class SpanAnswers:
     """What a pack says to some questions.
 
     Attributes:
-        spans: of every question the most probable answers, best first.
+        spans: (questions,) the most probable answers to each, best first.
         null: (questions,) probability of "no answer": the smallest over the question's windows.
-        silent: (questions,) whether the pack's threshold says that there is no answer.
+        silent: (questions,) whether there is no answer by the pack's threshold.
     """
 
     spans: list[list[Span]]
@@ -65,11 +65,11 @@ def decode_answers(  # noqa: PLR0913 - what answers depend on, by keyword
     of its window and the first token of all, which stands for "no answer".
 
     Args:
-        card: of the pack, whose threshold counts.
-        windows: of the questions.
-        questions: without gold answers.
-        scores: of every token.
-        best: how many answers to give.
+        card: card of the pack, whose threshold counts.
+        windows: windows of the questions.
+        questions: questions; gold answers are not needed.
+        scores: scores of every token.
+        best: number of answers to give.
         limit: most tokens in an answer.
         whole_words: widen answers to whole words; those that become the same are one.
     """
@@ -113,13 +113,13 @@ def _spans(said: SpanPredictions, row: int, context: str, best: int, whole_words
 
 
 def strip_span(text: str, start: int, end: int) -> tuple[int, int]:
-    """Without the spaces that some tokenizers count as part of a token."""
+    """A span without the spaces around it, which some tokenizers count as part of a token."""
     begin = start + len(text[start:end]) - len(text[start:end].lstrip())
     return begin, begin + len(text[start:end].strip())
 
 
 def widen_span(text: str, start: int, end: int) -> tuple[int, int]:
-    """To whole words: no letter, digit or combining mark is left hanging on either side."""
+    """A span widened to whole words: no letter, digit or combining mark of them is cut off."""
     while 0 < start < end and _joined(text[start - 1], text[start]):
         start -= 1
     while start < end < len(text) and _joined(text[end - 1], text[end]):

@@ -76,9 +76,9 @@ def build_app(
 
     Args:
         service: packs.
-        limits: of requests.
-        token: that requests must bear; None lets all in.
-        hosts: names that the header Host may have, in lower case and without a port; None lets all in.
+        limits: limits on requests.
+        token: bearer token that requests must send; None lets all in.
+        hosts: names that may stand in the header Host, in lower case and without a port; None lets all in.
     """
     batcher: Batcher[Job, Reply] = Batcher(service.run, limits)
     metrics = Metrics(lambda: len(batcher))

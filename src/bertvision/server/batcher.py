@@ -41,8 +41,8 @@ class Batcher(Generic[Job, Result]):
         """Prepare; `start` starts the thread.
 
         Args:
-            compute: gives a result for each of several jobs; called by the one thread alone.
-            limits: of the queue and of what is computed together.
+            compute: function from several jobs to a result for each; only the one thread calls it.
+            limits: limits on the queue and on what is computed together.
         """
         self._compute = compute
         self._limits = limits

@@ -1,4 +1,4 @@
-"""Border: what every request passes first and last: id, token, size of the body, headers, log line, metrics."""
+"""Border: what every request passes first and last: id, host, token, size of the body, headers, log line, metrics."""
 
 import asyncio
 import hmac
@@ -48,7 +48,7 @@ def problem(refused: RefusedError, request_id: str) -> tuple[bytes, dict[str, st
 
 @final
 class Border:
-    """ASGI around the application."""
+    """ASGI middleware around the application."""
 
     def __init__(  # noqa: PLR0913 - what it checks, by keyword
         self,
@@ -63,12 +63,12 @@ class Border:
         """Wrap an application.
 
         Args:
-            app: what serves.
-            limits: of bodies and of time.
-            token: that requests must bear; None lets all in.
-            hosts: names that the header Host may have, in lower case and without a port; None lets all in.
-            paths: that are served; others are called "other", since what clients make up must not fill the metrics.
-            count: is told path, status and seconds of every request.
+            app: application that serves the requests.
+            limits: limits on the size of bodies and on time.
+            token: bearer token that requests must send; None lets all in.
+            hosts: names that may stand in the header Host, in lower case and without a port; None lets all in.
+            paths: paths that are served; others are counted as "other", so that invented paths cannot fill the metrics.
+            count: function that gets path, status and seconds of every request.
         """
         self._app = app
         self._limits = limits

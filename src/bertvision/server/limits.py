@@ -49,7 +49,7 @@ class RefusedError(Exception):
     """A request that is not served.
 
     Attributes:
-        status: of HTTP.
+        status: HTTP status code.
         code: the reason as a word, for programs.
         message: the reason as a sentence, with what to do.
         retry_after: seconds after which it may be tried again; None where that does not help.

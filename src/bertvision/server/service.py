@@ -34,8 +34,8 @@ class PackService:
     """Packs that are served; those with the same encoder share it and its passes.
 
     Attributes:
-        names: of the packs: those of their tasks, with a number behind those that come again.
-        cards: of the packs.
+        names: names of the packs: those of their tasks, with a number appended to repeated ones.
+        cards: cards of the packs.
         passes: how many passes over an encoder there were.
     """
 
@@ -44,8 +44,8 @@ class PackService:
 
         Args:
             packs: at least one; an exported one brings its encoder with it, and runs without PyTorch.
-            encoder: where the encoder is, where that is not what packs call it.
-            device: where to compute.
+            encoder: path or name of the encoder; None takes the one that the packs name.
+            device: device to compute on.
 
         Raises:
             BertVisionError: something cannot be loaded.
@@ -196,7 +196,7 @@ def _input(job: Job) -> TextInput:
 
 
 def _answer(said: SpanAnswers, row: int, context: str) -> Reply:
-    """In the form of `bertvision answer --json`, and the probability of "no answer"."""
+    """A reply in the form of `bertvision answer --json`, with the probability of "no answer"."""
     spans = [
         {"answer": context[span.start : span.end], "score": span.score, "start": span.start, "end": span.end}
         for span in said.spans[row]

@@ -386,7 +386,7 @@ def test_what_was_not_learnt_from_is_refused(encoder: str) -> None:
     model = AllLayerClassifier(encoder, strength=1.0)
     with pytest.raises(NotFittedError, match="not fitted yet"):
         model.predict(TEXTS)
-    with pytest.raises(BertVisionError, match="Were single texts learnt from and pairs given"):
+    with pytest.raises(BertVisionError, match="Were single texts learned from and pairs given"):
         model.fit(TEXTS, LABELS).predict([("a", "b")])
     for classes, shape in ((np.eye(16, 2, dtype=np.int64), r"\(16, 2\)"), ([], r"\(0,\)")):
         with pytest.raises(BertVisionError, match=rf"classes have shape {shape}; one class per text is expected"):
