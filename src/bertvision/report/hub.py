@@ -1,10 +1,8 @@
 """What the Hugging Face hub calls the built-in encoder and the kinds of tasks."""
 
-from collections.abc import Mapping
-
 HUB_BUILTIN = "sentence-transformers/all-MiniLM-L6-v2"
 
-PIPELINES: Mapping[str, str] = {
+PIPELINES = {
     "spans": "question-answering",
     "labels": "text-classification",
     "tags": "text-classification",
