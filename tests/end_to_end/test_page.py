@@ -91,6 +91,11 @@ def ask(page: Page, text: str, question: str) -> None:
     page.wait_for_selector("#ask:not([aria-busy])")
 
 
+def open_layers(page: Page) -> None:
+    page.locator("#depth summary").click()
+    page.wait_for_selector("#layers .chart, #layers-problem:not([hidden]):not(:text('Computing'))")
+
+
 def test_a_question_is_asked_by_keyboard_alone(open_page: Open) -> None:
     page = open_page()
     page.keyboard.press("Tab")
@@ -121,6 +126,8 @@ def test_runners_up_heads_and_layers_are_shown(open_page: Open, service: PackSer
     heads = page.locator("#heads h3").all_inner_texts()
     assert heads == ["squad2 · layer_mix", "squad2 · last_layer", "squad2-2 · layer_mix"]
     assert page.locator("#heads .silent").count() == 1
+    assert page.locator("#layers .chart").count() == 0
+    open_layers(page)
     assert page.locator("#layers .chart").count() == 2
     assert page.locator("#layers .bar").count() == 6
     assert "layer 2: 100" in page.locator("#layers .bars").nth(1).get_attribute("aria-label")
@@ -133,11 +140,30 @@ def test_runners_up_heads_and_layers_are_shown(open_page: Open, service: PackSer
     assert page.inner_text("#found") == said["answer"]
 
 
+def test_layers_are_asked_for_only_while_their_panel_is_open(open_page: Open) -> None:
+    page = open_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    ask(page, CONTEXT, QUESTION)
+    page.wait_for_timeout(200)
+    assert "layers" not in asked
+    open_layers(page)
+    ask(page, CONTEXT, f"{QUESTION} ?")
+    page.wait_for_selector("#layers .chart")
+    page.locator("#depth summary").click()
+    ask(page, CONTEXT, QUESTION)
+    assert asked.count("layers") == 2
+    open_layers(page)
+    assert asked.count("layers") == 3
+
+
 def test_no_answer_is_said(open_page: Open) -> None:
     page = open_page(scheme="dark")
     page.select_option("#pack", "squad2-2")
     ask(page, CONTEXT, QUESTION)
     assert page.inner_text("#answer") == "No answer in this text"
+    best, nothing = (float(page.inner_text(place).strip("< %")) for place in ("#score", "#none"))
+    assert page.locator("#why").is_visible() == (best > nothing)
     assert page.locator("#found").count() == 0
 
 
@@ -179,6 +205,7 @@ def test_an_exported_pack_answers_and_the_page_says_why_it_tells_of_no_layers(tm
         ask(page, CONTEXT, QUESTION)
         assert page.inner_text("#found") == page.inner_text("#answer")
         assert page.locator("#problem").is_hidden()
+        open_layers(page)
         assert "was exported" in page.inner_text("#layers-problem")
         assert page.locator("#layers-note").is_hidden()
         page.close()
@@ -191,7 +218,13 @@ def test_a_text_that_is_too_long_is_told_in_place(address: str, browser: Browser
     page.fill("#question", QUESTION)
     page.press("#question", "Enter")
     page.wait_for_selector("#problem:not([hidden])")
-    assert "50,000 characters at most, got 60,000" in page.inner_text("#problem")
+    assert "A text may have 50,000 characters at most, got 60,000" in page.inner_text("#problem")
+    ask(page, CONTEXT, QUESTION)
+    assert page.locator("#problem").is_hidden()
+    page.fill("#text", "a " * 30_000)
+    page.press("#question", "Enter")
+    page.wait_for_selector("#problem:not([hidden])")
+    assert page.locator("#said").is_hidden()  # it answers another question
     page.close()
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
 
 from bertvision import pack_files
 from bertvision.cli.main import main
@@ -48,6 +50,49 @@ def test_two_packs_behind_a_token_stopped_while_requests_wait(packs: dict[str, P
     assert sorted(line["status"] for line in requests) == [200] * 8 + [401]
     assert len({line["request_id"] for line in requests}) == 9
     assert "a-secret" not in server.log.read_text(encoding="utf-8")
+
+
+LOCAL = {"127.0.0.1", "LOCALHOST:8000", "[::1]:8000", "[::1]"}
+FOREIGN = {"evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil.example", "[::2]"}
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        ([], FOREIGN | {"qa.example"}),
+        (["--allowed-host", "QA.example"], FOREIGN),
+        (["--token", "a-secret"], set()),  # which web pages from elsewhere do not know
+        (["--token", "a-secret", "--allowed-host", "qa.example"], FOREIGN),
+        (["--host", "192.0.2.1"], set()),
+        (["--host", "192.0.2.1", "--allowed-host", "qa.example"], FOREIGN),
+    ],
+)
+def test_a_web_page_whose_name_was_made_to_lead_here_is_refused(
+    packs: dict[str, Pack], monkeypatch: pytest.MonkeyPatch, words: list[str], refused: set[str]
+) -> None:
+    served_app: list[FastAPI] = []
+    monkeypatch.setattr("bertvision.server.serve.serve", lambda app, **_: served_app.append(app))
+    monkeypatch.delenv("BERTVISION_TOKEN", raising=False)
+    assert main(["serve", "--pack", str(packs["sst2"].folder), "--device", "cpu", *words]) == 0
+    client = TestClient(served_app[0])
+    for host in LOCAL | FOREIGN | {"qa.example", "qa.example:443"}:
+        reply = client.get("/healthz", headers={"host": host})
+        wrong = host.partition(":443")[0] in refused
+        assert reply.status_code == (421 if wrong else 200), host
+        assert not wrong or reply.json()["error"]["code"] == "wrong_host"
+
+
+def test_a_second_interrupt_ends_it_while_a_request_is_open(packs: dict[str, Pack], tmp_path: Path) -> None:
+    with served(tmp_path, "--pack", str(packs["squad2"].folder), "--seconds", "5") as server:
+        port = int(server.address.rstrip("/").rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(b"POST /v1/answer HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 100\r\n\r\n")
+            time.sleep(0.3)  # it waits for the body now
+            server.process.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+            assert server.process.poll() is None
+            server.process.send_signal(signal.SIGINT)
+            assert server.process.wait(10.0) == 0
 
 
 def test_a_crowd_is_refused_at_once_and_then_served_again(packs: dict[str, Pack], tmp_path: Path) -> None:
@@ -105,6 +150,9 @@ def test_a_port_that_is_taken_is_told(capsys: Capture, packs: dict[str, Pack]) -
         (["--port", "70000"], "--port is 70000, 0 to 65535 is expected"),
         (["--token", "a b "], "the token is empty or has spaces"),
         (["--token", ""], "the token is empty or has spaces"),
+        (["--seconds", "inf"], "--seconds is inf, a finite number is expected"),
+        (["--allowed-host", "http://a.example"], "--allowed-host is 'http://a.example', a name without scheme"),
+        (["--allowed-host", "a.example:80"], "--allowed-host is 'a.example:80', a name without scheme and port"),
         (["--queue", "0"], "--queue is 0, at least 1 is expected"),
         (["--pack", "./nowhere"], "nowhere holds no pack"),
     ],

@@ -1,6 +1,7 @@
 """`bertvision serve`: serve packs over HTTP, with a page to try them."""
 
 import os
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,6 +11,8 @@ from bertvision.server.limits import Limits
 
 TOKEN = "BERTVISION_TOKEN"  # noqa: S105 - the name of a variable
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+HOST = re.compile(r"[\w.-]+|\[[0-9A-Fa-f:.]+\]", re.ASCII)
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "[::1]", "localhost"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,10 @@ class Options:
     token: str | None = None
     """Bearer token that requests must send (default: the environment variable BERTVISION_TOKEN, which other users
     cannot see)."""
+
+    allowed_host: tuple[str, ...] = field(default=(), metadata={"metavar": "NAME"})
+    """Host name, without a port, that requests may be addressed to besides localhost, such as that of a reverse proxy;
+    repeat for more (default: localhost alone if the server listens on this machine and has no token, else any)."""
 
     encoder: str | None = None
     """Path or name of the packs' encoder (default: the one that the packs name)."""
@@ -49,6 +56,9 @@ def run(options: Options) -> int:
     token = options.token if options.token is not None else os.environ.get(TOKEN)
     if token is not None and not (token.isascii() and token.strip() == token and token):
         raise BertVisionError("the token is empty or has spaces or letters beyond ASCII, which no header can carry.")
+    for name in options.allowed_host:
+        if not HOST.fullmatch(name):
+            raise BertVisionError(f"--allowed-host is '{name}', a name without scheme and port is expected.")
     try:
         from bertvision.server.app import build_app  # noqa: PLC0415 - help should open at once
         from bertvision.server.serve import serve  # noqa: PLC0415
@@ -67,6 +77,16 @@ def run(options: Options) -> int:
     def ready(address: str) -> None:
         print_lines([f"serving {', '.join(service.names)} at {address}"])
 
-    app = build_app(service, options.limits, token=token)
+    app = build_app(service, options.limits, token=token, hosts=_hosts(options, token))
     serve(app, host=options.host, port=options.port, limits=options.limits, ready=ready)
     return 0
+
+
+def _hosts(options: Options, token: str | None) -> frozenset[str] | None:
+    """Names that requests may be addressed to; None for any.
+
+    A web page that rebinds its name to this machine reaches what listens here alone, but knows no token.
+    """
+    if not options.allowed_host and (token is not None or options.host not in LOOPBACK):
+        return None
+    return LOOPBACK_HOSTS | {name.lower() for name in options.allowed_host}

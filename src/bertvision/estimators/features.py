@@ -49,11 +49,11 @@ class AllLayerFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
 
         Args:
             encoder: `minilm`, a folder, a hub name, a tuned run, or a pack.
-            layers: which, in ascending order, 0 being the embedding output; None for all.
+            layers: numbers of the layers, ascending, 0 being the embedding output; None for all.
             pool: `cls` or `mean`; None takes what the encoder was trained with.
             pairs: `aligned` compares the texts of a pair token by token, too, and `apart` as wholes alone: a third of
                 the numbers, and each text is encoded once in however many pairs it stands.
-            length: most tokens of a text.
+            length: maximum number of tokens of a text.
             device: `auto`, `cpu` or `cuda`.
         """
         self.encoder = encoder
@@ -68,7 +68,7 @@ class AllLayerFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         return text_tags(super().__sklearn_tags__())
 
     def fit(self, texts: Iterable[object], _targets: object = None) -> Self:
-        """Load the encoder; nothing is learnt.
+        """Load the encoder; nothing is learned.
 
         Raises:
             BertVisionError: there is no such encoder or layer, or something is no text.

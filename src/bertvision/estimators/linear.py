@@ -32,7 +32,7 @@ LEAST_EXAMPLES = 4
 
 
 class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """What both share: states, the strength of the penalty, the solution, and its files."""
+    """What classifier and regressor share: states, the strength of the penalty, the solution, and its files."""
 
     _kind: TaskKind
 
@@ -52,14 +52,14 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
         Args:
             encoder: `minilm`, a folder, a hub name, a tuned run, or a pack.
-            layers: which, in ascending order, 0 being the embedding output; None for all.
-            strength: of the L2 penalty on standardised states; None chooses it by cross-validation, and with three
-                classes or more also whether they share what they learn.
+            layers: numbers of the layers, ascending, 0 being the embedding output; None for all.
+            strength: strength of the L2 penalty on standardised states; None chooses it by cross-validation, and with
+                three classes or more also whether they share what they learn.
             folds: parts of the examples that choose the strength, copies of a text in the same one; the map is then
                 solved from all of them.
             pool: `cls` or `mean`; None takes what the encoder was trained with.
             pairs: how two texts are compared: `aligned` also token by token, `apart` as wholes alone.
-            length: most tokens of a text.
+            length: maximum number of tokens of a text.
             device: `auto`, `cpu` or `cuda`, for the encoder.
         """
         self.encoder = encoder
@@ -163,8 +163,8 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         inputs = self.features.transform(texts)
         if inputs.shape[1] != self.coef_.shape[1]:
             raise BertVisionError(
-                f"texts have {inputs.shape[1]} numbers each, {self.coef_.shape[1]} were learnt from. Were single texts "
-                "learnt from and pairs given, or the other way round?"
+                f"texts have {inputs.shape[1]} numbers each, {self.coef_.shape[1]} were learned from. Were single "
+                "texts learned from and pairs given, or the other way round?"
             )
         found: NDArray[np.float32] = inputs @ self.coef_.T + self.intercept_
         return found
@@ -196,7 +196,7 @@ class AllLayerClassifier(ClassifierMixin, _AllLayerLinear):  # type: ignore[misc
         length: int = 384,
         device: Device = "auto",
     ) -> None:
-        """As `AllLayerRegressor`, and `class_weight`: `balanced` lets every class count the same."""
+        """Choose settings as for `AllLayerRegressor`; `class_weight="balanced"` lets every class count the same."""
         super().__init__(
             encoder,
             layers=layers,

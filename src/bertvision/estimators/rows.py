@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from threading import Lock
 from typing import final
 
 import numpy as np
@@ -44,6 +45,7 @@ class TextRows:
         config = self.encoder.config
         self._passes = PassOptions(packed=place.type == "cuda", pad=config.pad_token_id or 0, bf16=False)
         self._rows: dict[tuple[str, ...], Tensor] = {}
+        self._lock = Lock()  # threads share it, as folds of scikit-learn in threads do
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -63,15 +65,22 @@ class TextRows:
         return self._known(list(zip(texts, second, strict=True)), pairs)
 
     def _known(self, wanted: Sequence[tuple[str, ...]], pairs: Pairs) -> Tensor:
-        new = list(dict.fromkeys(texts for texts in wanted if texts not in self._rows))
-        if new:
-            columns = [self._cut(list(column)) for column in zip(*new, strict=True)]
-            found = encode_texts(self.encoder, columns, self._passes, pool=self._pool, pairs=pairs)
+        with self._lock:
+            new = list(dict.fromkeys(texts for texts in wanted if texts not in self._rows))
+            known = self._rows | dict(zip(new, self._encode(new, pairs), strict=True))
+            rows = torch.stack([known[texts] for texts in wanted])
+            del known  # and with it what was encoded, of which there are never three copies
+            place = {texts: number for number, texts in enumerate(wanted)}
             # copies: what is left of a tensor would keep all of it in memory
-            self._rows |= {texts: row.clone() for texts, row in zip(new, found, strict=True)}
-        rows = torch.stack([self._rows[texts] for texts in wanted])
-        self._forget()
-        return rows
+            self._rows |= {texts: rows[place[texts]].clone() for texts in new}
+            self._forget()
+            return rows
+
+    def _encode(self, new: Sequence[tuple[str, ...]], pairs: Pairs) -> Iterable[Tensor]:
+        if not new:
+            return []
+        columns = [self._cut(list(column)) for column in zip(*new, strict=True)]
+        return encode_texts(self.encoder, columns, self._passes, pool=self._pool, pairs=pairs)
 
     def _cut(self, texts: list[str]) -> Windows:
         ids = [str(number) for number in range(len(texts))]

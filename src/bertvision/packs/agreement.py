@@ -26,7 +26,7 @@ class Said:
 
     Attributes:
         columns: outputs of all heads.
-        predictions: of each example; of a question, its best answer, and what is given.
+        predictions: prediction for each example; for a question, its best answer and what is answered.
     """
 
     columns: list[NDArray[np.float32]]
@@ -38,8 +38,8 @@ class Compared:
     """How far a graph agrees with PyTorch.
 
     Attributes:
-        difference: the largest of any output.
-        largest: of PyTorch's outputs.
+        difference: largest absolute difference of any output.
+        largest: largest absolute value of PyTorch's outputs.
         agreement: share of the examples with the same prediction; of questions, with the same best answer that is
             given or not given alike.
     """

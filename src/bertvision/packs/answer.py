@@ -10,7 +10,7 @@ import numpy as np
 from bertvision.errors import BertVisionError, DataError
 from bertvision.packs.passages import cut_passages, rank_passages
 from bertvision.packs.question_answerer import QuestionAnswerer
-from bertvision.packs.spans import SpanAnswers
+from bertvision.packs.spans import FITTED_LIMIT, SpanAnswers
 from bertvision.tasks.files import read_text
 
 READ = 32
@@ -18,9 +18,6 @@ READ = 32
 
 TOGETHER = 256
 """Passages that are in memory at a time, as token windows and scores."""
-
-LONGEST_ANSWER = 30
-"""Most tokens in an answer, as thresholds were fitted with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +88,11 @@ def answer_question(  # noqa: PLR0913 - what it depends on, by keyword
 
     Args:
         answerer: a pack.
-        question: what is asked.
-        documents: where to look.
+        question: the question.
+        documents: texts that may hold the answer.
         top: how many answers to give, the best included.
         read: how many passages the encoder reads at most.
-        tell: is told how many passages were read, and of how many.
+        tell: function that gets how many passages were read, and how many there are.
 
     Raises:
         BertVisionError: the question is empty, there is no text, or a number is too small.
@@ -113,7 +110,7 @@ def answer_question(  # noqa: PLR0913 - what it depends on, by keyword
     for first in range(0, len(pieces), TOGETHER):
         some = pieces[first : first + TOGETHER]
         pairs = [(question, document.text[begin:end]) for document, begin, end in some]
-        more = answerer.answers(pairs, best=top, limit=LONGEST_ANSWER)
+        more = answerer.answers(pairs, best=top, limit=FITTED_LIMIT)
         said = SpanAnswers(said.spans + more.spans, said.null + more.null, said.silent + more.silent)
         if tell is not None:
             tell(first + len(some), len(pieces))

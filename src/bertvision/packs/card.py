@@ -23,20 +23,20 @@ class PackCard:
     """What a pack is.
 
     Attributes:
-        task: what is asked.
+        task: task that the pack is for.
         encoder: name of the frozen encoder that it lies over: `minilm`, a folder, or a name on the hub.
-        fingerprint: of that encoder.
-        learn: what changed in it, one word for each time it was tuned; none if nothing did.
+        fingerprint: fingerprint of that encoder.
+        learn: what was tuned in it, one word for each tuning; empty if nothing was.
         heads: names of the heads; of several the mean counts.
-        reads: what they are given.
-        pool: which token's row counts, or the mean; for labels, tags and scores.
+        reads: what the heads are given.
+        pool: whether the row of the first token or the mean of all stands for a text; for labels, tags and scores.
         pairs: how the two texts of a pair are encoded; `together` where texts are single.
-        windows: how texts were cut when heads learnt.
+        windows: options of the token windows that the heads were trained on.
         threshold: margins of "no answer" above it are answered with nothing; None where every question has an answer.
-        scores: metrics on a split that nobody learnt from, at that threshold.
-        data: where the examples come from, and how many there are.
-        licence: of the pack, as the Hugging Face hub writes them.
-        provenance: where it was made.
+        scores: metrics on a split that was not learned from, at that threshold.
+        data: source and number of the examples.
+        licence: licence of the pack, as the Hugging Face hub writes it.
+        provenance: commit, versions and hardware that the pack was made with.
         digests: the sha256 of every file of weights, by its path in the pack; none in packs of earlier versions.
     """
 

@@ -62,13 +62,13 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
     """Write a pack as one graph with its tokenizer and its card: all that it takes to use it without torch.
 
     Args:
-        pack: what to export; changes of its encoder are merged in.
+        pack: pack to export; changes of its encoder are merged in.
         out: folder that appears, or replaces an older export, only when the graph was found right.
         numbers: `int8` rounds the weights of all products to 8 bits, and what they are multiplied with while it runs;
             how, the built-in training set of the same form shows.
         data: a file of the pack's task whose examples are compared; None takes the built-in set of the same form.
-        examples: how many of them.
-        encoder: where the encoder is, where that is not what the pack calls it.
+        examples: number of these examples.
+        encoder: path or name of the encoder; None takes the one that the pack names.
 
     Raises:
         BertVisionError: libraries are missing, something has no form in ONNX, or outputs are not PyTorch's.
@@ -175,7 +175,7 @@ def _in_all_runtimes(open_graph: "partial[GraphReader]") -> dict[GraphRuntime, G
 
 
 def _milliseconds(readers: Mapping[GraphRuntime, Reader], rows: Sequence[Row]) -> dict[str, float]:
-    """Of one example by itself: the quickest of several rounds, in which all take turns."""
+    """Milliseconds for one example by itself, by runtime: the quickest of several rounds, in which all take turns."""
     asks = {name: [ask_rows(reader, [row])[0] for row in rows] for name, reader in readers.items()}
     seconds: dict[str, list[float]] = {name: [] for name in readers}
     for _ in range(ROUNDS):

@@ -27,16 +27,16 @@ class ExportCard:
 
     Attributes:
         numbers: how the graph computes.
-        opset: of ONNX, that the graph is written in.
+        opset: ONNX opset version of the graph.
         pad: number of the padding token.
         limit: most tokens in a window; None where there is no end.
         difference: largest difference from PyTorch of any output of the graph in float32.
         largest: the largest of those outputs.
         agreement: share of examples that got the same prediction as from PyTorch, in every runtime that was there; of
             questions, the same best answer, and the same decision whether it is given.
-        examples: how many were compared.
-        milliseconds: of one example by itself in each of them.
-        source: where they came from.
+        examples: number of examples that were compared.
+        milliseconds: time for one example by itself in each runtime.
+        source: source of the examples.
         made_with: versions of the libraries.
     """
 
@@ -64,7 +64,7 @@ class ExportedPack(PackFolder):
 
     Attributes:
         export: how it was made.
-        runtime: what computes it.
+        runtime: runtime that computes it.
     """
 
     export: ExportCard
@@ -75,8 +75,8 @@ class ExportedPack(PackFolder):
         """The exported pack in a folder; the graph is not loaded yet.
 
         Args:
-            folder: where it is.
-            runtime: what computes; None takes the one that was fastest when it was exported, of those that are here and
+            folder: folder of the pack.
+            runtime: runtime; None takes the one that was fastest when it was exported, of those that are here and
                 agreed with PyTorch; in 8 bits ONNX Runtime.
 
         Raises:

@@ -59,9 +59,9 @@ class PackGraph(nn.Module):
             ids: (batch, tokens) vocabulary numbers.
             types: (batch, tokens) segment numbers.
             mask: (batch, tokens) True where a token is real.
-            second_ids: of the second texts, where those of a pair are encoded apart.
-            second_types: likewise.
-            second_mask: likewise.
+            second_ids: `ids` of the second texts, where those of a pair are encoded apart.
+            second_types: `types` of the second texts.
+            second_mask: `mask` of the second texts.
         """
         hidden = [self._encode(ids, types, mask)]
         if second_ids is not None and second_types is not None and second_mask is not None:
@@ -88,9 +88,9 @@ def write_graph(graph: PackGraph, card: PackCard, path: Path, *, limit: int | No
     """Write a graph whose numbers of windows and tokens are free.
 
     Args:
-        graph: on the CPU.
-        card: of its pack.
-        path: of the file.
+        graph: graph on the CPU.
+        card: card of its pack.
+        path: file to write.
         limit: most tokens in a window; None where there is no end.
 
     Raises:

@@ -43,12 +43,12 @@ class GraphReader(Reader):
         """Load the graph.
 
         Args:
-            folder: of the graph and its tokenizer.
-            card: of the pack.
+            folder: folder of the graph and its tokenizer.
+            card: card of the pack.
             pad: number of the padding token.
             limit: most tokens in a window; None where there is no end.
-            runtime: what computes.
-            threads: to compute with; 0 leaves that to the runtime, which takes one for each core.
+            runtime: runtime that computes it.
+            threads: number of threads; 0 leaves it to the runtime, which takes one for each core.
 
         Raises:
             BertVisionError: the runtime is not installed, or cannot read the graph.

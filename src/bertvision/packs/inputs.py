@@ -72,7 +72,7 @@ def takes_pairs(card: PackCard) -> bool:
 
 
 def text_windows(card: PackCard, texts: Texts, tokenizer: TextTokenizer) -> tuple[Windows, ...]:
-    """The token windows of texts, as the pack's heads learnt on them: of pairs apart, those of both."""
+    """The token windows of texts, cut as for training the pack's heads; for pairs apart, those of both texts."""
     if isinstance(card.task.layout, SquadLayout):  # a label for a question and its context
         questions = make_questions(texts.texts, texts.pairs or [])
         return (build_windows(card.task, questions, tokenizer, card.windows),)

@@ -35,10 +35,10 @@ class LayerReader:
         """The contribution of every layer, (encoder's layers + 1,), 0 for those that the head does not read.
 
         Args:
-            card: of the head's pack.
+            card: card of the head's pack.
             head: one of its heads.
-            windows: that it reads; two for pairs apart.
-            target: what is explained.
+            windows: windows that the head reads; two for pairs apart.
+            target: outputs that are explained.
         """
         layers = layers_read([head])
         batch = (

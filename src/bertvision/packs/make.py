@@ -34,7 +34,7 @@ class PackResult:
     Attributes:
         pack: the pack.
         split: the one whose scores its card states.
-        notices: what the user should know.
+        notices: messages for the user.
     """
 
     pack: Pack
@@ -64,13 +64,13 @@ def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
         out: folder of the pack; an older pack there is replaced.
         heads: `best`, or names of heads; of several the mean counts.
         keep: how numbers are stored.
-        licence: of the pack, as the hub writes it; None takes `mit` for the built-in sets, that of a pack
+        licence: licence of the pack, as the hub writes it; None takes `mit` for the built-in sets, that of a pack
             which the encoder came from, and `other` elsewhere.
-        data: where the split is; None takes the run's own data.
+        data: folder of the split; None takes the run's own data.
         split: the one whose scores the card states; where the run's data are a training split alone, examples
             that the run held out stand in for `dev`.
-        device: where to compute.
-        show: is told what takes long now.
+        device: device to compute on.
+        show: function that gets a message about what takes long.
 
     Raises:
         BertVisionError: there is no such run or head, heads do not go together, or it cannot be written.

@@ -1,13 +1,11 @@
 """The README.md of a pack, in the form that the Hugging Face hub reads."""
 
 import json
-from typing import assert_never
 
 from bertvision.packs.card import PackCard
 from bertvision.pretrained import BUILTIN_ENCODER
+from bertvision.report.hub import HUB_BUILTIN, PIPELINES
 from bertvision.tasks.task import TaskKind
-
-_HUB_NAMES = {BUILTIN_ENCODER: "sentence-transformers/all-MiniLM-L6-v2"}
 
 
 def model_card(card: PackCard) -> str:
@@ -16,8 +14,8 @@ def model_card(card: PackCard) -> str:
     front = {
         "library_name": "bertvision",
         "license": card.licence,
-        "base_model": _HUB_NAMES.get(card.encoder, card.encoder),
-        "pipeline_tag": _pipeline(card.task.kind),
+        "base_model": HUB_BUILTIN if card.encoder == BUILTIN_ENCODER else card.encoder,
+        "pipeline_tag": PIPELINES[card.task.kind],
         "tags": ["bertvision", "task-pack", card.task.name],
         "metrics": list(metrics),
     }
@@ -41,18 +39,6 @@ def model_card(card: PackCard) -> str:
     lines += [f"| {name} | {value:.4g} |" for name, value in metrics.items()]
     lines += ["", "## Limits", "", *_limits(card), "", "## Licence", "", card.licence, ""]
     return "\n".join(lines)
-
-
-def _pipeline(kind: TaskKind) -> str:
-    match kind:
-        case "spans":
-            return "question-answering"
-        case "labels" | "tags":
-            return "text-classification"
-        case "scores":
-            return "sentence-similarity"
-        case _:
-            assert_never(kind)
 
 
 def _example(kind: TaskKind) -> str:

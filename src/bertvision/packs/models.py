@@ -38,9 +38,9 @@ class PackModels(Reader):
     """Packs over one frozen encoder, with their heads, in PyTorch.
 
     Attributes:
-        encoder: frozen, with the changes of the packs in it.
-        passes: how it is run.
-        heads: of every pack.
+        encoder: frozen encoder with the changes of the packs in it.
+        passes: options of its passes.
+        heads: heads of every pack.
     """
 
     explains = True
@@ -50,8 +50,8 @@ class PackModels(Reader):
 
         Args:
             packs: at least one.
-            encoder: where the encoder is, where that is not what packs call it.
-            device: where to compute.
+            encoder: path or name of the encoder; None takes the one that the packs name.
+            device: device to compute on.
 
         Raises:
             BertVisionError: packs do not lie over the same encoder, or something cannot be loaded.

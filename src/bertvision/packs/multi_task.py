@@ -11,9 +11,8 @@ from bertvision.packs.card import PackCard, pack_names
 from bertvision.packs.inputs import TextInput, make_questions, make_texts, question_windows, takes_pairs, text_windows
 from bertvision.packs.models import PackModels
 from bertvision.packs.pack import Pack
-from bertvision.packs.question_answerer import LONGEST_ANSWER
 from bertvision.packs.reader import Ask
-from bertvision.packs.spans import decode_answers
+from bertvision.packs.spans import FITTED_LIMIT, decode_answers
 from bertvision.packs.text_models import LIKELY, give_scores, rank_labels
 from bertvision.tasks.task import SquadLayout
 from bertvision.tasks.windows import Windows
@@ -26,7 +25,7 @@ class MultiTask:
     Pairs of texts that are aligned are read in a pass of their own.
 
     Attributes:
-        names: of the packs: those of their tasks, with a number behind those that come again.
+        names: names of the packs: those of their tasks, with a number appended to repeated ones.
     """
 
     def __init__(self, packs: Sequence[Pack], *, encoder: str | None = None, device: Device = "auto") -> None:
@@ -34,8 +33,8 @@ class MultiTask:
 
         Args:
             packs: over one encoder with the same changes.
-            encoder: where the encoder is, where that is not what packs call it.
-            device: where to compute.
+            encoder: path or name of the encoder; None takes the one that the packs name.
+            device: device to compute on.
 
         Raises:
             BertVisionError: packs lie over different encoders, or something cannot be loaded.
@@ -47,7 +46,7 @@ class MultiTask:
     def from_pretrained(
         cls, names: Sequence[str | Path], *, encoder: str | None = None, device: Device = "auto"
     ) -> Self:
-        """By the folders of packs, or their names on the hub.
+        """Load packs by their folders, or by their names on the hub.
 
         Raises:
             BertVisionError: one is not there, or they lie over different encoders.
@@ -61,7 +60,7 @@ class MultiTask:
 
         Args:
             text: one or several; the context of questions.
-            question: asked of every text by packs whose answers stand in a text.
+            question: question that packs whose answers stand in a text ask of every text.
             pair: the second text of packs that read pairs: one for each text.
 
         Returns:
@@ -113,7 +112,7 @@ def _say(card: PackCard, windows: Windows, found: Outputs, texts: list[str], que
     """What a pack says about each text."""
     if isinstance(found, SpanScores):
         questions = make_questions([question or ""] * len(texts), texts)
-        said = decode_answers(card, windows, questions, found, best=1, limit=LONGEST_ANSWER)
+        said = decode_answers(card, windows, questions, found, best=1, limit=FITTED_LIMIT)
         nothing = [{"score": null, "start": 0, "end": 0, "answer": ""} for null in said.null]
         return [
             {"score": spans[0].score, "start": spans[0].start, "end": spans[0].end, "answer": _piece(text, spans[0])}

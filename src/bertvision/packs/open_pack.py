@@ -44,9 +44,9 @@ def load_reader(first: PackFolder, *others: PackFolder, encoder: str | None = No
 
     Args:
         first: a pack, exported or not.
-        others: that share its encoder; an exported pack shares with none.
-        encoder: where the encoder is, where that is not what packs call it.
-        device: where to compute.
+        others: further packs that share its encoder; an exported pack shares with none.
+        encoder: path or name of the encoder; None takes the one that the packs name.
+        device: device to compute on.
 
     Raises:
         BertVisionError: something cannot be loaded, or an exported pack is given an encoder, a GPU or others.

@@ -69,8 +69,8 @@ class Pack(PackFolder):
         """The frozen encoder with the pack's changes in it.
 
         Args:
-            encoder: where the encoder is, where that is not what the pack calls it.
-            device: where to compute.
+            encoder: path or name of the encoder; None takes the one that the pack names.
+            device: device to compute on.
 
         Raises:
             BertVisionError: there is no such encoder, or it has other weights.
@@ -111,10 +111,10 @@ def write_pack(
     """Write a pack; its folder appears, or is replaced, only when it is whole.
 
     Args:
-        folder: where it goes.
-        card: what it says of itself.
-        changes: the encoder's parameters that learnt, one set for each word of `card.learn`.
-        heads: by name.
+        folder: folder to write.
+        card: card of the pack.
+        changes: the encoder's parameters that were trained, one set for each word of `card.learn`.
+        heads: heads by name.
         keep: how numbers are stored; what float16 cannot hold stays as it is.
 
     Raises:

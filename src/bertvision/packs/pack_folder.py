@@ -22,8 +22,8 @@ class PackFolder(ABC):
     """A pack as it lies in a folder.
 
     Attributes:
-        folder: where its files are.
-        card: what it says of itself.
+        folder: folder of its files.
+        card: card of the pack.
     """
 
     folder: Path

@@ -34,7 +34,7 @@ BATCH = 512
 """Examples that are in memory at a time."""
 
 Told = Callable[[int], None]
-"""Is told how many examples are done."""
+"""Function that gets a number of examples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +44,8 @@ class Predicted:
     Attributes:
         file: the predictions.
         no_answer: how far "no answer" leads over the answer to each question, where questions may be without one.
-        examples: how many there are.
-        resumed: how many of them an earlier run had done.
+        examples: number of examples.
+        resumed: number of examples that an earlier run had done.
     """
 
     file: Path
@@ -72,15 +72,15 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
     done stands in a folder `OUT.part` until all of it is; a run that was killed goes on there.
 
     Args:
-        pack: what predicts.
+        pack: pack that predicts.
         path: a file of the pack's task: SQuAD's JSON, or CSV, TSV or JSONL with a column of texts; plain or .gz.
-        out: where predictions go: JSON by id; of labels and scores a table if it ends with .tsv or .csv.
-        columns: which columns hold what, where they are not called as in the task's own files.
+        out: file of the predictions: JSON by id; for labels and scores a table if it ends with .tsv or .csv.
+        columns: names of the columns, where they differ from those in the task's own files.
         batch: examples in memory at a time.
-        encoder: where the encoder is, where that is not what the pack calls it.
-        device: where to compute.
-        count: is told how many examples there are, once that is known.
-        tell: is told how far it is.
+        encoder: path or name of the encoder; None takes the one that the pack names.
+        device: device to compute on.
+        count: function that gets the number of examples, once it is known.
+        tell: function that gets the number of examples that are done.
 
     Raises:
         BertVisionError: something cannot be read or written, an id comes twice where predictions are kept by id, or
@@ -259,12 +259,12 @@ def _table_rows(part: _Part) -> Iterator[tuple[str, str]]:
 
 
 def _tsv_lines(part: _Part) -> Iterator[str]:
-    """As GLUE has them: quote characters are text."""
+    """Lines as in the files of GLUE: quote characters are text."""
     yield from map("\t".join, _table_rows(part))
 
 
 def _csv_lines(part: _Part) -> Iterator[str]:
-    """By the usual rules of CSV, which quote what has commas or quote characters in it."""
+    """Lines by the usual rules of CSV: cells with commas or quote characters are quoted."""
     for row in _table_rows(part):
         line = io.StringIO()
         csv.writer(line, lineterminator="").writerow(row)
@@ -272,7 +272,7 @@ def _csv_lines(part: _Part) -> Iterator[str]:
 
 
 TABLES: dict[str, Callable[[_Part], Iterator[str]]] = {".tsv": _tsv_lines, ".csv": _csv_lines}
-"""What is no JSON, by the ending of the file."""
+"""Writers of tables, by the suffix of the file; all else is JSON."""
 
 
 def _write(path: Path, lines: Iterator[str]) -> None:

@@ -36,10 +36,10 @@ class Seen:
     """What samples show of some states.
 
     Attributes:
-        rows: how many there were.
+        rows: number of rows seen.
         moments: sums of the products of every two columns.
         widest: the largest size of a number in each column.
-        lowest: of all numbers.
+        lowest: lowest number of all.
         highest: the highest number of every row, sample by sample.
     """
 
@@ -70,7 +70,7 @@ class Steps:
 
     Attributes:
         zero: the whole number that stands for 0.
-        least: what counts as the highest number of a row that has none so high, so that its lowest one finds room;
+        least: lower limit on the highest number of a row, so that its lowest number fits, too;
             None where numbers of both signs count alike.
     """
 
@@ -88,8 +88,8 @@ def quantise_graph(path: Path, samples: Iterable[Inputs]) -> None:
     others, as in GPTQ.
 
     Args:
-        path: of the graph.
-        samples: inputs of it, to see how wide channels are, and which of them go together.
+        path: file of the graph.
+        samples: inputs of the graph, which show how wide channels are and how they correlate.
 
     Raises:
         BertVisionError: there is nothing that it would make faster.
@@ -114,7 +114,7 @@ def balance_columns(widest: Floats, weights: Sequence[Floats]) -> Floats:
 
     Args:
         widest: the largest size of a number in each column.
-        weights: that they are multiplied with, (columns, outputs).
+        weights: weights that the states are multiplied with, (columns, outputs).
     """
     states = np.maximum(widest, 1e-5)
     heaviest = np.maximum(np.max([np.abs(weight).max(axis=1) for weight in weights], axis=0), 1e-5)
@@ -127,7 +127,7 @@ def choose_steps(lowest: float, highest: Floats) -> Steps:
     """How the rows of states are rounded.
 
     Args:
-        lowest: of all numbers.
+        lowest: lowest number of all.
         highest: the highest number of every row.
     """
     usual = float(np.median(highest))
@@ -177,7 +177,7 @@ class _Rewriter:
 
         Args:
             nodes: the products.
-            seen: of what they read.
+            seen: statistics of the states that they read.
         """
         held = {weight.name: weight for weight in self._graph.initializer}
         weights = [numpy_helper.to_array(held[node.input[1]]) for node in nodes]

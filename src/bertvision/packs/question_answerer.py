@@ -20,8 +20,8 @@ QuestionInput = Mapping[str, str]
 Answered = dict[str, Any]
 """{"score": …, "start": …, "end": …, "answer": …}."""
 
-LONGEST_ANSWER = 15
-"""Most tokens in an answer, as in the former pipeline."""
+PIPELINE_LIMIT = 15
+"""Most tokens in an answer unless another number is given, as in the former pipeline."""
 
 
 @final
@@ -36,9 +36,9 @@ class QuestionAnswerer:
         """Load a pack's encoder and heads.
 
         Args:
-            pack: of a task whose answers stand in a text.
-            encoder: where the encoder is, where that is not what the pack calls it.
-            device: where to compute.
+            pack: pack for a task whose answers stand in a text.
+            encoder: path or name of the encoder; None takes the one that the pack names.
+            device: device to compute on.
 
         Raises:
             BertVisionError: the pack is for something else, or its encoder cannot be had.
@@ -60,7 +60,7 @@ class QuestionAnswerer:
         device: Device = "auto",
         runtime: Runtime = "auto",
     ) -> Self:
-        """By the folder of a pack or its name on the hub; None takes the pack that is shipped.
+        """Load a pack by its folder or by its name on the hub; None takes the pack that is shipped.
 
         Raises:
             BertVisionError: there is none, it is for something else, or that runtime does not run it.
@@ -75,7 +75,7 @@ class QuestionAnswerer:
         data: QuestionInput | Iterable[QuestionInput] | None = None,
         top_k: int = 1,
         doc_stride: int | None = None,
-        max_answer_len: int = LONGEST_ANSWER,
+        max_answer_len: int = PIPELINE_LIMIT,
         max_seq_len: int | None = None,
         max_question_len: int | None = None,
         handle_impossible_answer: bool = False,
@@ -88,7 +88,7 @@ class QuestionAnswerer:
                 context.
             question: one, or several.
             context: one for all questions, or one for each.
-            data: as `inputs`.
+            data: the same as `inputs`, by keyword.
             top_k: most answers to each question.
             doc_stride: tokens that two neighbouring windows of a long context share.
             max_answer_len: most tokens in an answer.
@@ -120,7 +120,7 @@ class QuestionAnswerer:
         pairs: Sequence[tuple[str, str]],
         *,
         best: int,
-        limit: int = LONGEST_ANSWER,
+        limit: int = PIPELINE_LIMIT,
         options: WindowOptions | None = None,
         whole_words: bool = True,
     ) -> SpanAnswers:
@@ -130,7 +130,7 @@ class QuestionAnswerer:
             pairs: questions with their contexts; those with the same context share its tokens.
             best: most answers to each question.
             limit: most tokens in an answer.
-            options: of token windows; None takes the pack's.
+            options: options of token windows; None takes the pack's.
             whole_words: widen answers to whole words.
 
         Raises:

@@ -21,7 +21,8 @@ class Ask:
 
     Attributes:
         pack: number of the pack.
-        windows: that its heads read; two for pairs apart. Packs that are given the same object share its states.
+        windows: windows that its heads read; two for pairs apart. Packs that are given the same object share its
+            states.
     """
 
     pack: int
@@ -32,9 +33,9 @@ class Reader(ABC):
     """Packs that can be asked.
 
     Attributes:
-        explains: whether it can tell what each layer contributed.
-        cards: of every pack.
-        tokenizer: the encoder's.
+        explains: whether the contributions of layers can be computed.
+        cards: cards of all packs.
+        tokenizer: tokenizer of the encoder.
     """
 
     explains: ClassVar[bool] = False

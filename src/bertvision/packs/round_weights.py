@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 LARGEST = 127
-"""Of the whole numbers: those of both signs count alike."""
+"""Largest of the whole numbers, of either sign."""
 
 DAMP = 0.01
 """Added to the mean square of every column, as a share of their mean: samples must not be trusted in full."""
@@ -23,8 +23,8 @@ class Rounded:
     """Weights in 8 bits.
 
     Attributes:
-        whole: (columns of the states, outputs).
-        scale: (outputs,) what they are multiplied with.
+        whole: the rounded weights, (columns of the states, outputs).
+        scale: factors that give back the weights, (outputs,).
     """
 
     whole: NDArray[np.int8]
@@ -35,7 +35,7 @@ def round_weights(weight: Floats, moments: NDArray[np.floating[Any]]) -> Rounded
     """Round row by row, and let the rows that are left make up for the error, as GPTQ does.
 
     Args:
-        weight: (columns of the states, outputs).
+        weight: weights, (columns of the states, outputs).
         moments: mean products of every two columns of the states, (columns, columns).
     """
     scale = np.maximum(np.abs(weight).max(axis=0) / LARGEST, np.finfo(np.float32).tiny)

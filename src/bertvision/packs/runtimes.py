@@ -40,7 +40,7 @@ a quarter to a third of a second, and times that are nearly the same come out no
 
 
 def usable_runtimes() -> list[GraphRuntime]:
-    """Those whose library is installed, and whose numbers this processor computes with."""
+    """Runtimes whose library is installed, and whose number format this processor supports."""
     return [name for name in get_args(GraphRuntime) if _usable(name)]
 
 
@@ -48,9 +48,9 @@ def choose_runtime(milliseconds: Mapping[str, float], agreement: Mapping[str, fl
     """The runtime for a graph that was measured: ONNX Runtime, unless another one here is clearly faster.
 
     Args:
-        milliseconds: of one example, by runtime.
+        milliseconds: time for one example, by runtime.
         agreement: share of the predictions that are those of PyTorch, by runtime.
-        enough: those with less are taken only where all have less: then the one with the most.
+        enough: least agreement of a runtime; where all have less, the one with the most is taken.
     """
     known: list[GraphRuntime] = [name for name in get_args(GraphRuntime) if name in milliseconds]
     right = [name for name in known if agreement[name] >= enough]
@@ -80,9 +80,9 @@ def load_graph(path: Path, runtime: GraphRuntime, *, threads: int = 0) -> RunGra
     """Load a graph.
 
     Args:
-        path: of its file.
-        runtime: what computes it.
-        threads: to compute with; 0 leaves that to the runtime, which takes one for each core.
+        path: file of the graph.
+        runtime: runtime that computes it.
+        threads: number of threads; 0 leaves it to the runtime, which takes one for each core.
 
     Raises:
         BertVisionError: the runtime is not installed, cannot read the graph, or computes in what this processor lacks.

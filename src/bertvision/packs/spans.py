@@ -1,5 +1,6 @@
 """Scores of tokens → answers with probabilities, in the form of the former transformers pipeline."""
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,8 +15,15 @@ from bertvision.packs.card import PackCard
 from bertvision.tasks.examples import Questions
 from bertvision.tasks.windows import Windows
 
+FITTED_LIMIT = 30
+"""Most tokens in an answer where the pack's threshold counts: it was fitted with this limit."""
+
 COMPARED = 20
-"""At least so many answers to a question are compared before they are widened to whole words."""
+"""Least number of answers to a question that are compared before they are widened to whole words."""
+
+
+UNSPACED = ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
+"""How the Unicode names of characters begin whose scripts put no spaces between words."""
 
 
 class Span(NamedTuple):
@@ -31,9 +39,9 @@ class SpanAnswers:
     """What a pack says to some questions.
 
     Attributes:
-        spans: of every question the most probable answers, best first.
+        spans: (questions,) the most probable answers to each, best first.
         null: (questions,) probability of "no answer": the smallest over the question's windows.
-        silent: (questions,) whether the pack's threshold says that there is no answer.
+        silent: (questions,) whether there is no answer by the pack's threshold.
     """
 
     spans: list[list[Span]]
@@ -57,11 +65,11 @@ def decode_answers(  # noqa: PLR0913 - what answers depend on, by keyword
     of its window and the first token of all, which stands for "no answer".
 
     Args:
-        card: of the pack, whose threshold counts.
-        windows: of the questions.
-        questions: without gold answers.
-        scores: of every token.
-        best: how many answers to give.
+        card: card of the pack, whose threshold counts.
+        windows: windows of the questions.
+        questions: questions; gold answers are not needed.
+        scores: scores of every token.
+        best: number of answers to give.
         limit: most tokens in an answer.
         whole_words: widen answers to whole words; those that become the same are one.
     """
@@ -105,15 +113,34 @@ def _spans(said: SpanPredictions, row: int, context: str, best: int, whole_words
 
 
 def strip_span(text: str, start: int, end: int) -> tuple[int, int]:
-    """Without the spaces that some tokenizers count as part of a token."""
+    """A span without the spaces around it, which some tokenizers count as part of a token."""
     begin = start + len(text[start:end]) - len(text[start:end].lstrip())
     return begin, begin + len(text[start:end].strip())
 
 
 def widen_span(text: str, start: int, end: int) -> tuple[int, int]:
-    """To whole words: no letter or digit is left hanging on either side."""
-    while 0 < start < end and text[start].isalnum() and text[start - 1].isalnum():
+    """A span widened to whole words: no letter, digit or combining mark of them is cut off."""
+    while 0 < start < end and _joined(text[start - 1], text[start]):
         start -= 1
-    while start < end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
+    while start < end < len(text) and _joined(text[end - 1], text[end]):
         end += 1
     return start, end
+
+
+def _joined(left: str, right: str) -> bool:
+    """Whether two neighbouring characters belong to one word."""
+    if not (_in_word(left) and _in_word(right)):
+        return False
+    return _is_mark(right) or not (_is_unspaced(left) or _is_unspaced(right))  # a mark is part of the letter before it
+
+
+def _in_word(character: str) -> bool:
+    return character.isalnum() or _is_mark(character)
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character).startswith("M")
+
+
+def _is_unspaced(character: str) -> bool:
+    return unicodedata.name(character, "").startswith(UNSPACED) and not character.isdecimal()

@@ -153,16 +153,17 @@ def _rows(
 ) -> Iterator[Row]:
     text = layout.text if columns.text is None else columns.text
     pair = layout.pair if columns.text_pair is None else columns.text_pair
-    key = str(layout.id) if columns.id is None and layout.id is not None else columns.id
+    key = layout.id if columns.id is None else columns.id
     for number, cells in enumerate(table):
         where = f"{path}: row {number + 1}"
-        first = _cell(cells, str(text), where)
+        first = _text(cells, str(text), where)
         # files to be predicted often lack the column that numbers those to learn from
-        name = str(number) if key is None or (columns.id is None and key not in cells) else str(cells.get(key))
+        numbered = key is None or (columns.id is None and str(key) not in cells)
+        name = str(number) if numbered else str(_cell(cells, str(key), where))
         if not takes_pairs(card) or pair is None:
             yield _row(name, first, where)
         else:
-            yield _row(name, (first, _cell(cells, str(pair), where)), where)
+            yield _row(name, (first, _text(cells, str(pair), where)), where)
 
 
 def _row(name: str, texts: str | tuple[str, str], where: str) -> Row:
@@ -174,12 +175,17 @@ def _row(name: str, texts: str | tuple[str, str], where: str) -> Row:
     return Row(name, texts)
 
 
-def _cell(cells: dict[str, object], column: str, where: str) -> str:
+def _cell(cells: dict[str, object], column: str, where: str) -> object:
     if column not in cells:
-        raise DataError(f"{where}: {UnknownNameError('column', column, cells)} Name it: --text, --text-pair")
+        raise DataError(f"{where}: {UnknownNameError('column', column, cells)} Name it: --text, --text-pair, --id")
     cell = cells[column]
     if cell is None or cell != cell:  # noqa: PLR0124 - NaN, which data frames write where there is nothing
-        raise DataError(f"{where}: column '{column}' is empty, text is expected. Fill it, or leave the row out.")
+        raise DataError(f"{where}: column '{column}' is empty, a value is expected. Fill it, or leave the row out.")
+    return cell
+
+
+def _text(cells: dict[str, object], column: str, where: str) -> str:
+    cell = _cell(cells, column, where)
     if not isinstance(cell, str):
         raise DataError(f"{where}: column '{column}' holds {type(cell).__name__}, text is expected.")
     return cell

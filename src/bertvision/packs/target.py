@@ -13,8 +13,8 @@ class Target:
     """The outputs of a window that are explained, in sum.
 
     Attributes:
-        window: its number.
-        places: token and output of each; the token is 0 where a window has one row.
+        window: number of the window.
+        places: token and output of each place; the token is 0 where a window has one row.
     """
 
     window: int
@@ -25,8 +25,8 @@ def span_target(windows: Windows, scores: SpanScores, span: tuple[int, int] | No
     """The first and the last token of an answer, in the window that scores it highest.
 
     Args:
-        windows: of one question.
-        scores: a head's.
+        windows: windows of one question.
+        scores: scores of a head.
         span: characters of the answer, as they were decoded; None for "no answer", which the first token stands for,
             in the window that believes in it least.
     """

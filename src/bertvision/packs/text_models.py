@@ -41,15 +41,15 @@ class _TextModel:
     """What both share: a pack, and one row of outputs per text."""
 
     kinds: ClassVar[tuple[TaskKind, ...]]
-    """Of tasks that it is for."""
+    """Kinds of tasks that it is for."""
 
     def __init__(self, pack: PackFolder, *, encoder: str | None = None, device: Device = "auto") -> None:
         """Load a pack's encoder and heads.
 
         Args:
-            pack: of a task of the right kind.
-            encoder: where the encoder is, where that is not what the pack calls it.
-            device: where to compute.
+            pack: pack for a task of the right kind.
+            encoder: path or name of the encoder; None takes the one that the pack names.
+            device: device to compute on.
 
         Raises:
             BertVisionError: the pack is for something else, or its encoder cannot be had.
@@ -66,7 +66,7 @@ class _TextModel:
     def from_pretrained(
         cls, name: str | Path, *, encoder: str | None = None, device: Device = "auto", runtime: Runtime = "auto"
     ) -> Self:
-        """By the folder of a pack, or its name on the hub.
+        """Load a pack by its folder, or by its name on the hub.
 
         Raises:
             BertVisionError: there is none, it is for something else, or that runtime does not run it.
@@ -111,7 +111,7 @@ class TextClassifier(_TextModel):
         Args:
             inputs: a text, `{"text": …, "text_pair": …}`, or a list of such.
             top_k: how many labels to give, the likeliest first, None for all; left out, the best one alone.
-            function_to_apply: what makes outputs probabilities; None takes softmax for labels, and sigmoid for tags.
+            function_to_apply: function from outputs to probabilities; None takes softmax for labels, sigmoid for tags.
 
         Returns:
             As in transformers: for a text `[{"label", "score"}]`, for a dict `{"label", "score"}`, for a list a list of

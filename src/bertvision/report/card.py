@@ -12,6 +12,7 @@ from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.report.document import Cell, Table
 from bertvision.report.found import RunFacts, Sourced
 from bertvision.report.groups import Group, headline, threshold_words
+from bertvision.report.hub import HUB_BUILTIN, PIPELINES
 from bertvision.report.markdown import code, markdown_table, plain
 from bertvision.report.numbers import NOTHING, show_number
 from bertvision.report.overview import is_of
@@ -20,9 +21,6 @@ from bertvision.report.scores import score_blocks
 from bertvision.report.training import training_blocks
 from bertvision.runs.judging.evaluation_record import EvaluationRecord
 
-HUB_BUILTIN = "sentence-transformers/all-MiniLM-L6-v2"
-PIPELINES = {"spans": "question-answering", "labels": "text-classification", "tags": "text-classification"}
-PIPELINES |= {"scores": "sentence-similarity"}
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 LIMITS = (

@@ -58,6 +58,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         401: "The token is missing or wrong.",
         408: "The body did not arrive in time.",
         413: "The body is too large.",
+        421: "The server does not answer to the host that was asked.",
         422: "A field is missing, wrong, empty or too long, or no such pack is served.",
         429: "Too many requests are waiting.",
         503: "The reply took too long, or the server is being stopped.",
@@ -68,13 +69,16 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 NO_JSON = RefusedError(400, "no_json", "the body is no JSON in UTF-8. Send an object of JSON.")
 
 
-def build_app(service: PackService, limits: Limits, *, token: str | None = None) -> FastAPI:
+def build_app(
+    service: PackService, limits: Limits, *, token: str | None = None, hosts: frozenset[str] | None = None
+) -> FastAPI:
     """The application: its routes, and around them the border.
 
     Args:
         service: packs.
-        limits: of requests.
-        token: that requests must bear; None lets all in.
+        limits: limits on requests.
+        token: bearer token that requests must send; None lets all in.
+        hosts: names that may stand in the header Host, in lower case and without a port; None lets all in.
     """
     batcher: Batcher[Job, Reply] = Batcher(service.run, limits)
     metrics = Metrics(lambda: len(batcher))
@@ -83,8 +87,10 @@ def build_app(service: PackService, limits: Limits, *, token: str | None = None)
     @asynccontextmanager
     async def live(_app: FastAPI) -> AsyncIterator[None]:
         batcher.start()
-        yield
-        await asyncio.to_thread(batcher.close)
+        try:
+            yield
+        finally:  # also where a second signal cancels this: what waits was cancelled then, and is not computed
+            await asyncio.to_thread(batcher.close)
 
     app = FastAPI(
         title="BERTVision",
@@ -98,7 +104,7 @@ def build_app(service: PackService, limits: Limits, *, token: str | None = None)
     _add_requests(app, Desk(service, batcher, limits))
     _add_views(app, service, batcher, metrics, limits)
     paths = frozenset(route.path for route in app.routes if isinstance(route, Route))
-    app.add_middleware(Border, limits=limits, token=token, paths=paths, count=metrics.request)
+    app.add_middleware(Border, limits=limits, token=token, hosts=hosts, paths=paths, count=metrics.request)
     return app
 
 

@@ -10,15 +10,19 @@ from typing import Generic, Protocol, TypeVar, final
 from bertvision.server.limits import Limits, RefusedError
 
 
-class Sized(Protocol):
-    """A job whose cost is known by its characters."""
+class Batched(Protocol):
+    """What the batcher knows of a job."""
 
     @property
     def characters(self) -> int:
-        """Of all its texts."""
+        """Number of characters in all its texts, as a measure of its cost."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is computed by itself."""
 
 
-Job = TypeVar("Job", bound=Sized)
+Job = TypeVar("Job", bound=Batched)
 Result = TypeVar("Result")
 
 
@@ -26,18 +30,19 @@ Result = TypeVar("Result")
 class Batcher(Generic[Job, Result]):
     """Gathers jobs of many threads, and computes them together in one.
 
-    Every job that was accepted is computed, unless its future was cancelled before.
+    Every job that was accepted is computed, unless its future was cancelled before. Jobs that are computed alone come
+    after those that were gathered with them, which do not wait for them.
 
     Attributes:
-        told: is told how many jobs are computed together, before they are.
+        told: function that gets the number of jobs in a pass, before they are computed.
     """
 
     def __init__(self, compute: Callable[[Sequence[Job]], Sequence[Result]], limits: Limits) -> None:
         """Prepare; `start` starts the thread.
 
         Args:
-            compute: gives a result for each of several jobs; called by the one thread alone.
-            limits: of the queue and of what is computed together.
+            compute: function from several jobs to a result for each; only the one thread calls it.
+            limits: limits on the queue and on what is computed together.
         """
         self._compute = compute
         self._limits = limits
@@ -45,7 +50,7 @@ class Batcher(Generic[Job, Result]):
         self._queue: deque[tuple[Job, Future[Result]]] = deque()
         self._changed = threading.Condition()
         self._closing = False
-        self._thread = threading.Thread(target=self._work, name="batcher")
+        self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)  # keeps no process alive
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -85,9 +90,11 @@ class Batcher(Generic[Job, Result]):
 
     def _work(self) -> None:
         while gathered := self._gather():
-            live = [(job, future) for job, future in gathered if future.set_running_or_notify_cancel()]
-            if live:
-                self._run(live)
+            together = [one for one in gathered if not one[0].alone]
+            for group in (together, *([one] for one in gathered if one[0].alone)):
+                live = [(job, future) for job, future in group if future.set_running_or_notify_cancel()]
+                if live:
+                    self._run(live)
 
     def _gather(self) -> list[tuple[Job, Future[Result]]]:
         """The jobs to compute next; none if there will be no more."""

@@ -1,4 +1,4 @@
-"""Border: what every request passes first and last: id, token, size of the body, headers, log line, metrics."""
+"""Border: what every request passes first and last: id, host, token, size of the body, headers, log line, metrics."""
 
 import asyncio
 import hmac
@@ -30,6 +30,7 @@ HEADERS = {
     "cache-control": "no-store",
 }
 
+_PORT = re.compile(r":\d+$")
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _log = logging.getLogger(LOGGER)
 
@@ -47,29 +48,32 @@ def problem(refused: RefusedError, request_id: str) -> tuple[bytes, dict[str, st
 
 @final
 class Border:
-    """ASGI around the application."""
+    """ASGI middleware around the application."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it checks, by keyword
         self,
         app: ASGIApp,
         *,
         limits: Limits,
         token: str | None,
+        hosts: frozenset[str] | None,
         paths: frozenset[str],
         count: Callable[[str, int, float], None],
     ) -> None:
         """Wrap an application.
 
         Args:
-            app: what serves.
-            limits: of bodies and of time.
-            token: that requests must bear; None lets all in.
-            paths: that are served; others are called "other", since what clients make up must not fill the metrics.
-            count: is told path, status and seconds of every request.
+            app: application that serves the requests.
+            limits: limits on the size of bodies and on time.
+            token: bearer token that requests must send; None lets all in.
+            hosts: names that may stand in the header Host, in lower case and without a port; None lets all in.
+            paths: paths that are served; others are counted as "other", so that invented paths cannot fill the metrics.
+            count: function that gets path, status and seconds of every request.
         """
         self._app = app
         self._limits = limits
         self._token = token
+        self._hosts = hosts
         self._paths = paths
         self._count = count
 
@@ -97,6 +101,7 @@ class Border:
         if scope["method"] == "HEAD":  # as those ask who watch a service; what serves HTTP leaves out the body
             asked = {**scope, "method": "GET"}
         try:
+            self._check_host(headers.get("host", ""))
             self._check_token(scope["path"], headers.get("authorization", ""))
             await self._app(asked, _replay(await self._body(headers, receive), receive), send_on)
         except RefusedError as refused:
@@ -112,6 +117,13 @@ class Border:
             self._count(path, status, seconds)
             fields = {"request_id": request_id, "method": scope["method"], "path": path, "status": status}
             _log.info("request", extra={"fields": fields | {"seconds": round(seconds, 6)}})
+
+    def _check_host(self, host: str) -> None:
+        """Refuse a web page from elsewhere whose own name was made to lead here (DNS rebinding)."""
+        name = _PORT.sub("", host).lower()
+        if self._hosts is not None and name not in self._hosts:
+            message = f"the host '{name[:80]}' is not allowed. Use localhost, or start the server with --allowed-host."
+            raise RefusedError(421, "wrong_host", message)
 
     def _check_token(self, path: str, authorization: str) -> None:
         if self._token is None or path in OPEN:

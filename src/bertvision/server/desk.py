@@ -15,7 +15,7 @@ from bertvision.tasks.task import TaskKind
 @final
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Where requests become jobs."""
+    """Turns requests into jobs, and waits for their replies."""
 
     service: PackService
     batcher: Batcher[Job, Reply]

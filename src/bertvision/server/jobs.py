@@ -11,8 +11,8 @@ class Job:
         pack: number of the pack.
         text: a text, or a question.
         pair: the second text of a pair, or the context of a question; None where a pack reads single texts.
-        top: most answers that are wanted; None where there is nothing to choose from.
-        layers: whether the contributions of layers are asked for, and not the answer alone.
+        top: maximum number of answers; None where there is nothing to choose from.
+        layers: whether the contributions of the layers are requested instead of the answer.
     """
 
     pack: int
@@ -23,5 +23,10 @@ class Job:
 
     @property
     def characters(self) -> int:
-        """Of both texts."""
+        """Number of characters in both texts."""
         return len(self.text) + len(self.pair or "")
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is computed by itself, since it needs gradients."""
+        return self.layers

@@ -1,5 +1,6 @@
 """Limits: what the server takes, and what it refuses with."""
 
+import math
 from dataclasses import dataclass, fields
 from typing import final
 
@@ -35,11 +36,12 @@ class Limits:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
+            value, option = getattr(self, field.name), field.name.replace("_", "-")
             least = 0 if field.name == "wait_ms" else 1
             if not value >= least:
-                option = field.name.replace("_", "-")
                 raise BertVisionError(f"--{option} is {value}, at least {least} is expected.")
+            if value == math.inf:
+                raise BertVisionError(f"--{option} is {value}, a finite number is expected.")
 
 
 @final
@@ -47,7 +49,7 @@ class RefusedError(Exception):
     """A request that is not served.
 
     Attributes:
-        status: of HTTP.
+        status: HTTP status code.
         code: the reason as a word, for programs.
         message: the reason as a sentence, with what to do.
         retry_after: seconds after which it may be tried again; None where that does not help.

@@ -16,11 +16,11 @@ def serve(app: FastAPI, *, host: str, port: int, limits: Limits, ready: Callable
     """Serve an application until SIGINT or SIGTERM.
 
     Args:
-        app: of `build_app`.
+        app: application from `build_app`.
         host: address to listen at.
         port: 0 takes a free one.
         limits: how long to wait for replies under way when stopped.
-        ready: is told the address when requests are accepted.
+        ready: function that gets the address when requests are accepted.
 
     Raises:
         BertVisionError: nobody can listen there.

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from bertvision.device import Device
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.outputs import Outputs, SpanScores, join_heads, merge_rows
-from bertvision.packs.answer import LONGEST_ANSWER
 from bertvision.packs.card import PackCard, pack_names
 from bertvision.packs.inputs import TextInput, make_questions, make_texts, question_windows, text_windows
 from bertvision.packs.open_pack import load_reader
 from bertvision.packs.pack_folder import PackFolder
 from bertvision.packs.reader import Ask, Reader
-from bertvision.packs.spans import SpanAnswers, decode_answers
+from bertvision.packs.spans import FITTED_LIMIT, SpanAnswers, decode_answers
 from bertvision.packs.target import Target, span_target
 from bertvision.packs.text_models import LIKELY, give_scores, rank_labels
 from bertvision.server.jobs import Job
@@ -35,8 +34,8 @@ class PackService:
     """Packs that are served; those with the same encoder share it and its passes.
 
     Attributes:
-        names: of the packs: those of their tasks, with a number behind those that come again.
-        cards: of the packs.
+        names: names of the packs: those of their tasks, with a number appended to repeated ones.
+        cards: cards of the packs.
         passes: how many passes over an encoder there were.
     """
 
@@ -45,8 +44,8 @@ class PackService:
 
         Args:
             packs: at least one; an exported one brings its encoder with it, and runs without PyTorch.
-            encoder: where the encoder is, where that is not what packs call it.
-            device: where to compute.
+            encoder: path or name of the encoder; None takes the one that the packs name.
+            device: device to compute on.
 
         Raises:
             BertVisionError: something cannot be loaded.
@@ -144,7 +143,7 @@ class PackService:
         self, card: PackCard, jobs: Sequence[Job], windows: Windows, found: SpanScores, *, whole_words: bool = True
     ) -> SpanAnswers:
         questions = make_questions([job.text for job in jobs], [job.pair or "" for job in jobs])
-        return decode_answers(card, windows, questions, found, best=TOP, limit=LONGEST_ANSWER, whole_words=whole_words)
+        return decode_answers(card, windows, questions, found, best=TOP, limit=FITTED_LIMIT, whole_words=whole_words)
 
     def _layers(self, job: Job) -> Reply:
         """What each head took from each layer for what it said."""
@@ -197,7 +196,7 @@ def _input(job: Job) -> TextInput:
 
 
 def _answer(said: SpanAnswers, row: int, context: str) -> Reply:
-    """In the form of `bertvision answer --json`, and the probability of "no answer"."""
+    """A reply in the form of `bertvision answer --json`, with the probability of "no answer"."""
     spans = [
         {"answer": context[span.start : span.end], "score": span.score, "start": span.start, "end": span.end}
         for span in said.spans[row]

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +122,16 @@ def test_the_oldest_rows_are_forgotten_when_there_are_too_many(encoder: str, mon
     before = kept.rows(TEXTS)
     assert len(kept) == 5
     torch.testing.assert_close(kept.rows(TEXTS), before, rtol=FLOAT32, atol=FLOAT32)
+
+
+def test_threads_may_share_rows_that_are_forgotten(encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = rows.text_rows(encoder, "mean", 384, "cpu")
+    expected = kept.rows(TEXTS)
+    monkeypatch.setattr(rows, "MOST_BYTES", 0)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda number: kept.rows(TEXTS[: 1 + number % 16]), range(160)))
+    for number, some in enumerate(found):
+        torch.testing.assert_close(some, expected[: 1 + number % 16], rtol=FLOAT32, atol=FLOAT32)
 
 
 def test_a_classifier_of_one_layer_is_logistic_regression_on_standardised_states(encoder: str) -> None:
@@ -375,7 +386,7 @@ def test_what_was_not_learnt_from_is_refused(encoder: str) -> None:
     model = AllLayerClassifier(encoder, strength=1.0)
     with pytest.raises(NotFittedError, match="not fitted yet"):
         model.predict(TEXTS)
-    with pytest.raises(BertVisionError, match="Were single texts learnt from and pairs given"):
+    with pytest.raises(BertVisionError, match="Were single texts learned from and pairs given"):
         model.fit(TEXTS, LABELS).predict([("a", "b")])
     for classes, shape in ((np.eye(16, 2, dtype=np.int64), r"\(16, 2\)"), ([], r"\(0,\)")):
         with pytest.raises(BertVisionError, match=rf"classes have shape {shape}; one class per text is expected"):

@@ -11,6 +11,7 @@ import torch
 
 from bertvision.encoder.encoder import Encoder
 from bertvision.errors import BertVisionError
+from bertvision.evaluation.outputs import SpanScores
 from bertvision.packs.inputs import make_texts, text_windows
 from bertvision.packs.models import PackModels
 from bertvision.packs.multi_task import MultiTask
@@ -85,6 +86,24 @@ def test_one_pass_gives_what_every_pack_gives_alone(packs: dict[str, Pack], step
         assert [tag["label"] for tag in one["moods"]] == [tag["label"] for tag in tags[row] if tag["score"] > 0.5]
     single = together(TEXTS[0], question="where is it ?", pair=pairs[0])
     assert single["sst2"]["label"] == got[0]["sst2"]["label"]
+
+
+def test_answers_may_be_as_long_as_those_that_the_threshold_was_fitted_with(
+    packs: dict[str, Pack], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = " ".join("abcdefgh"[number % 8] for number in range(40))
+
+    def read(_self: PackModels, asks: Sequence[Ask]) -> list[SpanScores]:
+        """Scores of which the answer has 21 tokens."""
+        windows = asks[0].windows[0]
+        start, end = (np.zeros(len(windows.ids), dtype=np.float32) for _ in range(2))
+        begin = int(windows.context[0, 0])
+        start[begin], end[begin + 20] = 9.0, 9.0
+        return [SpanScores(start, end)]
+
+    monkeypatch.setattr(PackModels, "read", read)
+    said = MultiTask([packs["squad2"]], device="cpu")(text, question="where is it ?")["squad2"]
+    assert said["answer"] == text[: 2 * 21 - 1]
 
 
 def test_a_text_is_encoded_once_for_all_packs(packs: dict[str, Pack], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,12 +120,30 @@ def test_what_another_file_left_is_not_gone_on_with(place: Path, tmp_path: Path)
 def test_a_file_whose_bad_row_was_mended_is_begun_anew(place: Path, tmp_path: Path, missing: str) -> None:
     path, pack = tmp_path / "rows.jsonl", Pack.load(place / "mood")
     path.write_text(f'{{"sentence": "a good"}}\n{{"sentence": {missing}}}\n', encoding="utf-8")
-    with pytest.raises(DataError, match=r"rows\.jsonl: row 2: column 'sentence' is empty, text is expected\. Fill it"):
+    with pytest.raises(DataError, match=r"rows\.jsonl: row 2: column 'sentence' is empty, a value is expected\. Fill"):
         predict_file(pack, path, tmp_path / "out.json", device="cpu")
     path.write_text('{"sentence": "a good"}\n{"sentence": "bad"}\n', encoding="utf-8")
     result = predict_file(pack, path, tmp_path / "out.json", device="cpu")
     assert (result.examples, result.resumed) == (2, 0)
     assert list(read(result.file)) == ["0", "1"]
+
+
+@pytest.mark.parametrize("name", ["out.json", "out.tsv"])
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('{"sentence": "a", "key": "x"}', r"row 1: unknown column 'nosuch'.*Name it: .*--id"),
+        ('{"sentence": "a", "nosuch": null}', r"row 1: column 'nosuch' is empty, a value is expected"),
+        ('{"sentence": "a", "nosuch": NaN}', r"row 1: column 'nosuch' is empty, a value is expected"),
+    ],
+    ids=["no column", "null", "NaN"],
+)
+def test_ids_that_are_not_there_are_refused(place: Path, tmp_path: Path, name: str, row: str, message: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f"{row}\n", encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        predict_file(Pack.load(place / "mood"), path, tmp_path / name, columns=Columns(id="nosuch"), device="cpu")
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
 
 @pytest.mark.parametrize(("ids", "twice"), [("abca", "a"), ("0121", "1"), ("01", None), ("ab3", None), ("2100", "0")])

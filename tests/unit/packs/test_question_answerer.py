@@ -136,13 +136,33 @@ def test_windows_are_cut_as_asked_for(
     assert not np.isclose(got["score"], plain_answers(pack, "where is it ?", LONG)[0][0][0], rtol=FLOAT32)
 
 
-def test_answers_arewiden_spaned_to_whole_words() -> None:
+def test_answers_are_widened_to_whole_words() -> None:
     text = "the golden-age, 1843"
     assert widen_span(text, 6, 8) == (4, 10)
     assert widen_span(text, 10, 11) == (10, 11)
     assert widen_span(text, 17, 19) == (16, 20)
     assert strip_span(text, 3, 4) == (4, 4)
     assert strip_span(text, 3, 10) == (4, 10)
+
+
+@pytest.mark.parametrize(
+    ("text", "piece", "word"),
+    [
+        ("au cafe\u0301 noir", "cafe", "cafe\u0301"),
+        ("e\u0301te\u0301", "te", "e\u0301te\u0301"),
+        ("\u0939\u093f\u0928\u094d\u0926\u0940 \u092e\u0947\u0902", "\u0928", "\u0939\u093f\u0928\u094d\u0926\u0940"),
+        ("\u4ed6\u51fa\u751f\u5728\u5317\u4eac\u5e02\u3002", "\u5317\u4eac", "\u5317\u4eac"),
+        ("2008\u5e74", "00", "2008"),
+        ("\u6771\u4eac\u306b\u30d4\u30ab", "\u6771\u4eac", "\u6771\u4eac"),
+        ("\u0e01\u0e34\u0e19\u0e02\u0e49\u0e32\u0e27", "\u0e01", "\u0e01\u0e34"),
+        ("\u0e1b\u0e35\u0e52\u0e55\u0e54", "\u0e52", "\u0e52\u0e55\u0e54"),
+    ],
+    ids=["accent", "accents", "Hindi", "Chinese", "number", "Japanese", "Thai", "Thai number"],
+)
+def test_words_of_other_scripts_are_neither_cut_nor_joined(text: str, piece: str, word: str) -> None:
+    start = text.index(piece)
+    begin, end = widen_span(text, start, start + len(piece))
+    assert text[begin:end] == word
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     async def app(*_: Any) -> None:  # noqa: ANN401
         raise AssertionError("nothing is served")
 
-    border = Border(app, limits=Limits(seconds=1.0), token=None, paths=frozenset(), count=lambda *_: None)
+    border = Border(app, limits=Limits(seconds=1.0), token=None, hosts=None, paths=frozenset(), count=lambda *_: None)
     scope = {"type": "http", "path": "/v1/answer", "method": "POST", "headers": []}
     asyncio.run(border(scope, never, send))
     assert sent[0]["status"] == 408
@@ -358,6 +358,6 @@ def test_the_description_names_every_route_and_every_refusal(client: TestClient)
         *("/healthz", "/metrics"),
     }
     answer = described["paths"]["/v1/answer"]["post"]
-    assert set(answer["responses"]) == {"200", "400", "401", "408", "413", "422", "429", "503"}
+    assert set(answer["responses"]) == {"200", "400", "401", "408", "413", "421", "422", "429", "503"}
     refused = answer["responses"]["422"]["content"]["application/json"]["schema"]
     assert refused == {"$ref": "#/components/schemas/ProblemReply"}

@@ -18,6 +18,7 @@ SECONDS = 10.0
 class Number:
     value: int
     characters: int = 1
+    alone: bool = False
 
 
 class Gate:
@@ -70,6 +71,19 @@ def test_a_pass_has_no_more_jobs_and_characters_than_allowed() -> None:
     batcher.close()
     # three jobs; 1 + 8 characters; 4, since 50 more are too many; 50 alone; the rest
     assert gate.seen == [[0], [1, 2, 3], [4, 5], [6], [7], [8]]
+
+
+def test_jobs_that_are_computed_alone_come_last_and_the_others_do_not_wait_for_them() -> None:
+    gate, done = Gate(), list[list[bool]]()
+    batcher = started(gate, Limits(wait_ms=0))
+    numbers = [Number(1, alone=True), Number(2), Number(3, alone=True), Number(4)]
+    futures = [batcher.submit(number) for number in numbers]
+    batcher.told = lambda _jobs: done.append([future.done() for future in futures])
+    gate.opened.set()
+    batcher.close()
+    assert gate.seen == [[0], [2, 4], [1], [3]]
+    assert done == [[False] * 4, [False, True, False, True], [True, True, False, True]]
+    assert [future.result(0) for future in futures] == [2, 4, 6, 8]
 
 
 def test_an_idle_model_waits_a_little_for_more() -> None:
@@ -148,3 +162,9 @@ def test_waiting_may_be_zero_but_no_less() -> None:
         Limits(wait_ms=-1)
     with pytest.raises(BertVisionError, match="--seconds is nan"):
         Limits(seconds=float("nan"))
+
+
+@pytest.mark.parametrize("name", ["seconds", "wait_ms"])
+def test_limits_without_end_are_refused(name: str) -> None:
+    with pytest.raises(BertVisionError, match=f"--{name.replace('_', '-')} is inf, a finite number is expected"):
+        Limits(**{name: float("inf")})  # type: ignore[arg-type]  # one of the two floats

@@ -5,6 +5,8 @@ const at = (id) => document.getElementById(id);
 const NOTHING = "No answer in this text";
 let packs = [];
 let newest = 0; // replies to earlier questions are dropped
+let shown = null; // the question whose answer is shown, and its text and pack
+let explained = null; // the one whose layers are shown, or asked for
 
 function make(name, className, text) {
   const element = document.createElement(name);
@@ -35,12 +37,14 @@ async function call(path, body) {
 }
 
 function describe(error) {
-  return error instanceof TypeError ? "The server cannot be reached." : error.message;
+  if (error instanceof TypeError) return "The server cannot be reached.";
+  return error.message.charAt(0).toUpperCase() + error.message.slice(1);
 }
 
 function complain(error) {
   at("problem").textContent = describe(error);
   show("problem", true);
+  at("problem").scrollIntoView({ behavior: "smooth", block: "nearest" }); // on a phone it is below the form
 }
 
 // Places count code points, and JavaScript counts halves of them: the text is taken apart once.
@@ -80,6 +84,7 @@ function showAnswer(said, text) {
   meter("score-bar", "score", silent ? (answers.length ? answers[0].score : 0) : said.score);
   at("score-bar").closest("div").querySelector("dt").textContent = silent ? "Best answer" : "This answer";
   meter("none-bar", "none", said.no_answer);
+  show("why", silent && answers.length > 0 && answers[0].score > said.no_answer);
   highlight(letters, said, said.alternatives);
   const runners = at("runners");
   runners.replaceChildren();
@@ -139,7 +144,7 @@ function showLayers(said) {
         const block = make("span");
         block.style.height = `${most ? (84 * layer.share) / most : 0}%`; // room for the number above
         if (top) block.append(make("em", "", percent(layer.share)));
-        bar.title = `layer ${layer.layer}: ${percent(layer.share)}${layer.contribution < 0 ? ", against it" : ""}`;
+        bar.title = `layer ${layer.layer}: ${percent(layer.share)}${layer.contribution < 0 ? ", counts against it" : ""}`;
         bar.append(block, make("small", "", String(layer.layer)));
         bars.append(bar);
       }
@@ -149,21 +154,29 @@ function showLayers(said) {
   );
 }
 
-// After the answer, which must not wait for them, nor be lost with them: exported packs cannot tell of layers.
-async function askLayers(asked, mine) {
-  let problem = "";
-  let said = { heads: [] };
+function noteLayers(note) {
+  at("layers-problem").textContent = note;
+  show("layers-problem", note !== "");
+  show("layers-note", note === "");
+}
+
+// Only where they are looked at, since they take longer than the answer; exported packs cannot tell of layers.
+async function askLayers() {
+  const mine = shown;
+  if (!at("depth").open || mine === explained) return;
+  explained = mine;
+  at("layers").replaceChildren();
+  noteLayers("Computing…");
   try {
-    said = await call("/v1/layers", asked);
+    const said = await call("/v1/layers", mine);
+    if (mine !== shown) return;
+    showLayers(said);
+    noteLayers("");
   } catch (error) {
-    problem = describe(error);
+    if (mine !== shown) return;
+    noteLayers(describe(error));
+    explained = null; // so that opening it again asks again
   }
-  if (mine !== newest) return;
-  showLayers(said);
-  at("layers-problem").textContent = problem;
-  show("layers-problem", problem !== "");
-  show("layers-note", problem === "");
-  show("depth", true);
 }
 
 async function ask(event) {
@@ -182,13 +195,15 @@ async function ask(event) {
     if (mine !== newest) return;
     showAnswer(replies.find((reply) => reply.pack === chosen), context);
     showHeads(replies);
-    show("depth", false);
     show("empty", false);
     show("said", true);
     if (matchMedia("(max-width: 57.9rem)").matches) at("said").scrollIntoView({ behavior: "smooth", block: "start" });
-    await askLayers({ question, context, pack: chosen }, mine);
+    shown = { question, context, pack: chosen };
+    askLayers();
   } catch (error) {
-    if (mine === newest) complain(error);
+    if (mine !== newest) return;
+    show("said", false); // it answers another question
+    complain(error);
   } finally {
     if (mine === newest) at("ask").removeAttribute("aria-busy");
   }
@@ -200,7 +215,8 @@ async function open() {
   if (!packs.length) throw new Error("No pack here answers questions; see /v1/packs for those that are served.");
   at("pack").replaceChildren(...packs.map((pack) => new Option(`${pack.name} (${pack.heads.join(", ")})`, pack.name)));
   show("packs", packs.length > 1);
-  at("served").textContent = `${packs.map((pack) => pack.name).join(", ")} over ${packs[0].encoder}`;
+  const encoders = [...new Set(packs.map((pack) => pack.encoder))];
+  at("served").textContent = `${packs.length > 1 ? "Packs" : "Pack"} ${packs.map((pack) => pack.name).join(", ")} · encoder ${encoders.join(", ")}`;
   const most = said.text_characters;
   const count = () => {
     const length = Array.from(at("text").value).length;
@@ -239,6 +255,7 @@ async function showExamples() {
 }
 
 at("form").addEventListener("submit", ask);
+at("depth").addEventListener("toggle", askLayers);
 at("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(event);
 });
