@@ -15,7 +15,7 @@ from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.learn import parse_learn
 from bertvision.encoder.tuned import Tuned, base_encoder, find_tuned
 from bertvision.errors import BertVisionError, first_line
-from bertvision.pretrained import BUILTIN_ENCODER, check_builtin_weights, locate_encoder
+from bertvision.pretrained import BUILTIN_ENCODER, check_builtin_weights, encoder_file, locate_encoder
 from bertvision.tasks.task import Pool
 
 Precision = Literal["float32", "bfloat16"]
@@ -127,9 +127,11 @@ def fingerprint(encoder: Encoder) -> str:
 
 
 def mean_pooled(name: str) -> bool:
-    """Whether an encoder was trained with the mean over tokens as its sentence vector, as its folder says."""
-    config = Path(locate_encoder(base_encoder(name))) / "1_Pooling" / "config.json"
-    return config.is_file() and bool(json.loads(config.read_text(encoding="utf-8")).get("pooling_mode_mean_tokens"))
+    """Whether an encoder was trained with the mean over tokens as its sentence vector, as its files say."""
+    config = encoder_file(base_encoder(name), "1_Pooling/config.json")
+    if config is None:
+        return False
+    return bool(json.loads(config.read_text(encoding="utf-8")).get("pooling_mode_mean_tokens"))
 
 
 def usual_pool(name: str) -> Pool:
