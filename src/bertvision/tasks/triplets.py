@@ -12,6 +12,9 @@ from bertvision.tasks.task import Task
 OWN_NEGATIVES = 3
 """Texts of the anchor's own set that belong far away; every other set gives one more."""
 
+_NO_AND_YES = (("0", "1"), ("no", "yes"), ("false", "true"))
+"""Labels that tell whether two texts mean the same; the order of others, alphabetical in a user's own files, does not."""
+
 _LOW, _HIGH = 0.4, 0.6
 """Up to where a score is low and from where it is high, as shares of its range: 2 and 3 of 0 to 5."""
 
@@ -84,14 +87,15 @@ def mine_triplets(sets: Mapping[str, tuple[Task, Examples]], *, seed: int) -> Tr
     Labels of single texts: every text is an anchor once, its positive has the same class. Scores: the same with two
     classes, low (0 to 2 of 5) and high (3 to 5); what lies between is left out. Pairs with labels: the first text of
     a pair that says the same is an anchor, the second its positive, and negatives come from pairs that do not. A text
-    with two classes, and one that is alone in its class, is left out.
+    with two classes, and one that is alone in its class, is left out. `same_class` tells which pairs mean the same.
 
     Args:
         sets: tasks and their examples, by name.
         seed: of what is drawn.
 
     Raises:
-        BertVisionError: a task has neither labels nor scores of texts, or too few texts.
+        BertVisionError: a task has neither labels nor scores of texts, or too few texts, or labels of pairs that do
+            not tell which mean the same.
     """
     random = np.random.default_rng(seed)
     numbers: dict[str, int] = {}
@@ -220,5 +224,18 @@ def _mine_pairs(
 
 
 def same_class(task: Task) -> int:
-    """The class of pairs that say the same: entailment where there is such a label, else the last one."""
-    return task.labels.index("entailment") if "entailment" in task.labels else len(task.labels) - 1
+    """The class of pairs that mean the same: entailment where there is such a label, else 1, yes or true.
+
+    Raises:
+        BertVisionError: the labels are other words, of which any could mean the same.
+    """
+    words = [label.lower() for label in task.labels]
+    if "entailment" in words:
+        return words.index("entailment")
+    for no, yes in _NO_AND_YES:
+        if sorted(words) == [no, yes]:
+            return words.index(yes)
+    raise BertVisionError(
+        f"{task.name}: triplets need to know which pairs mean the same, and the labels {', '.join(task.labels)} do not "
+        "tell. Write 1 for pairs that mean the same and 0 for all others."
+    )
