@@ -13,7 +13,7 @@ OWN_NEGATIVES = 3
 """Texts of the anchor's own set that belong far away; every other set gives one more."""
 
 _NO_AND_YES = (("0", "1"), ("no", "yes"), ("false", "true"))
-"""Labels that tell whether two texts mean the same; the order of others, alphabetical in a user's own files, does not."""
+"""Labels that tell whether two texts mean the same. The order of others, alphabetical in files of one's own, does not."""
 
 _LOW, _HIGH = 0.4, 0.6
 """Up to where a score is low and from where it is high, as shares of its range: 2 and 3 of 0 to 5."""
