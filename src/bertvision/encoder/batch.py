@@ -22,7 +22,7 @@ class TokenBatch:
 
     Attributes:
         ids: (batch, tokens) vocabulary numbers; packed: (1, all tokens).
-        types: (batch, tokens) segment numbers.
+        types: (batch, tokens) segment numbers; more than 0 is the second text, see `SECOND`.
         mask: (batch, tokens) True where a token is real.
         bounds: packed only: (windows + fillers + 1,) int32, where each window begins among all tokens.
         longest: tokens of the longest window, or a few more.

@@ -15,6 +15,7 @@ from bertvision.encoder.batch import TokenBatch, window_places
 from bertvision.encoder.packed import PACKED, padded_bounds
 from bertvision.encoder.states import HiddenStates
 from bertvision.errors import BertVisionError
+from bertvision.tasks.token_rows import SECOND
 
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """Of attention on a GPU: all but cuDNN's, which plans anew for every length of windows, and whose gradients may be NaN
@@ -190,7 +191,7 @@ class Encoder(nn.Module):
     def _inputs(self, batch: TokenBatch) -> dict[str, Any]:
         inputs: dict[str, Any] = {"input_ids": batch.ids}
         if getattr(self.config, "type_vocab_size", 0) > 1:
-            inputs["token_type_ids"] = batch.types
+            inputs["token_type_ids"] = batch.types.masked_fill(batch.types == SECOND, 0)
         bounded = self._bounded(batch)
         self._attend(bounded=batch.packed or bounded)
         if batch.bounds is not None:

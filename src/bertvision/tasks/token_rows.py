@@ -8,6 +8,10 @@ from numpy.typing import NDArray
 
 from bertvision.tasks.examples import IntArray
 
+SECOND = 2
+"""Segment number of a second text where the tokenizer gives both texts 0, as RoBERTa's does: heads know the texts apart
+by it, and the encoder is given 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class TokenRows:
@@ -15,7 +19,7 @@ class TokenRows:
 
     Attributes:
         ids: (tokens,) vocabulary numbers, special tokens included.
-        types: (tokens,) segment numbers.
+        types: (tokens,) segment numbers; more than 0 is the second text, see `SECOND`.
         bounds: (windows + 1,) window w has the tokens bounds[w] to bounds[w + 1].
     """
 

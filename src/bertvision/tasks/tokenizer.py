@@ -14,6 +14,7 @@ from bertvision.atomic import write_text
 from bertvision.errors import BertVisionError, first_line
 from bertvision.pretrained import BUILTIN_ENCODER, locate_encoder
 from bertvision.tasks.examples import IntArray
+from bertvision.tasks.token_rows import SECOND
 
 _COUNT_AFTER_PADDING = {"roberta", "xlm-roberta", "mpnet"}
 _UNLIMITED = 10**6  # transformers writes 1e30 where a tokenizer knows no limit
@@ -52,7 +53,7 @@ class Special:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What a tokenizer puts around one text or between two, and the segment number of each text."""
+    """What a tokenizer puts around one text or between two, and the segment number of each text (see `SECOND`)."""
 
     before: Special
     between: Special
@@ -157,6 +158,8 @@ def _template(encoding: Encoding) -> Template:
             types.append(kind)
             groups.append([])
     specials = [Special(tuple(t for t, _ in group), tuple(k for _, k in group)) for group in groups]
+    if types == [0, 0]:
+        types = [0, SECOND]
     between = specials[1] if len(types) == 2 else Special((), ())
     return Template(specials[0], between, specials[-1], tuple(types))
 

@@ -5,7 +5,9 @@ from transformers import AutoTokenizer, BertConfig, BertTokenizer, DebertaV2Conf
 
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import builtin_encoder_folder
+from bertvision.tasks.token_rows import SECOND
 from bertvision.tasks.tokenizer import TextTokenizer
+from tiny_models import SAME_SEGMENT, tiny_tokenizer
 
 
 def test_the_built_in_tokenizer_is_the_one_transformers_loads(tokenizer: TextTokenizer) -> None:
@@ -27,6 +29,19 @@ def test_the_template_of_a_bert_tokenizer_is_read_off_it(tokenizer: TextTokenize
     assert (tokenizer.pair.before.ids, tokenizer.pair.between.ids, tokenizer.pair.after.ids) == ((101,), (102,), (102,))
     assert tokenizer.pair.types == (0, 1)
     assert tokenizer.pair.after.types == (1,)
+
+
+def test_a_second_text_that_has_the_segment_of_the_first_is_marked() -> None:
+    backend = tiny_tokenizer().backend_tokenizer
+    backend.post_processor = SAME_SEGMENT
+    tokenizer = TextTokenizer(backend, limit=None)
+    assert tokenizer.pair.types == (0, SECOND)
+    assert tokenizer.single.types == (0,)
+    assert [group.types for group in (tokenizer.pair.before, tokenizer.pair.between, tokenizer.pair.after)] == [
+        (0,),
+        (0, 0),
+        (0,),
+    ]
 
 
 def test_word_pieces_are_given_as_strings(tokenizer: TextTokenizer) -> None:
