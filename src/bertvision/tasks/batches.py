@@ -3,7 +3,7 @@
 import numpy as np
 
 from bertvision.errors import BertVisionError
-from bertvision.tasks.examples import Examples, IntArray, Questions, Texts
+from bertvision.tasks.examples import Examples, IntArray, Questions, Texts, number_texts
 
 POOL_BATCHES = 64
 """Shuffled rows are sorted by length within pools of this many batches: little padding, still random."""
@@ -109,7 +109,7 @@ def _same_texts(examples: Texts) -> tuple[IntArray, list[str]]:
     if examples.pairs is not None:
         texts = [f"{one}\0{two}" for one, two in zip(texts, examples.pairs, strict=True)]
     numbers: dict[str, int] = {}
-    groups = np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), np.int64, count=len(texts))
+    groups = number_texts(texts, numbers)
     return groups, list(numbers)
 
 

@@ -123,5 +123,10 @@ def gold_targets(examples: Examples) -> IntArray | FloatArray:
     return examples.answerable.astype(np.int64) if isinstance(examples, Questions) else examples.targets
 
 
+def number_texts(texts: Sequence[str], numbers: dict[str, int]) -> IntArray:
+    """The number of every text, equal ones the same, (texts,); new texts get the next numbers in `numbers`."""
+    return np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), np.int64, count=len(texts))
+
+
 def _pick(values: Sequence[T], rows: IntArray) -> list[T]:
     return [values[row] for row in rows.tolist()]

@@ -47,10 +47,7 @@ class TokenRows:
 
     def places(self, rows: IntArray) -> IntArray:
         """Where the tokens of the windows at `rows` stand among all tokens."""
-        lengths = self.lengths[rows]
-        ends = np.cumsum(lengths)
-        places: IntArray = np.repeat(self.bounds[rows] - ends + lengths, lengths) + np.arange(ends[-1])
-        return places
+        return ranges(self.bounds[rows], self.lengths[rows])
 
     def padded(
         self, rows: IntArray, pad: int, *, multiple: int = 1, limit: int | None = None
@@ -78,6 +75,13 @@ class TokenRows:
         places = self.places(rows)
         bounds = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(self.lengths[rows])])
         return TokenRows(self.ids[places], self.types[places], bounds)
+
+
+def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
+    """The numbers from every start on, as many as its length, one range after the other."""
+    before = np.cumsum(lengths) - lengths  # numbers before each range
+    numbers: IntArray = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
+    return numbers
 
 
 def join_rows(parts: list[TokenRows]) -> TokenRows:

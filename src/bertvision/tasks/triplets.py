@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bertvision.errors import BertVisionError
-from bertvision.tasks.examples import Examples, IntArray, Texts
+from bertvision.tasks.examples import Examples, IntArray, Texts, number_texts
 from bertvision.tasks.task import Task
 
 OWN_NEGATIVES = 3
 """Texts of the anchor's own set that belong far away; every other set gives one more."""
 
 _NO_AND_YES = (("0", "1"), ("no", "yes"), ("false", "true"))
-"""Labels that tell whether two texts mean the same. The order of others, alphabetical in files of one's own, does not."""
+"""Labels that tell whether two texts mean the same; the order of others, alphabetical in a user's files, does not."""
 
 _LOW, _HIGH = 0.4, 0.6
 """Up to where a score is low and from where it is high, as shares of its range: 2 and 3 of 0 to 5."""
@@ -160,10 +160,7 @@ def _number(task: Task, examples: Examples, numbers: dict[str, int]) -> list[Int
     """Numbers of the first texts, and of the second ones of pairs."""
     texts = _texts(task, examples)
     columns = [texts.texts] if texts.pairs is None else [texts.texts, texts.pairs]
-    return [
-        np.fromiter((numbers.setdefault(text, len(numbers)) for text in column), np.int64, count=len(column))
-        for column in columns
-    ]
+    return [number_texts(column, numbers) for column in columns]
 
 
 def _texts(task: Task, examples: Examples) -> Texts:

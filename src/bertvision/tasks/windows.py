@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from bertvision.errors import BertVisionError
-from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions, Texts
+from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions, Texts, number_texts
 from bertvision.tasks.task import Task
-from bertvision.tasks.token_rows import TokenRows, join_rows
+from bertvision.tasks.token_rows import TokenRows, join_rows, ranges
 from bertvision.tasks.tokenizer import Special, TextTokenizer, TokenTexts
 
 
@@ -129,7 +129,7 @@ def _question_windows(task: Task, examples: Questions, tokenizer: TextTokenizer,
     windows = 1 + np.maximum(0, -(-(context_length - room) // step))  # windows per question, (questions,)
 
     example = np.repeat(np.arange(len(examples)), windows)
-    nth = np.arange(len(example)) - np.repeat(np.cumsum(windows) - windows, windows)
+    nth = ranges(np.zeros_like(windows), windows)
     begin = nth * step[example]  # first context token of the window, counted inside its context
     end = np.minimum(begin + room[example], context_length[example])
     context_token = contexts.bounds[examples.context_index][example] + begin
@@ -225,7 +225,7 @@ def _fit_pair(first: IntArray, second: IntArray, room: int) -> tuple[IntArray, I
 def _encode_unique(tokenizer: TextTokenizer, texts: list[str]) -> tuple[TokenTexts, IntArray]:
     """Tokens of every different text, and which of them each text is."""
     numbers: dict[str, int] = {}
-    which = np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), np.int64, count=len(texts))
+    which = number_texts(texts, numbers)
     return tokenizer.encode(list(numbers)), which
 
 
@@ -251,8 +251,6 @@ def _assemble(pieces: list[Piece], windows: int) -> tuple[NDArray[np.int32], NDA
                 types.append(np.full(len(tokens.ids), segment, dtype=np.uint8))
                 starts[:, column], lengths[:, column] = base + first, length
         base += len(ids[-1])
-    flat_starts, flat_lengths = starts.ravel(), lengths.ravel()
-    ends = np.cumsum(flat_lengths)
-    source = np.repeat(flat_starts - ends + flat_lengths, flat_lengths) + np.arange(ends[-1])
-    bounds = np.concatenate([np.zeros(1, dtype=np.int64), ends[len(pieces) - 1 :: len(pieces)]])
+    source = ranges(starts.ravel(), lengths.ravel())
+    bounds = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths.sum(axis=1))])
     return np.concatenate(ids)[source], np.concatenate(types)[source], bounds

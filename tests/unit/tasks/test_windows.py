@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,13 @@ def test_a_short_question_and_context_make_one_window(tokenizer: TextTokenizer) 
     assert windows.types.tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 1]
     assert windows.context.tolist() == [[5, 8]]
     assert windows.targets.tolist() == [[5, 5]]
+
+
+def test_no_texts_make_no_windows(tokenizer: TextTokenizer) -> None:
+    none = Texts([], [], None, np.array([], dtype=np.int64))
+    assert len(build_windows(SST2, none, tokenizer)) == 0
+    assert len(build_windows(SST2, replace(none, pairs=[]), tokenizer)) == 0
+    assert len(build_windows(SQUAD2, make_questions(), tokenizer)) == 0
 
 
 def test_a_long_context_makes_windows_that_share_the_stride(tokenizer: TextTokenizer) -> None:
