@@ -38,7 +38,7 @@ class Windows(TokenRows):
             or (windows,) class numbers or scores; or (windows, labels) tags, 1 where a text has the label.
         context: (windows, 2) where the context's tokens begin and end inside the window; single texts count as context.
         context_token: (windows,) row of `offsets` that belongs to the window's first context token.
-        offsets: (context tokens, 2) characters of every token of every context.
+        offsets: (context tokens, 2) characters of every token of every context; (0, 2) where examples are no questions.
         truncated: how many examples lost tokens: cut questions, or texts too long for one window.
         second: (windows,) of pairs that are encoded apart, the windows of the second texts; None has none.
     """
@@ -120,7 +120,7 @@ def _question_windows(task: Task, examples: Questions, tokenizer: TextTokenizer,
             f"{options.question}; the stride is {options.stride} and must be smaller. Use a larger "
             "--length or a smaller --stride (max_seq_len and doc_stride of QuestionAnswerer)."
         )
-    questions = tokenizer.encode(examples.questions)
+    questions = tokenizer.encode(examples.questions, offsets=False)
     contexts = tokenizer.encode(examples.contexts)
     question_length = np.minimum(questions.lengths, options.question)
     context_length = contexts.lengths[examples.context_index]
@@ -226,7 +226,7 @@ def _encode_unique(tokenizer: TextTokenizer, texts: list[str]) -> tuple[TokenTex
     """Tokens of every different text, and which of them each text is."""
     numbers: dict[str, int] = {}
     which = number_texts(texts, numbers)
-    return tokenizer.encode(list(numbers)), which
+    return tokenizer.encode(list(numbers), offsets=False), which
 
 
 Piece = Special | tuple[TokenTexts, int, IntArray, IntArray]

@@ -20,6 +20,20 @@ def test_the_built_in_tokenizer_is_the_one_transformers_loads(tokenizer: TextTok
     assert ours.lengths.tolist() == [len(ids) for ids in theirs["input_ids"]]
 
 
+def test_texts_are_encoded_some_at_a_time_and_without_offsets_where_nobody_asks(
+    tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["The naïve café", "", "北京", "unaffable word", ""]
+    whole = tokenizer.encode(texts)
+    monkeypatch.setattr("bertvision.tasks.tokenizer._AT_ONCE", 2)
+    some, bare = tokenizer.encode(texts), tokenizer.encode(texts, offsets=False)
+    assert [one.ids.tolist() for one in (some, bare)] == [whole.ids.tolist()] * 2
+    assert [one.bounds.tolist() for one in (some, bare)] == [whole.bounds.tolist()] * 2
+    assert some.offsets.tolist() == whole.offsets.tolist()
+    assert bare.offsets.shape == (0, 2)
+    assert tokenizer.encode([]).bounds.tolist() == [0]
+
+
 def test_the_template_of_a_bert_tokenizer_is_read_off_it(tokenizer: TextTokenizer) -> None:
     assert (tokenizer.single.before.ids, tokenizer.single.between.ids, tokenizer.single.after.ids) == (
         (101,),
