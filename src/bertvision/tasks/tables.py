@@ -62,15 +62,21 @@ def format_of(path: Path) -> str:
     Raises:
         DataError: the ending is none that we read.
     """
+    found = find_format(path)
+    if found is None:
+        raise DataError(
+            f"{path}: files of this kind are not read. Expected one of {', '.join(TABLE_FORMATS)} (or .gz)."
+        )
+    return found
+
+
+def find_format(path: Path) -> str | None:
+    """The same; None if the ending is none that we read."""
     suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
     ending = suffixes[-1].lower() if suffixes else ""
     if ending == ".txt":
         return ".tsv"
-    if ending not in TABLE_FORMATS:
-        raise DataError(
-            f"{path}: files of this kind are not read. Expected one of {', '.join(TABLE_FORMATS)} (or .gz)."
-        )
-    return ending
+    return ending if ending in TABLE_FORMATS else None
 
 
 def read_table(path: Path, *, delimiter: str | None, quoting: bool | None, header: bool) -> Table:
