@@ -5,7 +5,7 @@ from typing import assert_never
 import torch
 from torch import Tensor, nn
 
-from bertvision.objectives import pool_rows
+from bertvision.objectives.losses import pool_rows
 from bertvision.tasks.task import Pool, Task
 
 
