@@ -18,8 +18,8 @@ from bertvision.errors import BertVisionError
 from bertvision.tasks.token_rows import SECOND
 
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""Of attention on a GPU: all but cuDNN's, which plans anew for every length of windows, and whose gradients may be NaN
-where windows of 64, 192 or 320 tokens are masked (torch 2.11)."""
+"""Attention kernels on a GPU: all but cuDNN's, which plans anew for every length of windows, and whose gradients may be
+NaN where windows of 64, 192 or 320 tokens are masked (torch 2.11)."""
 
 Visitor = Callable[[int, Tensor], None]
 """Takes a layer's number and its states, (batch, tokens, width)."""
@@ -67,7 +67,7 @@ class Encoder(nn.Module):
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """Every layer that has weights of its own, lowest first."""
+        """Every layer that has its own weights, lowest first."""
         return blocks_of(self.model, self.architecture)
 
     def top_blocks(self, layers: int) -> list[nn.Module]:
@@ -81,7 +81,7 @@ class Encoder(nn.Module):
 
     @property
     def can_pack(self) -> bool:
-        """Whether windows can be packed end to end; models with an attention of their own are padded instead."""
+        """Whether windows can be packed end to end; models with their own kind of attention are padded instead."""
         return bool(getattr(self.model, "_supports_attention_backend", False))
 
     @property

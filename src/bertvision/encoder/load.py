@@ -34,7 +34,7 @@ def load_encoder(
         name: `minilm`, a local folder, a hub name, a tuned run: `runs/x` (its last snapshot) or `runs/x@0.3`, or a
             pack: its folder, or `qa-minilm` for the shipped one.
         device: where to put it.
-        precision: of its weights.
+        precision: the precision of its weights.
         pooler: keep the pooled vector's parameters, where it has them; unused ones would only be in the way.
 
     Raises:
@@ -135,7 +135,7 @@ def mean_pooled(name: str) -> bool:
 
 
 def usual_pool(name: str) -> Pool:
-    """Which row stands for a text where nobody says: what an encoder was trained with."""
+    """The pool to use where none is given: the one that the encoder was trained with."""
     return "mean" if mean_pooled(name) else "cls"
 
 

@@ -43,8 +43,8 @@ def own_output(name: str, kind: TaskKind, outputs: int) -> OwnOutput | None:
     """The output of a checkpoint that was fine-tuned for a task of this kind; None if it has none.
 
     Args:
-        name: of the encoder.
-        kind: of the task.
+        name: the name of the encoder.
+        kind: the kind of the task.
         outputs: numbers that the task needs per row; a checkpoint with another number of labels does not fit.
 
     Raises:

@@ -22,9 +22,9 @@ class StoredSplit:
     """A split in a store, and what it was made of.
 
     Attributes:
-        reader: of the split's folder.
-        examples: of the whole split.
-        windows: of the whole split.
+        reader: reads the split's folder.
+        examples: the examples of the whole split.
+        windows: the windows of the whole split.
     """
 
     reader: StoreReader
@@ -53,12 +53,12 @@ class StoreStates:
         options: PassOptions,
         device: torch.device,
     ) -> None:
-        """Read from a store.
+        """Prepare to read states from a store.
 
         Args:
             reader: the store.
             rows: (windows,) where each window of this part stands in the store.
-            windows: of this part.
+            windows: the windows of this part.
             layers: which layers to read.
             options: how an encoder's pass would be computed; a GPU always gets its windows packed.
             device: where heads are.

@@ -1,4 +1,4 @@
-"""Outputs → loss: which rows count, and how far they are from right."""
+"""Outputs and targets → loss of every example, and the pooling of token rows that comes before it."""
 
 from typing import assert_never
 
@@ -9,7 +9,7 @@ from bertvision.tasks.task import Pool, Task
 
 
 def pool_rows(rows: Tensor, mask: Tensor, pool: Pool) -> Tensor:
-    """One row per example: (batch, …, tokens, numbers) → (batch, …, numbers); mask: (batch, tokens)."""
+    """Pool every example to one row: (batch, …, tokens, numbers), mask (batch, tokens) → (batch, …, numbers)."""
     if rows.shape[-2] == 1:  # pooled before
         return rows[..., 0, :]
     match pool:
@@ -54,7 +54,7 @@ def example_losses(  # noqa: PLR0913 - what a loss depends on
 
 
 def span_losses(outputs: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
-    """Mean of the cross-entropies of the first and the last token, over the window's tokens, (batch,)."""
+    """The mean of the cross-entropies of the first and the last token, over the window's tokens, (batch,)."""
     scores = outputs.masked_fill(~mask[:, :, None], float("-inf"))  # (batch, tokens, 2)
     first = nn.functional.cross_entropy(scores[:, :, 0], targets[:, 0], reduction="none")
     last = nn.functional.cross_entropy(scores[:, :, 1], targets[:, 1], reduction="none")

@@ -1,4 +1,4 @@
-"""Outputs and a teacher's outputs → loss: how far a student is from what its teacher says."""
+"""A student's and its teacher's outputs → loss of every example (knowledge distillation)."""
 
 from typing import assert_never
 

@@ -71,7 +71,7 @@ def format_of(path: Path) -> str:
 
 
 def find_format(path: Path) -> str | None:
-    """The same; None if the ending is none that we read."""
+    """The file's format as in `format_of`; None if the ending is none that is read."""
     suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
     ending = suffixes[-1].lower() if suffixes else ""
     if ending == ".txt":
@@ -153,7 +153,7 @@ def detect_dialect(text: str, path: Path, *, delimiter: str | None, quoting: boo
     Where there is none, as in a small file with a bad row, the one under which most rows have as many as the first.
 
     Args:
-        text: of the file; its first `SAMPLE_ROWS` lines are enough.
+        text: content of the file; its first `SAMPLE_ROWS` lines are enough.
         path: whose ending says what is usual.
         delimiter: if it is known.
         quoting: if it is known.

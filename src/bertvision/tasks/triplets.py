@@ -48,7 +48,7 @@ class Triplets:
         return len(self.anchor)
 
     def compact(self) -> "Triplets":
-        """The same without the texts that stand in no triplet."""
+        """The same triplets without the texts that occur in none of them."""
         needed = np.unique(np.concatenate([self.anchor, self.positive, self.negatives.ravel()]))
         return replace(
             self,
@@ -72,7 +72,7 @@ class Triplets:
 
 @dataclass(frozen=True, slots=True)
 class _Mined:
-    """What one set gives: its anchors with what belongs near and far, by numbers of texts."""
+    """The triplets of one set: anchors, positives and negatives as numbers of texts."""
 
     anchor: IntArray
     positive: IntArray
@@ -82,7 +82,7 @@ class _Mined:
 
 
 def mine_triplets(sets: Mapping[str, tuple[Task, Examples]], *, seed: int) -> Triplets:
-    """Triplets of all sets.
+    """Make triplets of all sets.
 
     Labels of single texts: every text is an anchor once, its positive has the same class. Scores: the same with two
     classes, low (0 to 2 of 5) and high (3 to 5); what lies between is left out. Pairs with labels: the first text of
@@ -91,7 +91,7 @@ def mine_triplets(sets: Mapping[str, tuple[Task, Examples]], *, seed: int) -> Tr
 
     Args:
         sets: tasks and their examples, by name.
-        seed: of what is drawn.
+        seed: seed of the random draws.
 
     Raises:
         BertVisionError: a task has neither labels nor scores of texts, or too few texts, or labels of pairs that do
@@ -157,7 +157,7 @@ def draw_others(random: np.random.Generator, pool: IntArray, taken: IntArray, co
 
 
 def _number(task: Task, examples: Examples, numbers: dict[str, int]) -> list[IntArray]:
-    """Numbers of the first texts, and of the second ones of pairs."""
+    """The numbers of the texts; for pairs, those of the first texts and those of the second texts."""
     texts = _texts(task, examples)
     columns = [texts.texts] if texts.pairs is None else [texts.texts, texts.pairs]
     return [number_texts(column, numbers) for column in columns]
@@ -188,7 +188,7 @@ def _mine(task: Task, examples: Texts, columns: list[IntArray], random: np.rando
 def _mine_classes(
     task: Task, texts: IntArray, classes: IntArray, left_out: dict[str, int], random: np.random.Generator
 ) -> _Mined:
-    """Every text once: near one of its class, far from three of others."""
+    """Make every text an anchor once: its positive has the same class, its three negatives have other classes."""
     both = np.unique(np.stack([texts, classes], axis=1), axis=0)  # every text with each of its classes
     different, counts = np.unique(both[:, 0], return_counts=True)
     clear = np.isin(both[:, 0], different[counts == 1])
@@ -210,7 +210,10 @@ def _mine_classes(
 def _mine_pairs(
     task: Task, first: IntArray, second: IntArray, classes: IntArray, random: np.random.Generator
 ) -> _Mined:
-    """The first text of every pair that says the same: near the second, far from three texts of other pairs."""
+    """Make the first text of every pair that means the same an anchor.
+
+    The second text is its positive, and its three negatives come from pairs that do not mean the same.
+    """
     says_same = classes == same_class(task)
     kept = says_same & (first != second)
     anchor, positive = first[kept], second[kept]

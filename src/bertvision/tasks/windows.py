@@ -54,11 +54,11 @@ class Windows(TokenRows):
     @property
     @override
     def sizes(self) -> IntArray:
-        """Tokens that an encoder reads for each window, (windows,): of pairs apart, those of both texts."""
+        """Tokens that an encoder reads for each window, (windows,): for pairs encoded apart, those of both texts."""
         return self.lengths if self.second is None else self.lengths + self.second.lengths
 
     def texts(self, rows: IntArray) -> TokenRows:
-        """What an encoder reads of the windows at `rows`: of pairs apart, all first texts and then all second ones."""
+        """What an encoder reads of the windows at `rows`; of pairs encoded apart, first texts and then second texts."""
         if self.second is None:
             return self.select(rows)
         return join_rows([self.select(rows), self.second.select(rows)])
@@ -182,7 +182,7 @@ def _answer_tokens(examples: Questions, contexts: TokenTexts) -> tuple[IntArray,
 
 
 def _text_windows(examples: Texts, tokenizer: TextTokenizer, options: WindowOptions) -> Windows:
-    """One window for every text or pair; one that is too long is cut, of a pair the longer text first."""
+    """Make one window of every text or pair; what is too long is cut, in a pair the longer text first."""
     columns = [examples.texts] if examples.pairs is None else [examples.texts, examples.pairs]
     template = tokenizer.single if len(columns) == 1 else tokenizer.pair
     room = options.length - template.specials
