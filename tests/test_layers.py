@@ -22,6 +22,7 @@ WALLS = {
     },
     # the rival is what people write with these libraries, so it is no wall's business to hide them there
     "transformers": {
+        "pretrained.py",
         "tasks/tokenizer.py",
         "encoder/load.py",
         "encoder/packed.py",

@@ -106,6 +106,23 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=LONGEST, **words)
 
 
+SAME_SEGMENT = processors.TemplateProcessing(
+    single="[CLS]:0 $A:0 [SEP]:0",
+    pair="[CLS]:0 $A:0 [SEP]:0 [SEP]:0 $B:0 [SEP]:0",
+    special_tokens=[("[CLS]", 0), ("[SEP]", 2)],
+)
+"""What RoBERTa's tokenizer puts around texts: two separators between them, and segment 0 everywhere."""
+
+
+def save_tiny_same_segment(folder: Path, kind: str) -> str:
+    """Save a small encoder whose tokenizer gives both texts of a pair segment 0."""
+    name = save_tiny(folder, kind)
+    tokenizer = tiny_tokenizer()
+    tokenizer.backend_tokenizer.post_processor = SAME_SEGMENT
+    tokenizer.save_pretrained(folder)
+    return name
+
+
 def tiny_windows(*lengths: int, seed: int = 0) -> Windows:
     """Windows of random tokens: [CLS] first, the second half of each in segment 1, never a padding token."""
     bounds = np.cumsum([0, *lengths], dtype=np.int64)

@@ -27,6 +27,29 @@ def locate_encoder(name: str) -> str:
     return name
 
 
+def encoder_file(name: str, file: str) -> Path | None:
+    """One file of an encoder, from its folder or from the hub; None if the encoder has no such file.
+
+    Args:
+        name: as `locate_encoder` takes it.
+        file: path of the file inside the encoder's folder.
+
+    Raises:
+        BertVisionError: as `locate_encoder`.
+    """
+    place = locate_encoder(name)
+    if Path(place).is_dir():
+        path = Path(place) / file
+        return path if path.is_file() else None
+    from transformers.utils import cached_file  # noqa: PLC0415 - takes seconds to import, and only hub names need it
+
+    try:
+        found = cached_file(place, file)
+    except OSError:  # no such file, or no such encoder, which loading it reports
+        return None
+    return None if found is None else Path(found)
+
+
 def builtin_encoder_folder() -> Path:
     """The folder of all-MiniLM-L6-v2 inside its package, found without importing anything.
 

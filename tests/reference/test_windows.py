@@ -13,6 +13,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from bertvision.pretrained import builtin_encoder_folder
 from bertvision.tasks.examples import Questions, Texts
 from bertvision.tasks.load import TASKS, load_task
+from bertvision.tasks.token_rows import SECOND
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, Windows, build_windows
 from conftest import make_questions
@@ -63,8 +64,10 @@ def usual(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
 
 
 def rows(windows: Windows) -> Iterable[tuple[list[int], list[int]]]:
+    """Ids and segment numbers as an encoder is given them."""
+    types = np.where(windows.types == SECOND, 0, windows.types)
     for begin, end in zip(windows.bounds[:-1], windows.bounds[1:], strict=True):
-        yield windows.ids[begin:end].tolist(), windows.types[begin:end].tolist()
+        yield windows.ids[begin:end].tolist(), types[begin:end].tolist()
 
 
 def check_questions(usual: PreTrainedTokenizerFast, examples: Questions, length: int, stride: int) -> None:

@@ -72,7 +72,7 @@ def architecture_of(model_type: str) -> Architecture:
 
 
 def blocks_of(model: nn.Module, architecture: Architecture) -> list[nn.Module]:
-    """Every layer that has weights of its own, lowest first; ALBERT's stand in groups and serve several times."""
+    """Every layer that has its own weights, lowest first; ALBERT's stand in groups and serve several times."""
     listed = list(model.get_submodule(architecture.blocks).children())
     inner = [
         list(group.get_submodule("albert_layers").children()) for group in listed if hasattr(group, "albert_layers")

@@ -22,7 +22,7 @@ class TokenBatch:
 
     Attributes:
         ids: (batch, tokens) vocabulary numbers; packed: (1, all tokens).
-        types: (batch, tokens) segment numbers.
+        types: (batch, tokens) segment numbers; more than 0 is the second text, see `SECOND`.
         mask: (batch, tokens) True where a token is real.
         bounds: packed only: (windows + fillers + 1,) int32, where each window begins among all tokens.
         longest: tokens of the longest window, or a few more.
@@ -50,16 +50,16 @@ class TokenBatch:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """All that changes from batch to batch of one shape."""
+        """The tensors that differ between batches of one shape."""
         return (self.ids, self.types, self.mask, *(() if self.bounds is None else (self.bounds,)))
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> "TokenBatch":
-        """The same with other tensors, in the order of `tensors`."""
+        """This batch with other tensors, given in the order of `tensors`."""
         ids, types, mask, *bounds = tensors
         return replace(self, ids=ids, types=types, mask=mask, bounds=bounds[0] if bounds else None)
 
     def to(self, device: torch.device) -> "TokenBatch":
-        """The same on another device."""
+        """This batch on another device."""
         return self.with_tensors([move(tensor, device) for tensor in self.tensors])
 
 
@@ -71,7 +71,7 @@ def move(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def token_batch(windows: Windows, rows: IntArray, *, packed: bool, pad: int, even: bool = False) -> TokenBatch:
-    """Windows as an encoder reads them: padded or packed; of pairs apart, all first texts and then all second ones.
+    """Windows as an encoder reads them, padded or packed; of pairs encoded apart, first texts and then second texts.
 
     Args:
         windows: the windows of a split.

@@ -1,4 +1,4 @@
-"""What a tuned encoder changed, and nothing else: the parameters that learnt, by name."""
+"""What a tuned encoder changed, and nothing else: the parameters that learned, by name."""
 
 from collections.abc import Mapping
 

@@ -15,10 +15,11 @@ from bertvision.encoder.batch import TokenBatch, window_places
 from bertvision.encoder.packed import PACKED, padded_bounds
 from bertvision.encoder.states import HiddenStates
 from bertvision.errors import BertVisionError
+from bertvision.tasks.token_rows import SECOND
 
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""Of attention on a GPU: all but cuDNN's, which plans anew for every length of windows, and whose gradients may be NaN
-where windows of 64, 192 or 320 tokens are masked (torch 2.11)."""
+"""Attention kernels on a GPU: all but cuDNN's, which plans anew for every length of windows, and whose gradients may be
+NaN where windows of 64, 192 or 320 tokens are masked (torch 2.11)."""
 
 Visitor = Callable[[int, Tensor], None]
 """Takes a layer's number and its states, (batch, tokens, width)."""
@@ -66,7 +67,7 @@ class Encoder(nn.Module):
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """Every layer that has weights of its own, lowest first."""
+        """Every layer that has its own weights, lowest first."""
         return blocks_of(self.model, self.architecture)
 
     def top_blocks(self, layers: int) -> list[nn.Module]:
@@ -80,7 +81,7 @@ class Encoder(nn.Module):
 
     @property
     def can_pack(self) -> bool:
-        """Whether windows can be packed end to end; models with an attention of their own are padded instead."""
+        """Whether windows can be packed end to end; models with their own kind of attention are padded instead."""
         return bool(getattr(self.model, "_supports_attention_backend", False))
 
     @property
@@ -190,7 +191,7 @@ class Encoder(nn.Module):
     def _inputs(self, batch: TokenBatch) -> dict[str, Any]:
         inputs: dict[str, Any] = {"input_ids": batch.ids}
         if getattr(self.config, "type_vocab_size", 0) > 1:
-            inputs["token_type_ids"] = batch.types
+            inputs["token_type_ids"] = batch.types.masked_fill(batch.types == SECOND, 0)
         bounded = self._bounded(batch)
         self._attend(bounded=batch.packed or bounded)
         if batch.bounds is not None:

@@ -20,7 +20,7 @@ class BriefGELU(nn.Module):
 
     @override
     def forward(self, states: Tensor) -> Tensor:
-        """Every number by itself."""
+        """Apply it to every number."""
         x = states.float()
         z = x.abs() * 0.5**0.5
         t = 1.0 / (1.0 + 0.3275911 * z)

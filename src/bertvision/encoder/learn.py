@@ -88,7 +88,7 @@ def apply_learn(encoder: Encoder, learn: Learn) -> None:
 
 
 def _own_parameters(encoder: Encoder, learn: Learn) -> list[nn.Parameter]:
-    """Those of the encoder's own parameters that learn by themselves: top layers, LayerNorms, biases."""
+    """The encoder's own parameters that learn in place: those of top layers, LayerNorms, or biases."""
     modules = encoder.top_blocks(learn.top or 0)
     if learn.top and encoder.architecture.final_norm is not None:
         modules.append(encoder.model.get_submodule(encoder.architecture.final_norm))

@@ -15,7 +15,7 @@ from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.learn import parse_learn
 from bertvision.encoder.tuned import Tuned, base_encoder, find_tuned
 from bertvision.errors import BertVisionError, first_line
-from bertvision.pretrained import BUILTIN_ENCODER, check_builtin_weights, locate_encoder
+from bertvision.pretrained import BUILTIN_ENCODER, check_builtin_weights, encoder_file, locate_encoder
 from bertvision.tasks.task import Pool
 
 Precision = Literal["float32", "bfloat16"]
@@ -34,7 +34,7 @@ def load_encoder(
         name: `minilm`, a local folder, a hub name, a tuned run: `runs/x` (its last snapshot) or `runs/x@0.3`, or a
             pack: its folder, or `qa-minilm` for the shipped one.
         device: where to put it.
-        precision: of its weights.
+        precision: the precision of its weights.
         pooler: keep the pooled vector's parameters, where it has them; unused ones would only be in the way.
 
     Raises:
@@ -127,13 +127,15 @@ def fingerprint(encoder: Encoder) -> str:
 
 
 def mean_pooled(name: str) -> bool:
-    """Whether an encoder was trained with the mean over tokens as its sentence vector, as its folder says."""
-    config = Path(locate_encoder(base_encoder(name))) / "1_Pooling" / "config.json"
-    return config.is_file() and bool(json.loads(config.read_text(encoding="utf-8")).get("pooling_mode_mean_tokens"))
+    """Whether an encoder was trained with the mean over tokens as its sentence vector, as its files say."""
+    config = encoder_file(base_encoder(name), "1_Pooling/config.json")
+    if config is None:
+        return False
+    return bool(json.loads(config.read_text(encoding="utf-8")).get("pooling_mode_mean_tokens"))
 
 
 def usual_pool(name: str) -> Pool:
-    """Which row stands for a text where nobody says: what an encoder was trained with."""
+    """The pool to use where none is given: the one that the encoder was trained with."""
     return "mean" if mean_pooled(name) else "cls"
 
 

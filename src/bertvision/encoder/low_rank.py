@@ -1,4 +1,4 @@
-"""Low-rank changes by products alone: PEFT's layers with a forward and a backward pass of their own.
+"""Low-rank changes by products alone: PEFT's layers with their own forward and backward pass.
 
 PEFT multiplies, scales and adds in turn, writes every result, and leaves each step to be undone by itself. A GPU that
 is fed one small operation at a time waits for that.
@@ -33,7 +33,7 @@ class LowRankProduct(torch.autograd.Function):
     @once_differentiable
     @override
     def backward(ctx: Any, *grad_outputs: Any) -> tuple[Tensor | None, ...]:
-        """Of x, A and B."""
+        """The gradients of x, A and B."""
         rows, narrow, weight, down, up = ctx.saved_tensors
         wide = grad_outputs[0].reshape(-1, grad_outputs[0].shape[-1])
         inner = (wide @ up).mul_(ctx.scale)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from bertvision.encoder.tuned import find_tuned
 from bertvision.errors import BertVisionError
-from bertvision.pretrained import locate_encoder
+from bertvision.pretrained import encoder_file
 from bertvision.tasks.task import TaskKind
 
 _CLASSIFIERS = {
@@ -43,8 +43,8 @@ def own_output(name: str, kind: TaskKind, outputs: int) -> OwnOutput | None:
     """The output of a checkpoint that was fine-tuned for a task of this kind; None if it has none.
 
     Args:
-        name: of the encoder.
-        kind: of the task.
+        name: the name of the encoder.
+        kind: the kind of the task.
         outputs: numbers that the task needs per row; a checkpoint with another number of labels does not fit.
 
     Raises:
@@ -52,9 +52,8 @@ def own_output(name: str, kind: TaskKind, outputs: int) -> OwnOutput | None:
     """
     if find_tuned(name) is not None:
         return None
-    folder = Path(locate_encoder(name))
-    path, config = folder / "model.safetensors", folder / "config.json"
-    if not path.is_file() or not config.is_file():
+    config, path = (encoder_file(name, file) for file in ("config.json", "model.safetensors"))
+    if config is None or path is None:
         return None
     model_type = json.loads(config.read_text(encoding="utf-8")).get("model_type")
     if kind == "spans":

@@ -53,7 +53,7 @@ def kernel_attention(  # noqa: PLR0913, PLR0917 - what the kernel needs
     scaling: float | None,
     sliding_window: int | None,
 ) -> Tensor:
-    """By the kernel for windows of any length; traced as one graph: a break would cost more than the kernel."""
+    """Attention by the kernel for windows of any length; traced as one graph, as a break would take longer than it."""
     from torch.nn.attention.varlen import varlen_attn  # noqa: PLC0415 - CUDA only
 
     # rotated queries and keys may have become float32 under autocast, which the kernel does not know
@@ -69,7 +69,7 @@ def kernel_attention(  # noqa: PLR0913, PLR0917 - what the kernel needs
 
 
 def has_kernel(tokens: Tensor, width: int) -> bool:
-    """Whether that kernel takes tokens like these, with heads of such a width."""
+    """Whether the kernel supports the device and type of these tokens, and heads of this width."""
     narrow = tokens.dtype in {torch.bfloat16, torch.float16}
     if not (tokens.is_cuda and narrow and width % 8 == 0 and width <= WIDEST):
         return False
@@ -81,7 +81,7 @@ def has_kernel(tokens: Tensor, width: int) -> bool:
 def _masked(  # noqa: PLR0913, PLR0917 - as the kernel
     query: Tensor, key: Tensor, value: Tensor, bounds: Tensor, scaling: float | None, sliding_window: int | None
 ) -> Tensor:
-    """The same by a mask of all pairs: for machines without the kernel, and to test against."""
+    """The same attention by a mask over all pairs of tokens: for machines without the kernel, and to test against."""
     rows, heads, length, width = query.shape
     query, key, value = (tensor.transpose(0, 1).flatten(1, 2)[None] for tensor in (query, key, value))
     tokens = rows * length

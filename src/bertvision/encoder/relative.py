@@ -18,7 +18,7 @@ BUCKETS = 32
 
 @final
 class _Attention(MPNetSelfAttention):  # type: ignore[misc]  # transformers has no types
-    """The same weights; scores are never written down."""
+    """MPNet's attention with the same weights, computed by a fused kernel that does not store the attention scores."""
 
     @override
     def forward(
@@ -38,7 +38,7 @@ class _Attention(MPNetSelfAttention):  # type: ignore[misc]  # transformers has 
 
 @final
 class _Layers(MPNetEncoder):  # type: ignore[misc]  # transformers has no types
-    """The same layers; what may be seen and how far away it is are one mask, made once for all of them."""
+    """MPNet's layers, for which padding mask and relative position bias become one mask, made once for all layers."""
 
     @override
     def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, **_other: Any) -> BaseModelOutput:
@@ -54,7 +54,10 @@ class _Layers(MPNetEncoder):  # type: ignore[misc]  # transformers has no types
         return BaseModelOutput(last_hidden_state=hidden_states)
 
     def _bias(self, tokens: int, device: torch.device) -> Tensor:
-        """Of every pair of tokens, (1, heads, tokens, tokens); made where it is needed: a copy would be waited for."""
+        """The relative position bias of every pair of tokens, (1, heads, tokens, tokens).
+
+        It is computed on the device that needs it: a GPU would have to wait for a copy.
+        """
         places = torch.arange(tokens, device=device)
         bucket = self.relative_position_bucket(places - places[:, None], num_buckets=BUCKETS)
         bias: Tensor = self.relative_attention_bias(bucket).permute(2, 0, 1)

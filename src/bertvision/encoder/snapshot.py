@@ -25,15 +25,16 @@ class Snapshot:
         fraction: epochs that it was tuned for.
         step: optimiser steps.
         encoder: the encoder that was tuned.
-        fingerprint: of that encoder before tuning.
-        learn: what learnt.
+        fingerprint: the fingerprint of that encoder before tuning.
+        learn: what learned.
         task: what it was tuned for.
         head: the head's name; the folder holds it as `save_head` writes it.
         pooled: whether the head reads the encoder's pooled vector as one more layer.
         pool: which token's row counts, or the mean; for labels, tags and scores.
         labels: label words in class order.
-        schedule: of the learning rate, since a snapshot amid a decaying one differs from the end of a shorter run.
-        total_epochs: that the schedule was planned for.
+        schedule: the learning rate's schedule: a snapshot in the middle of a decaying one differs from the end of a
+            shorter run.
+        total_epochs: epochs that the schedule was planned for.
     """
 
     folder: Path
@@ -52,16 +53,16 @@ class Snapshot:
 
     @property
     def run(self) -> Path:
-        """The folder of its run."""
+        """The folder of the run that the snapshot belongs to."""
         return self.folder.parent.parent
 
     @property
     def changes(self) -> Path:
-        """The file with the encoder's parameters that learnt."""
+        """The file with the encoder's parameters that learned."""
         return self.folder / _CHANGES
 
     def load_changes(self) -> dict[str, Tensor]:
-        """The encoder's parameters that learnt, by name."""
+        """The encoder's parameters that learned, by name."""
         return load_tensors(self.changes)
 
 
@@ -70,7 +71,7 @@ def save_snapshot(snapshot: Snapshot, changes: Mapping[str, Tensor], write_head:
 
     Args:
         snapshot: what its card says.
-        changes: the encoder's parameters that learnt.
+        changes: the encoder's parameters that learned.
         write_head: puts the head's files into a folder.
 
     Raises:

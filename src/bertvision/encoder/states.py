@@ -43,7 +43,7 @@ class HiddenStates:
         return self.states.shape[1]
 
     def with_pooled(self) -> "HiddenStates":
-        """The same with the pooled vector as one more layer, below all others, the same for every token.
+        """These states with the pooled vector as one more layer below all others, the same for every token.
 
         Raises:
             ValueError: there is no pooled vector.

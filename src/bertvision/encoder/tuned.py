@@ -15,15 +15,15 @@ class Stage:
     """One time that an encoder was tuned.
 
     Attributes:
-        learn: what learnt.
-        file: with the parameters that did.
+        learn: what learned.
+        file: the file with the parameters that learned.
     """
 
     learn: str
     file: Path
 
     def load(self) -> dict[str, Tensor]:
-        """The parameters that learnt, by name.
+        """The parameters that learned, by name.
 
         Raises:
             BertVisionError: the file cannot be read.
@@ -36,9 +36,9 @@ class Tuned:
     """A tuned encoder.
 
     Attributes:
-        folder: of the snapshot or the pack.
+        folder: the folder of the snapshot or the pack.
         encoder: the one that was tuned, which may be a tuned one itself.
-        fingerprint: of that encoder.
+        fingerprint: the fingerprint of that encoder.
         stages: what changed in it, the first first.
         licence: that a pack carries; None for a snapshot, which says nothing of it.
     """

@@ -118,7 +118,7 @@ def encode_texts(  # noqa: PLR0913 - what rows depend on, by keyword
     Args:
         encoder: frozen; it stops at the last of the layers.
         texts: windows of the examples: one each, or of pairs apart or aligned, those of the first texts and the second.
-        options: of the pass.
+        options: how the pass is computed.
         pool: which row counts.
         pairs: how two texts become one row.
         layers: neighbouring ones; None takes all.

@@ -57,14 +57,14 @@ def row_scores(model: TunedModel, windows: Windows, options: PassOptions, *, poo
 
 
 def counted_outputs(outputs: Tensor, mask: Tensor, pool: Pool | None) -> NDArray[np.float32]:
-    """What counts of a head's outputs, (…, outputs): one row per window, or for None every real token's, end to end."""
+    """The outputs that count, (…, outputs): one row per window, or with a pool of None those of all real tokens."""
     values = outputs.float()[mask] if pool is None else pool_rows(outputs.float(), mask, pool)
     found: NDArray[np.float32] = values.cpu().numpy()
     return found
 
 
 def frozen_batches(sizes: IntArray, device: torch.device, *, padding: int | None = None) -> list[IntArray]:
-    """Batches of windows of such sizes for a pass that learns nothing, longest first, with so much padding at most."""
+    """Batches of windows for a pass without training, longest first, with a limit on padding."""
     tokens = BATCH_TOKENS[device.type]
     return length_batches(sizes, size=tokens, tokens=tokens, padding=padding)
 

@@ -21,7 +21,7 @@ ALIKE: dict[Pairs, int] = {"together": 0, "apart": 2, "aligned": 4}
 
 
 def row_layout(layers: int, pairs: Pairs) -> Layout:
-    """How the numbers of a row stand."""
+    """The layout of the numbers in a row: layers, parts of each, and which parts measure similarity."""
     return Layout(layers=layers, parts=PARTS[pairs], alike=ALIKE[pairs])
 
 
@@ -73,7 +73,7 @@ def compare_tokens(first: HiddenStates, second: HiddenStates, pool: Pool) -> Ten
 
 
 def _compare_layer(first: Tensor, second: Tensor, masks: tuple[Tensor, Tensor], pool: Pool) -> Tensor:
-    """The same of one layer, (pairs, tokens, width) each → (pairs, 6 · width)."""
+    """`compare_tokens` for one layer, (pairs, tokens, width) each → (pairs, 6 · width)."""
     wholes = compare_rows(*(pool_rows(text, mask, pool) for text, mask in zip((first, second), masks, strict=True)))
     one, two = (nn.functional.normalize(text, dim=-1) for text in (first, second))
     mine = _compare_nearest(one, two, *masks)

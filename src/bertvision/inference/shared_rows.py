@@ -20,7 +20,7 @@ Content = tuple[bytes, ...]
 
 @final
 class SharedRows:
-    """The rows of all windows that it was made for, in memory.
+    """The rows of all windows that were passed to the constructor, in memory.
 
     Attributes:
         asked: how many rows it was made for.
@@ -61,7 +61,7 @@ class SharedRows:
 
 
 def _units(texts: Sequence[TokenRows], pairs: Pairs) -> list[Sequence[TokenRows]]:
-    """What has a row of its own: aligned texts have one together."""
+    """The windows that share one row: the two texts of an aligned pair, else every text by itself."""
     return [texts] if pairs == "aligned" else [[windows] for windows in texts]
 
 

@@ -12,6 +12,7 @@ from bertvision.inference.computed_states import RowStates
 from bertvision.inference.outputs import PassOptions
 from bertvision.store.reader import StoreReader
 from bertvision.tasks.examples import Examples, IntArray
+from bertvision.tasks.token_rows import ranges
 from bertvision.tasks.windows import Windows
 from bertvision.training.states import StateBatch
 
@@ -21,9 +22,9 @@ class StoredSplit:
     """A split in a store, and what it was made of.
 
     Attributes:
-        reader: of the split's folder.
-        examples: of the whole split.
-        windows: of the whole split.
+        reader: reads the split's folder.
+        examples: the examples of the whole split.
+        windows: the windows of the whole split.
     """
 
     reader: StoreReader
@@ -33,12 +34,9 @@ class StoredSplit:
     def rows(self, part: Examples) -> IntArray:
         """Where the windows of some of its examples, in any order, stand in the store."""
         place = {key: number for number, key in enumerate(self.examples.ids)}
-        chosen = np.array([place[key] for key in part.ids])
+        chosen = np.array([place[key] for key in part.ids], dtype=np.int64)
         begins = np.searchsorted(self.windows.example, np.arange(len(self.examples) + 1))
-        counts = begins[chosen + 1] - begins[chosen]
-        ends = np.cumsum(counts)
-        rows: IntArray = np.repeat(begins[chosen] - ends + counts, counts) + np.arange(ends[-1])
-        return rows
+        return ranges(begins[chosen], begins[chosen + 1] - begins[chosen])
 
 
 @final
@@ -55,12 +53,12 @@ class StoreStates:
         options: PassOptions,
         device: torch.device,
     ) -> None:
-        """Read from a store.
+        """Prepare to read states from a store.
 
         Args:
             reader: the store.
             rows: (windows,) where each window of this part stands in the store.
-            windows: of this part.
+            windows: the windows of this part.
             layers: which layers to read.
             options: how an encoder's pass would be computed; a GPU always gets its windows packed.
             device: where heads are.

@@ -1,11 +1,11 @@
-"""Outputs and a teacher's outputs → loss: how far a student is from what its teacher says."""
+"""A student's and its teacher's outputs → loss of every example (knowledge distillation)."""
 
 from typing import assert_never
 
 import torch
 from torch import Tensor, nn
 
-from bertvision.objectives import pool_rows
+from bertvision.objectives.losses import pool_rows
 from bertvision.tasks.task import Pool, Task
 
 

@@ -1,4 +1,4 @@
-"""Vectors of triplets → loss: near what belongs near, far from what belongs far."""
+"""Vectors of triplets → loss: low where the anchor is near its positive and far from its negatives."""
 
 from typing import Literal, assert_never
 
@@ -53,7 +53,7 @@ def triplet_losses(  # noqa: PLR0913 - what the three losses depend on
 
 
 def _in_batch_losses(anchor: Tensor, positive: Tensor, negatives: Tensor, alike: Tensor | None) -> Tensor:
-    """Cross-entropy of finding the positive among those of the whole batch and one's own negatives, by cosine."""
+    """Cross-entropy, by cosine, of the positive among those of the whole batch and the negatives of its own triplet."""
     anchor, positive, negatives = (nn.functional.normalize(one, dim=-1) for one in (anchor, positive, negatives))
     others = anchor @ positive.T  # (batch, batch)
     if alike is not None:

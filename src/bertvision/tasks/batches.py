@@ -3,7 +3,7 @@
 import numpy as np
 
 from bertvision.errors import BertVisionError
-from bertvision.tasks.examples import Examples, IntArray, Questions, Texts
+from bertvision.tasks.examples import Examples, IntArray, Questions, Texts, number_texts
 
 POOL_BATCHES = 64
 """Shuffled rows are sorted by length within pools of this many batches: little padding, still random."""
@@ -49,7 +49,7 @@ def balanced_rows(classes: IntArray, seed: int, rows: int | None = None) -> IntA
 
     Args:
         classes: (rows,) class of each row.
-        seed: of the draw.
+        seed: seed of the random draw.
         rows: how many to draw; None draws as many as there are.
     """
     _, number, counts = np.unique(classes, return_inverse=True, return_counts=True)
@@ -66,12 +66,12 @@ def subset_rows(rows: int, fraction: float, seed: int) -> IntArray:
 
 
 def held_out_rows(examples: Examples, share: float, seed: int) -> IntArray:
-    """Rows to keep aside, so that no text is on both sides: see `example_groups`.
+    """Choose rows to hold out so that no text is on both sides; see `example_groups`.
 
     Args:
         examples: a training split.
         share: about how much of it.
-        seed: of the choice.
+        seed: seed of the random choice.
     """
     random = np.random.default_rng(seed)
     groups, _ = example_groups(examples)
@@ -89,7 +89,10 @@ def held_out_rows(examples: Examples, share: float, seed: int) -> IntArray:
 
 
 def example_groups(examples: Examples) -> tuple[IntArray, list[str]]:
-    """What must stay on one side: questions of one article, or of one context where there are few; equal texts.
+    """Group the examples that must stay on one side of a split.
+
+    Questions about one article are one group, or questions about one context where there are few articles; texts, or
+    pairs of texts, that are equal are one group.
 
     Returns:
         The number of each example's group, (examples,), and what the groups are called, by number.
@@ -104,12 +107,12 @@ def example_groups(examples: Examples) -> tuple[IntArray, list[str]]:
 
 
 def _same_texts(examples: Texts) -> tuple[IntArray, list[str]]:
-    """The number of each different text, or pair of texts, in the order in which they come; and these."""
+    """The number of every text, or pair of texts, equal ones the same; and the different ones, by number."""
     texts = examples.texts
     if examples.pairs is not None:
         texts = [f"{one}\0{two}" for one, two in zip(texts, examples.pairs, strict=True)]
     numbers: dict[str, int] = {}
-    groups = np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), np.int64, count=len(texts))
+    groups = number_texts(texts, numbers)
     return groups, list(numbers)
 
 

@@ -23,7 +23,7 @@ class Answer(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The character after the last one."""
+        """The position after its last character."""
         return self.start + len(self.text)
 
 
@@ -101,7 +101,7 @@ class Texts:
         )
 
     def sides(self) -> tuple[Self, ...]:
-        """The first texts of pairs and the second, each by themselves; of single texts these alone."""
+        """The first and the second texts of pairs, each as single texts; of single texts, only these."""
         first = replace(self, pairs=None)
         return (first,) if self.pairs is None else (first, replace(first, texts=self.pairs))
 
@@ -114,13 +114,18 @@ Target = float | tuple[int, ...]
 
 
 def target_array(kind: TaskKind, values: Sequence[Target]) -> IntArray | FloatArray:
-    """Class numbers as whole numbers, scores as floats, (rows,); tags as 0 and 1, (rows, labels)."""
+    """Class numbers (int64) or scores (float64) as an array, (rows,); tags as 0 and 1 (int64), (rows, labels)."""
     return np.array(values, dtype=np.float64) if kind == "scores" else np.array(values, dtype=np.int64)
 
 
 def gold_targets(examples: Examples) -> IntArray | FloatArray:
-    """Right class numbers, tags or scores; of questions, whether there is an answer."""
+    """The gold class numbers, tags or scores; for questions, 1 where there is an answer and 0 elsewhere."""
     return examples.answerable.astype(np.int64) if isinstance(examples, Questions) else examples.targets
+
+
+def number_texts(texts: Sequence[str], numbers: dict[str, int]) -> IntArray:
+    """The number of every text, equal ones the same, (texts,); new texts get the next numbers in `numbers`."""
+    return np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), np.int64, count=len(texts))
 
 
 def _pick(values: Sequence[T], rows: IntArray) -> list[T]:

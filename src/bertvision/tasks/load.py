@@ -74,12 +74,12 @@ def load_task(
     if name == OWN:
         notices += own_notices(task, columns or OwnColumns(), splits)
     if data not in (None, BUILTIN):
-        notices += [*_unexpected_sizes(task, splits), *_learnt_from(task, splits)]
+        notices += [*_unexpected_sizes(task, splits), *_also_in_train(task, splits)]
     return TaskData(task, splits, bad, tuple(notices))
 
 
 def find_task(name: str, *, data: str | Path | None = None, columns: OwnColumns | None = None) -> Task:
-    """What is asked, without its examples; only the user's own files are looked into, for their labels.
+    """The task without its examples; only a user's own files are read, to find their labels.
 
     Raises:
         UnknownNameError: there is no such task.
@@ -157,14 +157,14 @@ def _unexpected_sizes(task: Task, splits: dict[str, Examples]) -> list[str]:
     ]
 
 
-def _learnt_from(task: Task, splits: dict[str, Examples]) -> list[str]:
-    """Which splits hold examples of the training split, so that scores on them flatter."""
+def _also_in_train(task: Task, splits: dict[str, Examples]) -> list[str]:
+    """Notices about splits that contain examples of the training split, so that scores on them are too high."""
     if "train" not in splits:
         return []
-    learnt = set(_asked(splits["train"]))
+    trained = set(_asked(splits["train"]))
     notices = []
     for split, examples in splits.items():
-        again = [key for key, asked in zip(examples.ids, _asked(examples), strict=True) if asked in learnt]
+        again = [key for key, asked in zip(examples.ids, _asked(examples), strict=True) if asked in trained]
         if split != "train" and again:
             notices.append(
                 f"{task.name}: {len(again):,} of {len(examples):,} {split} examples stand in train, too, first id "
@@ -174,7 +174,7 @@ def _learnt_from(task: Task, splits: dict[str, Examples]) -> list[str]:
 
 
 def _asked(examples: Examples) -> Iterator[tuple[str, str | None]]:
-    """What a model is given of each example: a text or a pair, or a question and its context."""
+    """The input of each example: a text and its pair, if any, or a question and its context."""
     if isinstance(examples, Questions):
         contexts = (examples.contexts[number] for number in examples.context_index.tolist())
         return zip(examples.questions, contexts, strict=True)

@@ -1,4 +1,4 @@
-"""What the user should know of how their own files were read, where no row is wrong and something may be."""
+"""Notices about how a user's own files were read: no row is bad, but something may be wrong."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ MISSING = ("nan", "na", "n/a", "<na>", "null")
 
 
 def own_notices(task: Task, columns: OwnColumns, splits: Mapping[str, Examples]) -> list[str]:
-    """Guesses that may be wrong, and labels that look like missing ones.
+    """Notices about guesses that may be wrong, and about labels that look like missing values.
 
     Args:
         task: as it was made of the files.
@@ -33,7 +33,7 @@ def own_notices(task: Task, columns: OwnColumns, splits: Mapping[str, Examples])
 
 
 def _guesses(task: Task, train: Texts) -> list[str]:
-    """Whole numbers may be classes or scores."""
+    """Notices where whole numbers could be either classes or scores."""
     column = task.layout.label if not isinstance(task.layout, SquadLayout) else None
     if task.kind == "scores" and len(train) and all(float(score).is_integer() for score in train.targets):
         count = f"more than {MOST_CLASSES} different whole numbers"

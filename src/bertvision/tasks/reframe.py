@@ -42,7 +42,7 @@ def reframe(task: Task, examples: Examples, questions: Mapping[str, str]) -> Exa
 
     Args:
         task: what is asked.
-        examples: of any split; questions about contexts stay as they are.
+        examples: the examples of any split; questions about contexts stay as they are.
         questions: the user's own, by task.
     """
     if isinstance(examples, Questions):

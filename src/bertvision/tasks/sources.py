@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertvision.errors import DataError
-from bertvision.tasks.tables import TABLE_FORMATS
+from bertvision.tasks.tables import TABLE_FORMATS, find_format
 from bertvision.tasks.task import SquadLayout, TableLayout, Task
 
 BUILTIN_FOLDER = Path(__file__).parent / "builtin"
@@ -83,7 +83,7 @@ def find_own(data: Path) -> dict[str, Path]:
         return {split_of(data, None): data}
     if not data.is_dir():
         raise DataError(f"{data} does not exist. A file, or a folder with train and dev files, is expected.")
-    files = [path for path in sorted(data.iterdir()) if path.name.removesuffix(".gz").endswith(TABLE_FORMATS)]
+    files = [path for path in sorted(data.iterdir()) if find_format(path) is not None]
     paths = {}
     for split, stems in _OWN_SPLITS.items():
         matches = [path for path in files if path.name.split(".", 1)[0].lower() in stems]

@@ -62,15 +62,21 @@ def format_of(path: Path) -> str:
     Raises:
         DataError: the ending is none that we read.
     """
+    found = find_format(path)
+    if found is None:
+        raise DataError(
+            f"{path}: files of this kind are not read. Expected one of {', '.join(TABLE_FORMATS)} (or .gz)."
+        )
+    return found
+
+
+def find_format(path: Path) -> str | None:
+    """The file's format as in `format_of`; None if the ending is none that is read."""
     suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
     ending = suffixes[-1].lower() if suffixes else ""
     if ending == ".txt":
         return ".tsv"
-    if ending not in TABLE_FORMATS:
-        raise DataError(
-            f"{path}: files of this kind are not read. Expected one of {', '.join(TABLE_FORMATS)} (or .gz)."
-        )
-    return ending
+    return ending if ending in TABLE_FORMATS else None
 
 
 def read_table(path: Path, *, delimiter: str | None, quoting: bool | None, header: bool) -> Table:
@@ -147,7 +153,7 @@ def detect_dialect(text: str, path: Path, *, delimiter: str | None, quoting: boo
     Where there is none, as in a small file with a bad row, the one under which most rows have as many as the first.
 
     Args:
-        text: of the file; its first `SAMPLE_ROWS` lines are enough.
+        text: content of the file; its first `SAMPLE_ROWS` lines are enough.
         path: whose ending says what is usual.
         delimiter: if it is known.
         quoting: if it is known.

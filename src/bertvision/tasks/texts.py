@@ -57,8 +57,10 @@ def parse_target(task: Task, cell: object) -> Target:
         case "labels":
             return _parse_label(cell, task.labels)
         case "tags":
-            numbers = {_parse_label(word, task.labels) for word in tag_words(cell, task.separator)}
-            return tuple(int(number in numbers) for number in range(len(task.labels)))
+            tags = [0] * len(task.labels)
+            for word in tag_words(cell, task.separator):
+                tags[_parse_label(word, task.labels)] = 1
+            return tuple(tags)
         case "scores":
             return _parse_score(cell, task.limits)
         case "spans":
@@ -103,9 +105,10 @@ def tag_words(cell: object, separator: str | None) -> list[str]:
 
 def _parse_label(cell: object, labels: tuple[str, ...]) -> int:
     word = label_word(cell)
-    if word not in labels:
-        raise ValueError(f"label '{word}' is not one of {', '.join(labels)}")
-    return labels.index(word)
+    try:
+        return labels.index(word)
+    except ValueError:
+        raise ValueError(f"label '{word}' is not one of {', '.join(labels)}") from None
 
 
 def _parse_score(cell: object, limits: tuple[float, float] | None) -> float:

@@ -8,6 +8,10 @@ from numpy.typing import NDArray
 
 from bertvision.tasks.examples import IntArray
 
+SECOND = 2
+"""Segment number of a second text where the tokenizer gives both texts 0, as RoBERTa's does: heads know the texts apart
+by it, and the encoder is given 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class TokenRows:
@@ -15,7 +19,7 @@ class TokenRows:
 
     Attributes:
         ids: (tokens,) vocabulary numbers, special tokens included.
-        types: (tokens,) segment numbers.
+        types: (tokens,) segment numbers; more than 0 is the second text, see `SECOND`.
         bounds: (windows + 1,) window w has the tokens bounds[w] to bounds[w + 1].
     """
 
@@ -43,10 +47,7 @@ class TokenRows:
 
     def places(self, rows: IntArray) -> IntArray:
         """Where the tokens of the windows at `rows` stand among all tokens."""
-        lengths = self.lengths[rows]
-        ends = np.cumsum(lengths)
-        places: IntArray = np.repeat(self.bounds[rows] - ends + lengths, lengths) + np.arange(ends[-1])
-        return places
+        return ranges(self.bounds[rows], self.lengths[rows])
 
     def padded(
         self, rows: IntArray, pad: int, *, multiple: int = 1, limit: int | None = None
@@ -74,6 +75,13 @@ class TokenRows:
         places = self.places(rows)
         bounds = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(self.lengths[rows])])
         return TokenRows(self.ids[places], self.types[places], bounds)
+
+
+def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
+    """The numbers from every start on, as many as its length, one range after the other."""
+    before = np.cumsum(lengths) - lengths  # numbers before each range
+    numbers: IntArray = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
+    return numbers
 
 
 def join_rows(parts: list[TokenRows]) -> TokenRows:

@@ -14,8 +14,12 @@ from bertvision.atomic import write_text
 from bertvision.errors import BertVisionError, first_line
 from bertvision.pretrained import BUILTIN_ENCODER, locate_encoder
 from bertvision.tasks.examples import IntArray
+from bertvision.tasks.token_rows import SECOND
 
 _COUNT_AFTER_PADDING = {"roberta", "xlm-roberta", "mpnet"}
+_AT_ONCE = 1024
+"""Texts that are encoded at once: bounds the memory of the tokenizer's own objects, and keeps all its threads busy."""
+
 _UNLIMITED = 10**6  # transformers writes 1e30 where a tokenizer knows no limit
 
 
@@ -25,7 +29,8 @@ class TokenTexts:
 
     Attributes:
         ids: (tokens,) vocabulary numbers.
-        offsets: (tokens, 2) first character and the one after the last, inside the token's own text.
+        offsets: (tokens, 2) first character and the one after the last, inside the token's own text; (0, 2) where
+            nobody asked for them.
         bounds: (texts + 1,) text i has the tokens bounds[i] to bounds[i + 1].
     """
 
@@ -52,7 +57,7 @@ class Special:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What a tokenizer puts around one text or between two, and the segment number of each text."""
+    """What a tokenizer puts around one text or between two, and the segment number of each text (see `SECOND`)."""
 
     before: Special
     between: Special
@@ -128,16 +133,24 @@ class TextTokenizer:
         """Write it as one file, from which it comes back without torch."""
         write_text(path, self._backend.to_str())
 
-    def encode(self, texts: Sequence[str]) -> TokenTexts:
-        """The bare tokens of every text, (texts,), no special ones."""
-        encodings = self._backend.encode_batch(list(texts), add_special_tokens=False)
-        bounds = np.zeros(len(encodings) + 1, dtype=np.int64)
-        np.cumsum([len(encoding) for encoding in encodings], out=bounds[1:])
-        total = int(bounds[-1])
-        ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int32, count=total)
-        pairs = chain.from_iterable(encoding.offsets for encoding in encodings)
-        offsets = np.fromiter(chain.from_iterable(pairs), np.int32, count=2 * total).reshape(total, 2)
-        return TokenTexts(ids, offsets, bounds)
+    def encode(self, texts: Sequence[str], *, offsets: bool = True) -> TokenTexts:
+        """The bare tokens of every text, without special tokens.
+
+        Args:
+            texts: any number of them.
+            offsets: whether to find out where tokens stand in their texts, which takes longer.
+        """
+        encode = self._backend.encode_batch if offsets else self._backend.encode_batch_fast
+        ids, places = [np.empty(0, dtype=np.int32)], [np.empty((0, 2), dtype=np.int32)]
+        lengths = [0]
+        for begin in range(0, len(texts), _AT_ONCE):
+            encodings = encode(list(texts[begin : begin + _AT_ONCE]), add_special_tokens=False)
+            lengths += [len(encoding) for encoding in encodings]
+            ids.append(np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int32))
+            if offsets:
+                pairs = chain.from_iterable(encoding.offsets for encoding in encodings)
+                places.append(np.fromiter(chain.from_iterable(pairs), np.int32).reshape(-1, 2))
+        return TokenTexts(np.concatenate(ids), np.concatenate(places), np.cumsum(lengths, dtype=np.int64))
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         """The word pieces of every text as strings."""
@@ -157,6 +170,8 @@ def _template(encoding: Encoding) -> Template:
             types.append(kind)
             groups.append([])
     specials = [Special(tuple(t for t, _ in group), tuple(k for _, k in group)) for group in groups]
+    if types == [0, 0]:
+        types = [0, SECOND]
     between = specials[1] if len(types) == 2 else Special((), ())
     return Template(specials[0], between, specials[-1], tuple(types))
 

@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bertvision.errors import BertVisionError
-from bertvision.tasks.examples import Examples, IntArray, Texts
+from bertvision.tasks.examples import Examples, IntArray, Texts, number_texts
 from bertvision.tasks.task import Task
 
 OWN_NEGATIVES = 3
 """Texts of the anchor's own set that belong far away; every other set gives one more."""
+
+_NO_AND_YES = (("0", "1"), ("no", "yes"), ("false", "true"))
+"""Labels that tell whether two texts mean the same; the order of others, alphabetical in a user's files, does not."""
 
 _LOW, _HIGH = 0.4, 0.6
 """Up to where a score is low and from where it is high, as shares of its range: 2 and 3 of 0 to 5."""
@@ -45,7 +48,7 @@ class Triplets:
         return len(self.anchor)
 
     def compact(self) -> "Triplets":
-        """The same without the texts that stand in no triplet."""
+        """The same triplets without the texts that occur in none of them."""
         needed = np.unique(np.concatenate([self.anchor, self.positive, self.negatives.ravel()]))
         return replace(
             self,
@@ -69,7 +72,7 @@ class Triplets:
 
 @dataclass(frozen=True, slots=True)
 class _Mined:
-    """What one set gives: its anchors with what belongs near and far, by numbers of texts."""
+    """The triplets of one set: anchors, positives and negatives as numbers of texts."""
 
     anchor: IntArray
     positive: IntArray
@@ -79,19 +82,20 @@ class _Mined:
 
 
 def mine_triplets(sets: Mapping[str, tuple[Task, Examples]], *, seed: int) -> Triplets:
-    """Triplets of all sets.
+    """Make triplets of all sets.
 
     Labels of single texts: every text is an anchor once, its positive has the same class. Scores: the same with two
     classes, low (0 to 2 of 5) and high (3 to 5); what lies between is left out. Pairs with labels: the first text of
     a pair that says the same is an anchor, the second its positive, and negatives come from pairs that do not. A text
-    with two classes, and one that is alone in its class, is left out.
+    with two classes, and one that is alone in its class, is left out. `same_class` tells which pairs mean the same.
 
     Args:
         sets: tasks and their examples, by name.
-        seed: of what is drawn.
+        seed: seed of the random draws.
 
     Raises:
-        BertVisionError: a task has neither labels nor scores of texts, or too few texts.
+        BertVisionError: a task has neither labels nor scores of texts, or too few texts, or labels of pairs that do
+            not tell which mean the same.
     """
     random = np.random.default_rng(seed)
     numbers: dict[str, int] = {}
@@ -153,13 +157,10 @@ def draw_others(random: np.random.Generator, pool: IntArray, taken: IntArray, co
 
 
 def _number(task: Task, examples: Examples, numbers: dict[str, int]) -> list[IntArray]:
-    """Numbers of the first texts, and of the second ones of pairs."""
+    """The numbers of the texts; for pairs, those of the first texts and those of the second texts."""
     texts = _texts(task, examples)
     columns = [texts.texts] if texts.pairs is None else [texts.texts, texts.pairs]
-    return [
-        np.fromiter((numbers.setdefault(text, len(numbers)) for text in column), np.int64, count=len(column))
-        for column in columns
-    ]
+    return [number_texts(column, numbers) for column in columns]
 
 
 def _texts(task: Task, examples: Examples) -> Texts:
@@ -187,7 +188,7 @@ def _mine(task: Task, examples: Texts, columns: list[IntArray], random: np.rando
 def _mine_classes(
     task: Task, texts: IntArray, classes: IntArray, left_out: dict[str, int], random: np.random.Generator
 ) -> _Mined:
-    """Every text once: near one of its class, far from three of others."""
+    """Make every text an anchor once: its positive has the same class, its three negatives have other classes."""
     both = np.unique(np.stack([texts, classes], axis=1), axis=0)  # every text with each of its classes
     different, counts = np.unique(both[:, 0], return_counts=True)
     clear = np.isin(both[:, 0], different[counts == 1])
@@ -209,7 +210,10 @@ def _mine_classes(
 def _mine_pairs(
     task: Task, first: IntArray, second: IntArray, classes: IntArray, random: np.random.Generator
 ) -> _Mined:
-    """The first text of every pair that says the same: near the second, far from three texts of other pairs."""
+    """Make the first text of every pair that means the same an anchor.
+
+    The second text is its positive, and its three negatives come from pairs that do not mean the same.
+    """
     says_same = classes == same_class(task)
     kept = says_same & (first != second)
     anchor, positive = first[kept], second[kept]
@@ -220,5 +224,18 @@ def _mine_pairs(
 
 
 def same_class(task: Task) -> int:
-    """The class of pairs that say the same: entailment where there is such a label, else the last one."""
-    return task.labels.index("entailment") if "entailment" in task.labels else len(task.labels) - 1
+    """The class of pairs that mean the same: entailment where there is such a label, else 1, yes or true.
+
+    Raises:
+        BertVisionError: the labels are other words, of which any could mean the same.
+    """
+    words = [label.lower() for label in task.labels]
+    if "entailment" in words:
+        return words.index("entailment")
+    for no, yes in _NO_AND_YES:
+        if sorted(words) == [no, yes]:
+            return words.index(yes)
+    raise BertVisionError(
+        f"{task.name}: triplets need to know which pairs mean the same, and the labels {', '.join(task.labels)} do not "
+        "tell. Write 1 for pairs that mean the same and 0 for all others."
+    )

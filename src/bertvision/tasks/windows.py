@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from bertvision.errors import BertVisionError
-from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions, Texts
+from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions, Texts, number_texts
 from bertvision.tasks.task import Task
-from bertvision.tasks.token_rows import TokenRows, join_rows
+from bertvision.tasks.token_rows import TokenRows, join_rows, ranges
 from bertvision.tasks.tokenizer import Special, TextTokenizer, TokenTexts
 
 
@@ -38,7 +38,7 @@ class Windows(TokenRows):
             or (windows,) class numbers or scores; or (windows, labels) tags, 1 where a text has the label.
         context: (windows, 2) where the context's tokens begin and end inside the window; single texts count as context.
         context_token: (windows,) row of `offsets` that belongs to the window's first context token.
-        offsets: (context tokens, 2) characters of every token of every context.
+        offsets: (context tokens, 2) characters of every token of every context; (0, 2) where examples are no questions.
         truncated: how many examples lost tokens: cut questions, or texts too long for one window.
         second: (windows,) of pairs that are encoded apart, the windows of the second texts; None has none.
     """
@@ -54,11 +54,11 @@ class Windows(TokenRows):
     @property
     @override
     def sizes(self) -> IntArray:
-        """Tokens that an encoder reads for each window, (windows,): of pairs apart, those of both texts."""
+        """Tokens that an encoder reads for each window, (windows,): for pairs encoded apart, those of both texts."""
         return self.lengths if self.second is None else self.lengths + self.second.lengths
 
     def texts(self, rows: IntArray) -> TokenRows:
-        """What an encoder reads of the windows at `rows`: of pairs apart, all first texts and then all second ones."""
+        """What an encoder reads of the windows at `rows`; of pairs encoded apart, first texts and then second texts."""
         if self.second is None:
             return self.select(rows)
         return join_rows([self.select(rows), self.second.select(rows)])
@@ -120,7 +120,7 @@ def _question_windows(task: Task, examples: Questions, tokenizer: TextTokenizer,
             f"{options.question}; the stride is {options.stride} and must be smaller. Use a larger "
             "--length or a smaller --stride (max_seq_len and doc_stride of QuestionAnswerer)."
         )
-    questions = tokenizer.encode(examples.questions)
+    questions = tokenizer.encode(examples.questions, offsets=False)
     contexts = tokenizer.encode(examples.contexts)
     question_length = np.minimum(questions.lengths, options.question)
     context_length = contexts.lengths[examples.context_index]
@@ -129,7 +129,7 @@ def _question_windows(task: Task, examples: Questions, tokenizer: TextTokenizer,
     windows = 1 + np.maximum(0, -(-(context_length - room) // step))  # windows per question, (questions,)
 
     example = np.repeat(np.arange(len(examples)), windows)
-    nth = np.arange(len(example)) - np.repeat(np.cumsum(windows) - windows, windows)
+    nth = ranges(np.zeros_like(windows), windows)
     begin = nth * step[example]  # first context token of the window, counted inside its context
     end = np.minimum(begin + room[example], context_length[example])
     context_token = contexts.bounds[examples.context_index][example] + begin
@@ -182,7 +182,7 @@ def _answer_tokens(examples: Questions, contexts: TokenTexts) -> tuple[IntArray,
 
 
 def _text_windows(examples: Texts, tokenizer: TextTokenizer, options: WindowOptions) -> Windows:
-    """One window for every text or pair; one that is too long is cut, of a pair the longer text first."""
+    """Make one window of every text or pair; what is too long is cut, in a pair the longer text first."""
     columns = [examples.texts] if examples.pairs is None else [examples.texts, examples.pairs]
     template = tokenizer.single if len(columns) == 1 else tokenizer.pair
     room = options.length - template.specials
@@ -225,8 +225,8 @@ def _fit_pair(first: IntArray, second: IntArray, room: int) -> tuple[IntArray, I
 def _encode_unique(tokenizer: TextTokenizer, texts: list[str]) -> tuple[TokenTexts, IntArray]:
     """Tokens of every different text, and which of them each text is."""
     numbers: dict[str, int] = {}
-    which = np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), np.int64, count=len(texts))
-    return tokenizer.encode(list(numbers)), which
+    which = number_texts(texts, numbers)
+    return tokenizer.encode(list(numbers), offsets=False), which
 
 
 Piece = Special | tuple[TokenTexts, int, IntArray, IntArray]
@@ -251,8 +251,6 @@ def _assemble(pieces: list[Piece], windows: int) -> tuple[NDArray[np.int32], NDA
                 types.append(np.full(len(tokens.ids), segment, dtype=np.uint8))
                 starts[:, column], lengths[:, column] = base + first, length
         base += len(ids[-1])
-    flat_starts, flat_lengths = starts.ravel(), lengths.ravel()
-    ends = np.cumsum(flat_lengths)
-    source = np.repeat(flat_starts - ends + flat_lengths, flat_lengths) + np.arange(ends[-1])
-    bounds = np.concatenate([np.zeros(1, dtype=np.int64), ends[len(pieces) - 1 :: len(pieces)]])
+    source = ranges(starts.ravel(), lengths.ravel())
+    bounds = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths.sum(axis=1))])
     return np.concatenate(ids)[source], np.concatenate(types)[source], bounds

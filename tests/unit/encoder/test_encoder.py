@@ -1,4 +1,5 @@
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,21 @@ from bertvision.encoder.batch import packed_batch, padded_batch
 from bertvision.encoder.load import drop_pooler
 from bertvision.encoder.packed import PACKED
 from bertvision.errors import BertVisionError, UnknownNameError
+from bertvision.tasks.examples import Texts
+from bertvision.tasks.load import TASKS
+from bertvision.tasks.tokenizer import TextTokenizer
+from bertvision.tasks.windows import WindowOptions, build_windows
 from close import EXACT, FLOAT32
-from tiny_models import KINDS, PACKABLE, POOLED, save_tiny, tiny_config, tiny_model, tiny_windows
+from tiny_models import (
+    KINDS,
+    PACKABLE,
+    POOLED,
+    save_tiny,
+    save_tiny_same_segment,
+    tiny_config,
+    tiny_model,
+    tiny_windows,
+)
 
 WINDOWS = tiny_windows(5, 3)
 BATCH = padded_batch(WINDOWS, np.arange(2))
@@ -141,6 +155,26 @@ def test_packed_windows_have_their_context_too(tmp_path: Path) -> None:
     encoder = load_encoder(save_tiny(tmp_path, "roberta"))
     context = encoder(packed_batch(WINDOWS, np.arange(2))).context
     assert context.tolist() == [[False] * 3 + [True] * 2 + [False] * 2 + [True]]
+
+
+@pytest.mark.parametrize("kind", ["roberta", "bert"])  # BERT with such a tokenizer: multilingual E5
+@torch.no_grad()
+def test_the_second_text_is_the_context_where_both_texts_have_one_segment(kind: str, tmp_path: Path) -> None:
+    name = save_tiny_same_segment(tmp_path, kind)
+    encoder, tokenizer = load_encoder(name), TextTokenizer.load(name)
+    pairs = Texts(["0", "1"], ["ab", "a"], ["c", "def"], np.zeros(2, dtype=np.int64))
+    options = WindowOptions(length=16)
+    windows = build_windows(TASKS["quora"], pairs, tokenizer, options)
+    expected = [[place in places for place in range(8)] for places in ([5], [4, 5, 6])]  # <s> a b </s> </s> c </s>
+    rows = np.arange(2)
+    batch = padded_batch(windows, rows)
+    hidden = encoder(batch)
+    assert hidden.context.tolist() == expected
+    assert encoder(packed_batch(windows, rows)).context.tolist() == [[*expected[0][:7], *expected[1]]]
+    plain = encoder(replace(batch, types=torch.zeros_like(batch.types)))
+    torch.testing.assert_close(hidden.states, plain.states, rtol=EXACT, atol=EXACT)
+    single = build_windows(TASKS["quora"], replace(pairs, pairs=None), tokenizer, options)
+    assert not encoder(padded_batch(single, rows)).context.any()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,11 +14,12 @@ from bertvision import pretrained
 from bertvision.encoder import Encoder, apply_learn, build_encoder, load_encoder, parse_learn
 from bertvision.encoder.batch import packed_batch, padded_batch
 from bertvision.encoder.delta import changed_weights, freeze
-from bertvision.encoder.load import fingerprint, mean_pooled
+from bertvision.encoder.load import fingerprint, mean_pooled, usual_pool
 from bertvision.encoder.snapshot import SNAPSHOTS, Snapshot, save_snapshot
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.tasks.tokenizer import TextTokenizer
 from close import EXACT, FLOAT32, HALF
+from fake_hub import keep_in_hub_cache
 from tiny_models import save_tiny, tiny_model, tiny_windows
 
 WINDOWS = tiny_windows(7, 5)
@@ -227,6 +228,16 @@ def test_a_folder_says_whether_its_sentence_vector_is_the_mean(folder: Path, tmp
         (folder / "1_Pooling" / "config.json").write_text(json.dumps(config), encoding="utf-8")
         assert mean_pooled(str(folder)) is mean
         assert mean_pooled(str(tmp_path / "run")) is mean  # as the encoder that was tuned
+
+
+def test_an_encoder_of_the_hub_is_pooled_as_the_same_files_in_a_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}', encoding="utf-8")
+    keep_in_hub_cache(folder, "some/encoder", tmp_path / "hub", monkeypatch)
+    torch.testing.assert_close(states(load_encoder("some/encoder")), states(load_encoder(str(folder))))
+    assert (usual_pool(str(folder)), usual_pool("some/encoder")) == ("mean", "mean")
 
 
 # ── tuned ────────────────────────────────────────────────────────────────────

@@ -11,7 +11,9 @@ from bertvision.encoder.batch import TokenBatch
 from bertvision.encoder.own_output import own_output
 from bertvision.errors import BertVisionError
 from bertvision.heads import Head, HeadShape, build_head
-from close import FLOAT32
+from bertvision.tasks.task import TaskKind
+from close import EXACT, FLOAT32
+from fake_hub import keep_in_hub_cache
 from tiny_models import save_tiny
 
 IDS = torch.tensor([[3, 10, 11, 12, 13, 14, 15, 4]])
@@ -58,7 +60,21 @@ def test_a_checkpoint_of_another_kind_or_size_has_no_output_for_the_task(tmp_pat
     assert own_output(plain, "labels", 2) is None
     assert own_output(labels, "spans", 2) is None
     assert own_output(labels, "labels", 5) is None
-    assert own_output("some/name-on-the-hub", "labels", 2) is None
+
+
+@pytest.mark.parametrize("kind", ["spans", "labels"])
+def test_a_checkpoint_of_the_hub_has_the_output_of_the_same_files_in_a_folder(
+    kind: TaskKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    auto = AutoModelForQuestionAnswering if kind == "spans" else AutoModelForSequenceClassification
+    folder = save_tiny(tmp_path / "encoder", auto=auto)
+    keep_in_hub_cache(tmp_path / "encoder", "some/encoder", tmp_path / "hub", monkeypatch)
+    expected, got = own_output(folder, kind, 2), own_output("some/encoder", kind, 2)
+    assert expected is not None
+    assert got is not None
+    assert (got.head, got.options) == (expected.head, expected.options)
+    torch.testing.assert_close(got.weights, expected.weights, rtol=EXACT, atol=EXACT)
+    assert own_output("some/other", kind, 2) is None
 
 
 def test_an_architecture_whose_classifier_is_of_another_form_has_none(tmp_path: Path) -> None:

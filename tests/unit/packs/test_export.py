@@ -28,6 +28,7 @@ from bertvision.packs.runtimes import LENGTH_STEP, ROUNDING, GraphRuntime, Input
 from bertvision.packs.text_models import TextClassifier, TextScorer
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.task import Pairs
+from bertvision.tasks.token_rows import SECOND
 from close import FLOAT32, HALF
 from tiny_models import save_tiny, tiny_windows
 from tiny_pack import TAGS, make_pack
@@ -91,10 +92,12 @@ def test_a_graph_gives_what_pytorch_gives_for_any_number_of_windows_and_tokens(t
         near = HALF if runtime in ROUNDING else FLOAT32
         reader = GraphReader(tmp_path, made.card, pad=models.passes.pad, limit=40, runtime=runtime, threads=1)
         for lengths in SIZES:
-            ask = Ask(0, (tiny_windows(*lengths),))
-            (expected,), (got,) = models.read_heads([ask]), reader.read_heads([ask])
-            for mine, other in zip(values(got), values(expected), strict=True):
-                assert mine == pytest.approx(other, rel=near, abs=near * max(np.abs(other)))
+            windows = tiny_windows(*lengths)
+            for types in (windows.types, SECOND * windows.types):
+                ask = Ask(0, (replace(windows, types=types),))
+                (expected,), (got,) = models.read_heads([ask]), reader.read_heads([ask])
+                for mine, other in zip(values(got), values(expected), strict=True):
+                    assert mine == pytest.approx(other, rel=near, abs=near * max(np.abs(other)))
 
 
 @pytest.mark.parametrize(("step", "expected"), [(1, [(2, 17), (1, 9), (1, 37)]), (16, [(2, 17), (1, 16), (1, 40)])])

@@ -7,6 +7,7 @@ import pytest
 from bertvision.errors import DataError
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.sources import BUILTIN_FOLDER, BUILTIN_LAYOUT, find_builtin, find_local, find_own, split_of
+from bertvision.tasks.tables import format_of
 
 SST2, SQUAD2, MNLI = TASKS["sst2"], TASKS["squad2"], TASKS["mnli"]
 TOO_LONG = "a" * 300  # most systems refuse names of more than 255 bytes
@@ -100,6 +101,18 @@ def test_own_files_are_found_by_split_names(tmp_path: Path) -> None:
         "dev": "Validation.jsonl.gz",
         "test": "test.v2.parquet",
     }
+
+
+def test_own_files_in_a_folder_may_have_every_ending_that_a_single_file_may_have(tmp_path: Path) -> None:
+    for name in ("TRAIN.CSV", "dev.txt", "test.TSV.gz", "train.md", "test"):
+        touch(tmp_path / name)
+    found = find_own(tmp_path)
+    assert {split: path.name for split, path in found.items()} == {
+        "train": "TRAIN.CSV",
+        "dev": "dev.txt",
+        "test": "test.TSV.gz",
+    }
+    assert [format_of(path) for path in found.values()] == [".csv", ".tsv", ".tsv"]
 
 
 def test_two_files_for_one_split_are_refused(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bertvision.tasks.token_rows import TokenRows, join_rows
+from bertvision.tasks.token_rows import TokenRows, join_rows, ranges
 
 ROWS = TokenRows(
     np.array([1, 2, 3, 1, 2, 3, 4, 1, 2, 3, 1, 2], dtype=np.int32),
@@ -16,6 +16,16 @@ def test_windows_have_lengths_and_places() -> None:
     assert len(ROWS) == 4
     assert ROWS.lengths.tolist() == [3, 4, 3, 2]
     assert ROWS.places(np.array([3, 0])).tolist() == [10, 11, 0, 1, 2]
+
+
+def test_ranges_stand_one_after_the_other_and_may_be_empty() -> None:
+    assert ranges(np.array([7, 3, 0, 9]), np.array([2, 0, 3, 1])).tolist() == [7, 8, 0, 1, 2, 9]
+    assert ranges(np.array([7]), np.array([0])).tolist() == []
+
+
+def test_no_windows_have_no_tokens() -> None:
+    none = ROWS.select(np.array([], dtype=np.int64))
+    assert (len(none), none.ids.tolist(), none.bounds.tolist()) == (0, [], [0])
 
 
 def test_windows_are_padded_to_a_round_length_but_not_beyond_the_limit() -> None:

@@ -5,7 +5,9 @@ from transformers import AutoTokenizer, BertConfig, BertTokenizer, DebertaV2Conf
 
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import builtin_encoder_folder
+from bertvision.tasks.token_rows import SECOND
 from bertvision.tasks.tokenizer import TextTokenizer
+from tiny_models import SAME_SEGMENT, tiny_tokenizer
 
 
 def test_the_built_in_tokenizer_is_the_one_transformers_loads(tokenizer: TextTokenizer) -> None:
@@ -18,6 +20,20 @@ def test_the_built_in_tokenizer_is_the_one_transformers_loads(tokenizer: TextTok
     assert ours.lengths.tolist() == [len(ids) for ids in theirs["input_ids"]]
 
 
+def test_texts_are_encoded_some_at_a_time_and_without_offsets_where_nobody_asks(
+    tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["The naïve café", "", "北京", "unaffable word", ""]
+    whole = tokenizer.encode(texts)
+    monkeypatch.setattr("bertvision.tasks.tokenizer._AT_ONCE", 2)
+    some, bare = tokenizer.encode(texts), tokenizer.encode(texts, offsets=False)
+    assert [one.ids.tolist() for one in (some, bare)] == [whole.ids.tolist()] * 2
+    assert [one.bounds.tolist() for one in (some, bare)] == [whole.bounds.tolist()] * 2
+    assert some.offsets.tolist() == whole.offsets.tolist()
+    assert bare.offsets.shape == (0, 2)
+    assert tokenizer.encode([]).bounds.tolist() == [0]
+
+
 def test_the_template_of_a_bert_tokenizer_is_read_off_it(tokenizer: TextTokenizer) -> None:
     assert (tokenizer.single.before.ids, tokenizer.single.between.ids, tokenizer.single.after.ids) == (
         (101,),
@@ -27,6 +43,19 @@ def test_the_template_of_a_bert_tokenizer_is_read_off_it(tokenizer: TextTokenize
     assert (tokenizer.pair.before.ids, tokenizer.pair.between.ids, tokenizer.pair.after.ids) == ((101,), (102,), (102,))
     assert tokenizer.pair.types == (0, 1)
     assert tokenizer.pair.after.types == (1,)
+
+
+def test_a_second_text_that_has_the_segment_of_the_first_is_marked() -> None:
+    backend = tiny_tokenizer().backend_tokenizer
+    backend.post_processor = SAME_SEGMENT
+    tokenizer = TextTokenizer(backend, limit=None)
+    assert tokenizer.pair.types == (0, SECOND)
+    assert tokenizer.single.types == (0,)
+    assert [group.types for group in (tokenizer.pair.before, tokenizer.pair.between, tokenizer.pair.after)] == [
+        (0,),
+        (0, 0),
+        (0,),
+    ]
 
 
 def test_word_pieces_are_given_as_strings(tokenizer: TextTokenizer) -> None:

@@ -1,11 +1,14 @@
 """Which texts belong together: the rules of document 004, on sets small enough to see through."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from bertvision.errors import BertVisionError
 from bertvision.tasks.examples import IntArray, Texts, target_array
 from bertvision.tasks.load import TASKS
+from bertvision.tasks.task import TableLayout
 from bertvision.tasks.triplets import OWN_NEGATIVES, Triplets, draw_others, mine_triplets, same_class
 from conftest import make_questions, make_tags
 
@@ -136,13 +139,30 @@ def test_draws_are_different_not_taken_and_reach_every_text() -> None:
         draw_others(np.random.default_rng(0), pool, taken, 3, what="x")
 
 
-def test_pairs_that_say_the_same_are_those_of_entailment_or_of_the_last_class() -> None:
-    assert {name: same_class(TASKS[name]) for name in ("quora", "mrpc", "rte", "mnli")} == {
-        "quora": 1,
-        "mrpc": 1,
-        "rte": 0,
-        "mnli": 0,
+def test_every_task_of_pairs_with_labels_tells_which_label_means_the_same() -> None:
+    pairs = [task for task in TASKS.values() if isinstance(task.layout, TableLayout) and task.layout.pair is not None]
+    assert {task.name: task.labels[same_class(task)] for task in pairs if task.kind == "labels"} == {
+        **dict.fromkeys(("quora", "mrpc", "qqp", "wnli"), "1"),
+        **dict.fromkeys(("rte", "qnli", "mnli"), "entailment"),
     }
+
+
+@pytest.mark.parametrize(
+    ("labels", "same"), [("0 1", "1"), ("no yes", "yes"), ("False True", "True"), ("Entailment Other", "Entailment")]
+)
+def test_labels_of_one_s_own_tell_by_their_words_which_means_the_same(labels: str, same: str) -> None:
+    task = replace(TASKS["quora"], name="own", labels=tuple(labels.split()))
+    assert task.labels[same_class(task)] == same
+
+
+@pytest.mark.parametrize(
+    "labels", ["duplicate not_duplicate", "match no_match", "paraphrase unrelated", "1 2", "0 1 2", "no yes maybe"]
+)
+def test_labels_that_do_not_tell_which_means_the_same_are_refused(labels: str) -> None:
+    task = replace(TASKS["quora"], name="own", labels=tuple(labels.split()))
+    message = rf"own: .*{', '.join(task.labels)}.* Write 1 for pairs that mean the same and 0 for all others\."
+    with pytest.raises(BertVisionError, match=message):
+        mine_triplets({"own": (task, QUESTIONS)}, seed=0)
 
 
 def test_sets_that_give_no_triplets_are_refused() -> None:

@@ -1,3 +1,6 @@
+from dataclasses import replace
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
@@ -38,6 +41,13 @@ def test_a_short_question_and_context_make_one_window(tokenizer: TextTokenizer) 
     assert windows.types.tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 1]
     assert windows.context.tolist() == [[5, 8]]
     assert windows.targets.tolist() == [[5, 5]]
+
+
+def test_no_texts_make_no_windows(tokenizer: TextTokenizer) -> None:
+    none = Texts([], [], None, np.array([], dtype=np.int64))
+    assert len(build_windows(SST2, none, tokenizer)) == 0
+    assert len(build_windows(SST2, replace(none, pairs=[]), tokenizer)) == 0
+    assert len(build_windows(SQUAD2, make_questions(), tokenizer)) == 0
 
 
 def test_a_long_context_makes_windows_that_share_the_stride(tokenizer: TextTokenizer) -> None:
@@ -135,10 +145,14 @@ def test_every_window_has_the_tags_of_its_text(tokenizer: TextTokenizer) -> None
     assert windows.targets.tolist() == [[1, 0, 1], [0, 0, 0]]
 
 
-def test_equal_texts_are_tokenised_once_and_still_make_windows_of_their_own(tokenizer: TextTokenizer) -> None:
+def test_equal_texts_are_tokenised_once_and_still_make_windows_of_their_own(
+    tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = Mock(side_effect=tokenizer.encode)
+    monkeypatch.setattr(tokenizer, "encode", encode)
     windows = build_windows(SST2, texts(["one two", "three", "one two"]), tokenizer)
     assert window_ids(windows, 0) == window_ids(windows, 2) != window_ids(windows, 1)
-    assert len(windows.offsets) == 3
+    encode.assert_called_once_with(["one two", "three"], offsets=False)
 
 
 def test_windows_longer_than_the_encoder_takes_are_refused(tokenizer: TextTokenizer) -> None:
