@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertvision.encoder.snapshot import SNAPSHOTS
+from bertvision.encoder.snapshot import SNAPSHOTS, split_snapshot
 from bertvision.errors import BertVisionError
-from bertvision.runs.fitting.fit_request import FitRequest, split_snapshot
+from bertvision.runs.fitting.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.tuning.multitask_request import task_names
 from bertvision.tasks.own import OWN

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bertvision.encoder.snapshot import split_snapshot
 from bertvision.errors import refuse
 from bertvision.heads.options import ATTENTION
 from bertvision.runs.data_request import DataRequest
@@ -124,9 +125,3 @@ def fold_encoder(encoder: str, name: str | int) -> str:
     """One of the runs of a cross-fit: `RUN` and 3 are `RUN/fold-3`, `RUN@0.3` and `whole` are `RUN/whole@0.3`."""
     run, snapshot = split_snapshot(encoder)
     return f"{run / (name if isinstance(name, str) else f'fold-{name}')}{snapshot}"
-
-
-def split_snapshot(encoder: str) -> tuple[Path, str]:
-    """The folder of a run, and which snapshot of it: `RUN@0.3` is `RUN` and `@0.3`, `RUN` has none."""
-    run, at, snapshot = encoder.rpartition("@")
-    return (Path(run), at + snapshot) if at else (Path(encoder), "")

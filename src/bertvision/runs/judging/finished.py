@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from bertvision.encoder.load import mean_pooled
-from bertvision.encoder.snapshot import Snapshot, find_snapshot
+from bertvision.encoder.snapshot import Snapshot, find_snapshot, split_snapshot
 from bertvision.errors import BertVisionError
 from bertvision.heads.options import ATTENTION
 from bertvision.runs.fitting.fit import LEADERBOARD
-from bertvision.runs.fitting.fit_request import STREAM, FitRequest, split_snapshot
+from bertvision.runs.fitting.fit_request import STREAM, FitRequest
 from bertvision.runs.folder import CONFIG, RESULT, RunFolder
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.tuned_split import learnt_from, seen_notice, tuned_run
