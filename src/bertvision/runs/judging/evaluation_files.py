@@ -10,6 +10,7 @@ from bertvision.atomic import whole_folder
 from bertvision.evaluation.decode import SpanPredictions
 from bertvision.evaluation.outputs import predicted_words
 from bertvision.evaluation.prediction_files import SURE
+from bertvision.lock import lock_folder
 from bertvision.runs.judging.judge import FITTED, ZERO, Judge, Verdict
 from bertvision.runs.judging.kept_outputs import ModelOutputs, save_outputs
 from bertvision.tasks.examples import Questions
@@ -38,7 +39,10 @@ def write_folder(
     Raises:
         WriteError: it cannot be written; nothing half-written is left.
     """
-    with whole_folder(folder, "the evaluation", otherwise="Make room, and try again.") as part:
+    with (
+        lock_folder(folder.absolute().parent, wait=True),  # another process may write the same one
+        whole_folder(folder, "the evaluation", otherwise="Make room, and try again.") as part,
+    ):
         for name, verdict in verdicts.items():
             place = part / name
             place.mkdir(parents=True)
