@@ -6,6 +6,7 @@ from typing import Any
 
 from bertvision.amounts import in_words
 from bertvision.cli.output import print_table
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 
 SHOWN = (
     "f1",
@@ -26,14 +27,11 @@ SHOWN = (
 EXACT = ("exact", "exact_match")
 """Metrics that questions have, and nothing else."""
 
-HELD_OUT = "held_out_"
-"""Before the names of metrics on held-out examples."""
-
 
 def print_leaderboard(run: Path, leaderboard: Sequence[Mapping[str, Any]]) -> None:
     """Every head of a fit, best first."""
     found = [row["metrics"] for row in leaderboard]
-    metrics = shown_metrics(found) or shown_metrics(found, HELD_OUT)
+    metrics = shown_metrics(found) or shown_metrics(found, HELD_OUT_PREFIX)
     metrics = metrics or list(dict.fromkeys(name for some in found for name in some))
     rows = [
         [
@@ -77,7 +75,7 @@ def shown_metrics(metrics: Sequence[Mapping[str, Any]], prefix: str = "") -> lis
 
     Args:
         metrics: of models for one task, in its order; those of questions stand in the order of the official script.
-        prefix: of the names, such as `HELD_OUT`.
+        prefix: of the names, such as `HELD_OUT_PREFIX`.
     """
     names = list(dict.fromkeys(name for some in metrics for name in some))
     shown = [prefix + name for name in SHOWN if prefix + name in names]

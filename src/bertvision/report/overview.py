@@ -1,11 +1,12 @@
 """What the report begins with: the best of every task, and all runs."""
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bertvision.report.document import Cell, Section, Table, difference, interval, number, words
 from bertvision.report.found import Found, RunFacts, Sourced
-from bertvision.report.groups import HELD_OUT, OWN_OUTPUT, Group, colour_of, headline, threshold_words
+from bertvision.report.groups import OWN_OUTPUT, Group, colour_of, headline, threshold_words
 from bertvision.runs.judging.evaluate import best_first
 from bertvision.runs.judging.evaluation_record import EvaluatedRow, EvaluationRecord
 
@@ -41,13 +42,17 @@ def _best(group: Group) -> Iterator[tuple[Cell, ...]]:
         held_out = number(row["held_out"], group.unit, record=run.key)
         yield _logged(group, run, row["metrics"].get(group.main), model, row["parameters"], held_out)
         return
-    for run in group.runs:
-        if not run.is_fit:
-            model = words(OWN_OUTPUT, model=OWN_OUTPUT, record=run.key)
-            main = run.result["metrics"].get(group.main)
-            held_out = number(run.result["metrics"].get(HELD_OUT + group.main), group.unit, record=run.key)
-            yield _logged(group, run, main, model, run.result.get("trainable"), held_out)
-            return
+    tuned = [run for run in group.runs if not run.is_fit]
+    if tuned:
+        run = max(tuned, key=lambda one: _or_least(one.result["metrics"].get(group.held_out)))
+        model = words(OWN_OUTPUT, model=OWN_OUTPUT, record=run.key)
+        main = run.result["metrics"].get(group.main)
+        held_out = number(run.result["metrics"].get(group.held_out), group.unit, record=run.key)
+        yield _logged(group, run, main, model, run.result.get("trainable"), held_out)
+
+
+def _or_least(score: float | None) -> float:
+    return -math.inf if score is None else score
 
 
 def _evaluated(group: Group, row: EvaluatedRow, record: EvaluationRecord, key: str) -> tuple[Cell, ...]:

@@ -9,6 +9,7 @@ from bertvision.report.found import Sourced, reading
 from bertvision.report.groups import OWN_OUTPUT
 from bertvision.report.numbers import Unit, metric_words
 from bertvision.report.plots import Axis, Point, Scatter
+from bertvision.tasks.load import TASKS
 
 ALL = "all"
 """What counted in all trials, and not among those of one head."""
@@ -25,7 +26,9 @@ def search_blocks(found: Sourced[dict[str, Any]]) -> list[Table | Figure]:
 
 
 def _unit(found: Sourced[dict[str, Any]]) -> Unit:
-    return "percent" if found.content["objective"].endswith("best_f1") else "share"
+    objective, task = found.content["objective"], TASKS.get(str(found.content["task"]))
+    spans = objective.endswith("best_f1") if task is None else task.kind == "spans"
+    return "percent" if spans else "share"
 
 
 def _trials(found: Sourced[dict[str, Any]]) -> Table:

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bertvision.analysis.curves import Curve, fit_curves, freeze_curve, less_data_curves
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.evaluation.squad_metric import SHOWN
 from bertvision.report.document import Figure, Table, number, without_empty, words
 from bertvision.report.found import RunFacts
-from bertvision.report.groups import HELD_OUT, OWN_OUTPUT, Group, main_first
+from bertvision.report.groups import OWN_OUTPUT, Group, main_first
 from bertvision.report.numbers import metric_words
 from bertvision.report.plots import Axis, Lines, Point, Scatter
 
@@ -40,7 +41,7 @@ def training_blocks(group: Group) -> Iterator[Table | Figure]:
 def logged_metrics(group: Group, runs: Sequence[RunFacts]) -> list[str]:
     """Names of the metrics in logs that a table shows, the main one first."""
     names = list(dict.fromkeys(name for run in runs for metrics in run.metrics for name in metrics))
-    reported = main_first([name for name in names if not name.startswith(HELD_OUT)] or names)
+    reported = main_first([name for name in names if not name.startswith(HELD_OUT_PREFIX)] or names)
     shown = [name for name in SCORES if name in reported] if group.unit == "percent" else reported
     return shown or reported  # without a dev split there are held-out scores alone
 
@@ -109,7 +110,6 @@ def time_figures(group: Group) -> Iterator[Figure]:
 
 def _snapshots(group: Group, tuned: Sequence[RunFacts]) -> Table:
     metrics = logged_metrics(group, tuned)
-    held_out = f"{HELD_OUT}{'best_f1' if group.unit == 'percent' else group.main.removeprefix(HELD_OUT)}"
     columns = ["run", "learns", "trained parameters", "epochs", "steps", "held out", *metrics]
     rows = [
         [
@@ -118,7 +118,7 @@ def _snapshots(group: Group, tuned: Sequence[RunFacts]) -> Table:
             number(run.result.get("trainable"), "count", record=run.key),
             number(line["snapshot"], record=run.key),
             number(line["step"], "count", record=run.key),
-            number(line.get(held_out), group.unit, record=run.key, strong=True),
+            number(line.get(group.held_out), group.unit, record=run.key, strong=True),
             *(number(line.get(name), group.unit, record=run.key) for name in metrics),
         ]
         for run in tuned
@@ -214,7 +214,7 @@ def _losses(run: RunFacts) -> Iterator[Figure]:
 def _freeze(group: Group) -> Iterator[Figure]:
     for one in group.freezes:
         heads = [point["head"]["metrics"] for point in one.content["points"] if point["head"] is not None]
-        names = main_first([name for metrics in heads for name in metrics if not name.startswith(HELD_OUT)])
+        names = main_first([name for metrics in heads for name in metrics if not name.startswith(HELD_OUT_PREFIX)])
         if not names:
             continue
         metric = "f1_fitted" if "f1_fitted" in names else names[0]

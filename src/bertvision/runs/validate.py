@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from bertvision.evaluation.decode import SpanPredictions, decode_spans
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.evaluation.outputs import Outputs, SpanScores, merge_rows, predicted_targets
 from bertvision.evaluation.score import score_squad1, score_squad2, score_targets
 from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
@@ -57,11 +58,11 @@ class Validation:
             return self._score_spans(held_out, dev)
         values: dict[str, float] = {}
         main = None
-        for prefix, part, outputs in (("held_out_", self.held_out, held_out), ("", self.dev, dev)):
+        for prefix, part, outputs in ((HELD_OUT_PREFIX, self.held_out, held_out), ("", self.dev, dev)):
             if part is not None and outputs is not None:
                 found = self._score_rows(part, outputs)
                 values |= {prefix + name: value for name, value in found.items()}
-                main = found[self.task.metrics[0]] if prefix else main
+                main = found[self.task.main_metric] if prefix else main
         return values, main
 
     def outputs(self, model: TunedModel, part: Part | None) -> Outputs | None:
@@ -84,8 +85,8 @@ class Validation:
         if self.held_out is not None and held_out is not None:
             predictions, questions = _decode(self.held_out, held_out)
             found = span_metrics(self.task, questions, predictions, None)
-            values |= {f"held_out_{name}": value for name, value in found.items()}
-            main = found.get("best_f1", found["f1"])
+            values |= {HELD_OUT_PREFIX + name: value for name, value in found.items()}
+            main = found[self.task.choosing_metric]
             if self.fits_threshold:
                 threshold = fit_threshold(predictions, questions)
                 values["threshold"] = threshold.value

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bertvision.encoder.snapshot import SNAPSHOTS, Snapshot
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.evaluation.score import defined
 from bertvision.objectives import Pool
 from bertvision.runs.folder import RunFolder
@@ -192,5 +193,5 @@ def main_values(task: Task, values: Mapping[str, float]) -> dict[str, float]:
     """The few values that say how good a snapshot is: on dev, or on held-out examples where there is no dev."""
     names = SPAN_METRICS if task.kind == "spans" else task.metrics
     on_dev = {name: values[name] for name in names if name in values}
-    held_out = {f"held_out_{name}": values[f"held_out_{name}"] for name in names if f"held_out_{name}" in values}
+    held_out = {name: values[name] for name in (HELD_OUT_PREFIX + name for name in names) if name in values}
     return on_dev or held_out

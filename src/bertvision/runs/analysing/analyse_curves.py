@@ -13,6 +13,7 @@ from bertvision.analysis.curves import (
     tune_curves,
 )
 from bertvision.encoder.snapshot import Snapshot
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.runs.fitting.freeze_points import FREEZE_POINTS
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.judging.finished import FinishedRun
@@ -33,8 +34,8 @@ def logged_metric(run: FinishedRun, task: Task) -> str:
     else:
         found = [line for line in RunFolder(run.folder).lines() if "snapshot" in line]
     known = {name for metrics in found for name in metrics if name not in HIDDEN}
-    names = ["f1_fitted", "f1"] if task.kind == "spans" else [task.metrics[0]]
-    return next((name for name in [*names, *(f"held_out_{name}" for name in names)] if name in known), names[-1])
+    names = ["f1_fitted", "f1"] if task.kind == "spans" else [task.main_metric]
+    return next((name for name in [*names, *(HELD_OUT_PREFIX + name for name in names)] if name in known), names[-1])
 
 
 def learning_curves(run: FinishedRun, metric: str) -> LearningCurves:

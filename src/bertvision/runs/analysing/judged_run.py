@@ -43,7 +43,7 @@ class JudgedRun:
         self._verdicts = {name: judge.judge(one.split, one.held_out) for name, one in outputs.items()}
         rows = [evaluated_row(subject, name, verdict, {}) for name, verdict in self._verdicts.items()]
         self._rows = sorted(rows, key=best_first)
-        self.metric = "f1" if task.kind == "spans" else task.metrics[0]
+        self.metric = task.main_metric
         self.at = threshold_name(next(iter(self._verdicts.values())))
         heads = [row.name for row in self._rows if not row.own]
         own = [row.name for row in self._rows if row.own]

@@ -8,6 +8,7 @@ from typing import Any, final
 
 from bertvision.amounts import in_words
 from bertvision.atomic import whole_folder
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.evaluation.outputs import Outputs, all_finite
 from bertvision.evaluation.score import defined
 from bertvision.heads import Head, count_parameters, layers_read, load_head, save_head
@@ -139,8 +140,7 @@ class FitRun:
             self._row(number, head, *self._validation.score_outputs(mine, reported))
             for number, head, mine, reported in zip(kept, heads, held_out, dev, strict=True)
         ]
-        main = "f1" if frozen.task.kind == "spans" else frozen.task.metrics[0]
-        name = main if frozen.dev is not None else f"held_out_{main}"
+        name = ("" if frozen.dev is not None else HELD_OUT_PREFIX) + frozen.task.main_metric
         rows.sort(key=lambda row: -row["metrics"][name] if math.isfinite(row["metrics"][name]) else math.inf)
         for row in rows:
             row["metrics"] = {metric: defined(value) for metric, value in row["metrics"].items()}

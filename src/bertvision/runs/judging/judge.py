@@ -143,7 +143,7 @@ class Judge:
         """The main metric on the held-out examples, by which one chooses; of questions F1 at its best threshold."""
         if isinstance(held_out, SpanScores):
             return self._best_f1(self._judging().answers(held_out))
-        return self._judging().score_rows(held_out).values[self.task.metrics[0]]
+        return self._judging().score_rows(held_out).values[self.task.main_metric]
 
     def _judge_spans(self, outputs: SpanScores, held_out: Outputs | None) -> Verdict:
         answers = self._side.answers(outputs)

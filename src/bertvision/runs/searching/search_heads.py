@@ -12,6 +12,7 @@ from optuna.trial import FrozenTrial
 
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.heads import blank_head
 from bertvision.inference.shared_rows import SharedRows
 from bertvision.provenance import provenance
@@ -134,7 +135,7 @@ class HeadTrials:
         if self._frozen.dev is None:
             return {}
         metrics: dict[str, Any] = read_json(best / LEADERBOARD)[0]["metrics"]
-        return {name: value for name, value in metrics.items() if not name.startswith("held_out_")}
+        return {name: value for name, value in metrics.items() if not name.startswith(HELD_OUT_PREFIX)}
 
     def _spec(self, params: Mapping[str, Any]) -> HeadSpec:
         return self._request.spec(self._request.space.point(params))
