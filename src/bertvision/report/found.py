@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from bertvision.errors import BertVisionError
 from bertvision.report.document import Record
+from bertvision.runs.analysing.analysis_record import AnalysisRecord
 from bertvision.runs.judging.ensemble_record import EnsembleRecord
 from bertvision.runs.judging.evaluation_record import EvaluationRecord
 
@@ -33,14 +34,14 @@ class Sourced(Generic[T]):
 
 @contextmanager
 def reading(found: Sourced[Any], again: str) -> Iterator[None]:
-    """Say of a file what it lacks, and how it is made again, wherever that shows while its content is told.
+    """Say of a file without a type of its own what it lacks, and how it is made again.
 
     Raises:
         BertVisionError: it lacks something.
     """
     try:
         yield
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except KeyError as error:
         raise BertVisionError(f"{found.path} cannot be read ({type(error).__name__}: {error}). {again}") from None
 
 
@@ -86,7 +87,7 @@ class Findings:
     runs: list[RunFacts] = field(default_factory=list)
     evaluations: list[Sourced[EvaluationRecord]] = field(default_factory=list)
     ensembles: list[Sourced[EnsembleRecord]] = field(default_factory=list)
-    analyses: list[Sourced[dict[str, Any]]] = field(default_factory=list)
+    analyses: list[Sourced[AnalysisRecord]] = field(default_factory=list)
     freezes: list[Sourced[dict[str, Any]]] = field(default_factory=list)
     labels: list[Sourced[dict[str, Any]]] = field(default_factory=list)
     searches: list[Sourced[dict[str, Any]]] = field(default_factory=list)

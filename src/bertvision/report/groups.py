@@ -95,7 +95,7 @@ def group_runs(found: Found) -> list[Group]:
     for joined in found.ensembles:
         of(joined.content.task, joined.content.data).ensembles.append(joined)
     for analysis in found.analyses:
-        of(analysis.content.get("task"), analysis.content.get("data")).analyses.append(analysis)
+        of(analysis.content.task, analysis.content.data).analyses.append(analysis)
     for counts in found.labels:
         of(counts.content["task"], counts.content["data"]).labels.append(counts)
     for tried in found.searches:

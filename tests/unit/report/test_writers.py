@@ -195,8 +195,30 @@ def test_analyses_are_drawn(report: Report) -> None:
 def test_an_analysis_that_lacks_something_is_named(tmp_path: Path) -> None:
     run = write_fit(tmp_path / "fit")
     write_analysis(run, models=[{"name": "x"}])
-    with pytest.raises(BertVisionError, match=r"analysis.json cannot be read \(KeyError.*Analyse again"):
-        build_report(read_runs([run]))
+    with pytest.raises(BertVisionError, match=r"analysis.json cannot be read \('.*'\)\. Analyse again"):
+        read_runs([run])
+
+
+def test_an_analysis_of_an_earlier_version_that_said_less_is_refused(tmp_path: Path) -> None:
+    run = write_fit(tmp_path / "fit")
+    content = write_analysis(run)
+    del content["fingerprints"]
+    write(run / "analysis.json", content)
+    with pytest.raises(BertVisionError, match=r"analysis.json cannot be read \('fingerprints'\)\. Analyse again"):
+        read_runs([run])
+
+
+def test_a_fault_of_our_own_is_no_fault_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_fit(tmp_path / "fit")
+    write_analysis(run)
+    found = read_runs([run])
+
+    def fail(*_: object) -> None:
+        raise TypeError("a fault of our own")
+
+    monkeypatch.setattr("bertvision.report.analysed.confusion_plot", fail)
+    with pytest.raises(TypeError, match="a fault of our own"):
+        build_report(found)
 
 
 def test_the_model_that_leads_is_chosen_by_held_out_examples(report: Report) -> None:
@@ -267,10 +289,9 @@ def test_a_column_is_of_numbers_if_all_that_it_holds_are() -> None:
 
 def test_an_analysis_of_which_nothing_applies_shows_nothing(tmp_path: Path) -> None:
     run = write_fit(tmp_path / "fit")
-    model: dict[str, Any] = dict.fromkeys(
-        ("question_types", "second_answers", "confusion", "tags", "histogram", "scatter")
-    )
-    model |= {"name": "own_output", "head": "last_layer", "own": True, "calibration": None}
+    (model, *_) = write_analysis(run)["models"]
+    kinds = ("question_types", "second_answers", "confusion", "tags", "histogram", "scatter", "calibration")
+    model |= dict.fromkeys(kinds)
     empty: dict[str, Any] = {name: [] for name in ("layer_weights", "attention", "efficiency", "depth_sweeps")}
     write_analysis(run, models=[model], context_lengths=None, **empty)
     assert not [one for one in build_report(read_runs([run])).sections if one.title.startswith("Analysis")]
