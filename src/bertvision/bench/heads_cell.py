@@ -109,7 +109,7 @@ class _Level:
     def spent(self) -> float:
         """Seconds of the pass in which all heads learnt, the encoder's included; solved heads take none of it."""
         lines = RunFolder(self.fitted.run).lines()
-        return max((float(str(line[SPENT])) for line in lines if SPENT in line), default=0.0)
+        return max((line[SPENT] for line in lines if SPENT in line), default=0.0)
 
     def models(self, words: Sequence[str]) -> dict[str, Model]:
         """What is told of each model, by its words and the epochs of the encoder."""
@@ -137,8 +137,8 @@ class _Level:
         found = {}
         for name in self.judged.models:
             number = -1 if name == OWN_OUTPUT else int(name.partition("-")[0])
-            scores = {float(str(line["validated"])): line["score"] for line in lines if line["head"] == number}
-            found[name] = [[at, None if one is None else round(float(str(one)), 4)] for at, one in scores.items()]
+            scores = {line["validated"]: line["score"] for line in lines if line["head"] == number}
+            found[name] = [[at, None if one is None else round(one, 4)] for at, one in scores.items()]
         return found
 
     def share(self, members: Sequence[str]) -> tuple[int, int, float]:

@@ -156,11 +156,11 @@ class RunFolder:
 
     def forget_after(self, step: int) -> None:
         """Drop the lines of steps that will be made again, and one that was cut off."""
-        kept = [line for line in self.lines() if int(str(line["step"])) <= step]
+        kept = [line for line in self.lines() if line["step"] <= step]
         if (self.path / METRICS).exists():
             write_text(self.path / METRICS, "".join(json.dumps(line) + "\n" for line in kept))
 
-    def lines(self) -> list[dict[str, object]]:
+    def lines(self) -> list[dict[str, Any]]:
         """Every whole line of the metrics."""
         path = self.path / METRICS
         if not path.exists():

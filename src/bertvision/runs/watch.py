@@ -142,7 +142,7 @@ class RunWatcher:
         request = card.request
         self.folder.begin(asdict(request), card.fingerprint, teacher=card.teacher, examples=card.examples)
         self.folder.forget_after(step)
-        spent = [float(str(line["seconds"])) for line in self.folder.lines() if "seconds" in line]
+        spent = [line["seconds"] for line in self.folder.lines() if "seconds" in line]
         self.seconds = spent[-1] if spent else 0.0
         if request.tracker is not None:
             self.accelerator.init_trackers("bertvision")

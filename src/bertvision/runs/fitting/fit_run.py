@@ -68,14 +68,13 @@ class FitRun:
         """Forget what will be done again, drop whoever was dropped before, and go on from the best scores and times."""
         self.folder.forget_after(step)
         for line in self.folder.lines():
-            seconds = line.get("seconds")
-            for number, spent in seconds.items() if isinstance(seconds, dict) else ():
-                self.trainees[int(number)].watch.seconds = float(spent)
-            self._spent = float(str(line.get(SPENT, self._spent)))
+            for number, spent in line.get("seconds", {}).items():
+                self.trainees[int(number)].watch.seconds = spent
+            self._spent = line.get(SPENT, self._spent)
             if "dropped" in line:
-                self._drop(int(str(line["dropped"])), str(line["reason"]))
+                self._drop(line["dropped"], line["reason"])
             if line.get("kept"):
-                self._note_best(int(str(line["head"])), line["score"])
+                self._note_best(line["head"], line["score"])
         self._total = total
         self._tell(step, {})
         self._since = time.perf_counter()
@@ -188,9 +187,9 @@ class FitRun:
         """The score of the head that is kept; None if none is, and less than any where it is not defined."""
         return self._best.get(number)
 
-    def _note_best(self, number: int, shown: object) -> None:
+    def _note_best(self, number: int, shown: float | None) -> None:
         """Remember the score of a head that is kept, as the log has it."""
-        self._best[number] = -math.inf if shown is None else float(str(shown))
+        self._best[number] = -math.inf if shown is None else shown
 
     def _keep(self, number: int) -> None:
         """Write a head; the one before stays until the new one is whole."""
