@@ -59,7 +59,7 @@ def judge_models(subject: Subject, place: Place) -> JudgedModels:
     if record is None:
         (outputs,) = shared.read([subject], partial(tell, place.show))
         tell(place.show, f"scoring {len(outputs.models)} models …")
-        record = judge_subject(subject, outputs, resamples=LEAST_RESAMPLES, seed=0, begin=begin)
+        record, _ = judge_subject(subject, outputs, resamples=LEAST_RESAMPLES, seed=0, begin=begin)
     tell(place.show, f"timing {len(subject.heads)} models …")
     readers = {name: head for name in subject.heads if (head := shared.load(subject, name)) is not None}
     seconds = measure_inference(shared, subject, readers)
