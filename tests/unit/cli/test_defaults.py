@@ -34,8 +34,8 @@ def defaults(what: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass, an obj
         return {name: value for name, value in found.items() if value is not inspect.Parameter.empty}
     known: dict[str, Any] = {}
     for field in dataclasses.fields(what):
-        made = field.default_factory is not dataclasses.MISSING
-        value = field.default_factory() if made else field.default  # type: ignore[misc]  # one of both is there
+        factory = field.default_factory
+        value = field.default if factory is dataclasses.MISSING else factory()
         if isinstance(what, type) and value is dataclasses.MISSING:
             continue
         known[field.name] = value if isinstance(what, type) else getattr(what, field.name)

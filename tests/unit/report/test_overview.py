@@ -1,6 +1,7 @@
 """What the report would choose."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from bertvision.report.build import build_report
@@ -8,7 +9,7 @@ from bertvision.report.read_runs import read_runs
 from report_files import write, write_tuned
 
 
-def tuned(folder: Path, metrics: dict[str, float | None], *, task: str = "sst5") -> Path:
+def tuned(folder: Path, metrics: Mapping[str, float | None], *, task: str = "sst5") -> Path:
     """A tuned run that ended with these scores."""
     run = write_tuned(folder, task=task)
     write(run / "result.json", json.loads((run / "result.json").read_text(encoding="utf-8")) | {"metrics": metrics})

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bertvision.atomic import write_text
 from bertvision.errors import BertVisionError
 from bertvision.report import write as module
 from bertvision.report.write import write_report
@@ -60,13 +61,13 @@ def test_a_report_that_cannot_be_written_leaves_the_older_one(tmp_path: Path, mo
 def test_two_reports_into_one_folder_are_written_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, real, others = write_fit(tmp_path / "fit"), module.write_text, list[threading.Thread]()
+    run, others = write_fit(tmp_path / "fit"), list[threading.Thread]()
 
     def write(path: Path, text: str) -> None:
         if not others and path.name == "report.md":
             others.append(threading.Thread())  # the second one starts no third
             others[0] = while_writing(lambda: write_report([run], tmp_path / "report", title="second"))
-        real(path, text)
+        write_text(path, text)
 
     monkeypatch.setattr(module, "write_text", write)
     result = write_report([run], tmp_path / "report", title="first")
