@@ -27,6 +27,20 @@ Outputs = SpanScores | NDArray[np.float32]
 """Of a whole split: scores of every token, or one row per window, (windows, outputs)."""
 
 
+def as_spans(outputs: Outputs) -> SpanScores:
+    """The scores of a task whose answers are spans: no other task has a caller of this."""
+    if not isinstance(outputs, SpanScores):
+        raise TypeError("spans come from scores of tokens")
+    return outputs
+
+
+def as_rows(outputs: Outputs) -> NDArray[np.float32]:
+    """The rows of a task that asks for labels, tags or scores: no other task has a caller of this."""
+    if isinstance(outputs, SpanScores):
+        raise TypeError("labels, tags and scores come from rows")
+    return outputs
+
+
 def split_scores(scores: NDArray[np.float32]) -> SpanScores:
     """(tokens, 2) → scores as first and as last token, apart."""
     return SpanScores(np.ascontiguousarray(scores[:, 0]), np.ascontiguousarray(scores[:, 1]))

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from bertvision.evaluation.decode import SpanPredictions, decode_spans
 from bertvision.evaluation.held_out import HELD_OUT_PREFIX
-from bertvision.evaluation.outputs import Outputs, SpanScores, merge_rows, predicted_targets
+from bertvision.evaluation.outputs import Outputs, as_rows, as_spans, merge_rows, predicted_targets
 from bertvision.evaluation.score import score_squad1, score_squad2, score_targets
 from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
 from bertvision.inference.outputs import PassOptions, row_scores, span_scores
 from bertvision.objectives import Pool
-from bertvision.tasks.examples import Questions, gold_targets
+from bertvision.tasks.examples import Questions, as_questions, gold_targets
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Task
 from bertvision.training.model import TunedModel
@@ -74,9 +74,7 @@ class Validation:
         return row_scores(model, part.windows, self.passes, pool=self.pool)
 
     def _score_rows(self, part: Part, outputs: Outputs) -> dict[str, float]:
-        if isinstance(outputs, SpanScores):
-            raise TypeError("labels, tags and scores come from rows")
-        merged = merge_rows(self.task, part.windows, outputs)
+        merged = merge_rows(self.task, part.windows, as_rows(outputs))
         return score_targets(self.task, gold_targets(part.examples), predicted_targets(self.task, merged)).values
 
     def _score_spans(self, held_out: Outputs | None, dev: Outputs | None) -> tuple[dict[str, float], float | None]:
@@ -97,9 +95,8 @@ class Validation:
 
 
 def _decode(part: Part, outputs: Outputs) -> tuple[SpanPredictions, Questions]:
-    if not isinstance(part.examples, Questions) or not isinstance(outputs, SpanScores):
-        raise TypeError("spans come from questions")
-    return decode_spans(part.windows, outputs.start, outputs.end), part.examples
+    scores = as_spans(outputs)
+    return decode_spans(part.windows, scores.start, scores.end), as_questions(part.examples)
 
 
 def span_metrics(

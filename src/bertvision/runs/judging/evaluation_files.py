@@ -13,7 +13,7 @@ from bertvision.evaluation.prediction_files import SURE
 from bertvision.lock import lock_folder
 from bertvision.runs.judging.judge import FITTED, ZERO, Judge, Verdict
 from bertvision.runs.judging.kept_outputs import ModelOutputs, save_outputs
-from bertvision.tasks.examples import Questions
+from bertvision.tasks.examples import Questions, as_questions
 
 PREDICTIONS, NO_ANSWER, ANSWERS, N_BEST = "predictions.json", "no_answer.json", "answers.json", "nbest.json"
 BEST = 5
@@ -56,10 +56,9 @@ def write_folder(
 
 def _contents(judge: Judge, verdict: Verdict) -> dict[str, object]:
     """What every file of a model holds."""
-    examples, said = judge.split.examples, verdict.said
+    said = verdict.said
     if isinstance(said, SpanPredictions):
-        if not isinstance(examples, Questions):
-            raise TypeError("spans come from questions")
+        examples = as_questions(judge.split.examples)
         files: dict[str, object] = {PREDICTIONS: said.texts(examples, None), N_BEST: n_best(examples, said)}
         if ZERO in verdict.thresholds:
             margins = np.nan_to_num(said.margin, posinf=SURE).tolist()
@@ -67,7 +66,7 @@ def _contents(judge: Judge, verdict: Verdict) -> dict[str, object]:
             files[NO_ANSWER] = dict(zip(examples.ids, margins, strict=True))
             files[ANSWERS] = said.texts(examples, threshold)
         return files
-    return {PREDICTIONS: dict(zip(examples.ids, predicted_words(judge.task, said), strict=True))}
+    return {PREDICTIONS: dict(zip(judge.split.examples.ids, predicted_words(judge.task, said), strict=True))}
 
 
 def n_best(examples: Questions, said: SpanPredictions) -> dict[str, list[dict[str, object]]]:

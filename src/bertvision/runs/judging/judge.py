@@ -14,7 +14,7 @@ from bertvision.evaluation.score import Scoring, defined, score_targets, scoring
 from bertvision.evaluation.squad_metric import AnswerComparison, QuestionScores, apply_threshold, score_questions
 from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
 from bertvision.runs.judging.split_loss import split_loss
-from bertvision.tasks.examples import Questions, gold_targets
+from bertvision.tasks.examples import Questions, as_questions, gold_targets
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Task
 
@@ -198,9 +198,7 @@ class _Side:
 
     @property
     def questions(self) -> Questions:
-        if not isinstance(self._part.examples, Questions):
-            raise TypeError("spans come from questions")
-        return self._part.examples
+        return as_questions(self._part.examples)
 
     def answers(self, outputs: SpanScores) -> Answers:
         """The best answers, and their scores."""
