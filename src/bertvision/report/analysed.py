@@ -7,7 +7,7 @@ from bertvision.analysis.confusion import LabelCounts
 from bertvision.analysis.question_types import PartScores
 from bertvision.report.analysed_layers import layer_blocks
 from bertvision.report.bars import Bars
-from bertvision.report.document import Figure, Table, interval, number, slug, without_empty, words
+from bertvision.report.document import Figure, Table, interval_cell, number_cell, slug, text_cell, without_empty
 from bertvision.report.found import Sourced
 from bertvision.report.groups import OWN_OUTPUT
 from bertvision.report.labels import confusion_plot, scores_plot
@@ -81,13 +81,13 @@ class _Analysis:
         columns = ("model", "question word", "questions", "exact", "F1", "F1, has answer", "F1, no answer")
         rows = [
             (
-                words(model.name, model=colour(model)),
-                words(group.name),
-                number(None if group.all is None else group.all.count, "count", record=self._record),
-                number(None if group.all is None else group.all.exact, "percent", record=self._record),
-                number(_f1(group.all), "percent", record=self._record, strong=True),
-                number(_f1(group.has_answer), "percent", record=self._record),
-                number(_f1(group.no_answer), "percent", record=self._record),
+                text_cell(model.name, model=colour(model)),
+                text_cell(group.name),
+                number_cell(None if group.all is None else group.all.count, "count", record=self._record),
+                number_cell(None if group.all is None else group.all.exact, "percent", record=self._record),
+                number_cell(_f1(group.all), "percent", record=self._record, strong=True),
+                number_cell(_f1(group.has_answer), "percent", record=self._record),
+                number_cell(_f1(group.no_answer), "percent", record=self._record),
             )
             for model, types in models
             for group in [types.overall, *types.words]
@@ -97,13 +97,13 @@ class _Analysis:
     def _second_answers(self) -> Iterator[Table]:
         rows = [
             (
-                words(model.name, model=colour(model)),
-                number(found.first_right, "count", record=self._record),
-                number(found.first_wrong, "count", record=self._record),
-                number(found.has_answer_errors, "count", record=self._record),
-                number(found.predicted_empty_share, "share", record=self._record),
-                number(found.second_right_share, "share", record=self._record),
-                number(found.second_right_has_answer_share, "share", record=self._record),
+                text_cell(model.name, model=colour(model)),
+                number_cell(found.first_right, "count", record=self._record),
+                number_cell(found.first_wrong, "count", record=self._record),
+                number_cell(found.has_answer_errors, "count", record=self._record),
+                number_cell(found.predicted_empty_share, "share", record=self._record),
+                number_cell(found.second_right_share, "share", record=self._record),
+                number_cell(found.second_right_has_answer_share, "share", record=self._record),
             )
             for model in self._models
             if (found := model.second_answers) is not None
@@ -127,17 +127,19 @@ class _Analysis:
         }
         rows = []
         for name, group in named.items():
-            tokens, count = group.tokens, number(group.count, "count", record=self._record)
+            tokens, count = group.tokens, number_cell(group.count, "count", record=self._record)
             if tokens is None:
-                rows.append((words(name), count, number(None), interval(None, None, "number"), number(None)))
+                rows.append(
+                    (text_cell(name), count, number_cell(None), interval_cell(None, None, "number"), number_cell(None))
+                )
                 continue
             rows.append(
                 (
-                    words(name),
+                    text_cell(name),
                     count,
-                    number(tokens.mean, record=self._record, strong=True),
-                    interval(tokens.interval.low, tokens.interval.high, "number", record=self._record),
-                    number(tokens.median, record=self._record),
+                    number_cell(tokens.mean, record=self._record, strong=True),
+                    interval_cell(tokens.interval.low, tokens.interval.high, "number", record=self._record),
+                    number_cell(tokens.median, record=self._record),
                 )
             )
         columns = ("questions", "how many", "mean context (tokens)", "95 % interval", "median (tokens)")
@@ -151,7 +153,7 @@ class _Analysis:
             yield self._figure(
                 f"confusion-{slug(model.name)}",
                 f"What {model.name} takes for what",
-                "Rows are what is true, columns what was said; a row is shaded by its own shares.",
+                "Rows are true labels, columns predicted ones; a row is shaded by its own shares.",
                 confusion_plot(labels, model.confusion.counts),
             )
         for model in self._compared[:1]:
@@ -179,9 +181,9 @@ class _Analysis:
         columns = ("label", "true", "given", "right", "recall", "precision")
         rows = [
             (
-                words(one.label),
-                *(number(count, "count", record=self._record) for count in (one.gold, one.predicted, one.right)),
-                *(number(share, "share", record=self._record) for share in (one.recall, one.precision)),
+                text_cell(one.label),
+                *(number_cell(count, "count", record=self._record) for count in (one.gold, one.predicted, one.right)),
+                *(number_cell(share, "share", record=self._record) for share in (one.recall, one.precision)),
             )
             for one in labels
         ]
@@ -234,12 +236,12 @@ class _Analysis:
         columns = ("model", "temperature", "confidence", "accuracy", "error before", "error after")
         rows = [
             (
-                words(model.name, model=colour(model)),
-                number(one.temperature, record=self._record),
-                number(one.before.confidence, "share", record=self._record),
-                number(one.before.accuracy, "share", record=self._record),
-                number(one.before.error, "share", record=self._record),
-                number(one.after.error, "share", record=self._record, strong=True),
+                text_cell(model.name, model=colour(model)),
+                number_cell(one.temperature, record=self._record),
+                number_cell(one.before.confidence, "share", record=self._record),
+                number_cell(one.before.accuracy, "share", record=self._record),
+                number_cell(one.before.error, "share", record=self._record),
+                number_cell(one.after.error, "share", record=self._record, strong=True),
             )
             for model, one in models
         ]
@@ -250,13 +252,13 @@ class _Analysis:
         named = {model.name: model for model in self._models}
         rows = [
             (
-                words(one.cost.name, model=colour(named[one.cost.name])),
-                number(one.cost.f1, "percent", record=self._record),
-                number(one.cost.parameters, "count", record=self._record),
-                number(one.cost.training_seconds, "seconds", record=self._record),
-                number(one.cost.inference_seconds, "seconds", record=self._record),
-                number(one.efficiency, record=self._record, strong=True),
-                words(", ".join(one.best_at).replace("_", " ")),
+                text_cell(one.cost.name, model=colour(named[one.cost.name])),
+                number_cell(one.cost.f1, "percent", record=self._record),
+                number_cell(one.cost.parameters, "count", record=self._record),
+                number_cell(one.cost.training_seconds, "seconds", record=self._record),
+                number_cell(one.cost.inference_seconds, "seconds", record=self._record),
+                number_cell(one.efficiency, record=self._record, strong=True),
+                text_cell(", ".join(one.best_at).replace("_", " ")),
             )
             for one in self._content.efficiency
         ]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from bertvision.analysis.layer_weights import LayerReport
-from bertvision.report.document import Figure, Table, interval, number, words
+from bertvision.report.document import Figure, Table, interval_cell, number_cell, text_cell
 from bertvision.report.found import Sourced
 from bertvision.report.numbers import Unit, metric_words
 from bertvision.report.plots import Axis, Lines, Point
@@ -51,10 +51,10 @@ def _layers(
             centre = found.centre
             rows.append(
                 (
-                    words(label, model=group.head),
-                    number(centre.mean, record=analysis.key, strong=True),
-                    interval(centre.low, centre.high, "number", record=analysis.key),
-                    number(centre.seeds, "count", record=analysis.key),
+                    text_cell(label, model=group.head),
+                    number_cell(centre.mean, record=analysis.key, strong=True),
+                    interval_cell(centre.low, centre.high, "number", record=analysis.key),
+                    number_cell(centre.seeds, "count", record=analysis.key),
                 )
             )
     key = analysis.key

@@ -80,7 +80,7 @@ def _predictions(found: Sourced[dict[str, Any]]) -> Iterator[Figure]:
             continue  # several tags of each text
         if said["labels"]:
             title, name = f"What is taken for what in {task}", "confusion"
-            caption = "Rows are what is true, columns what was said; a row is shaded by its own shares."
+            caption = "Rows are true labels, columns predicted ones; a row is shaded by its own shares."
             plot: HeatMap | Scatter = confusion_plot(said["labels"], confusion(said["labels"], golds, given).counts)
         else:
             title, name, caption = f"Predicted against true scores of {task}", "scatter", ""

@@ -6,7 +6,7 @@ from pathlib import Path
 from bertvision.analysis.curves import Curve, fit_curves, freeze_curve, less_data_curves
 from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.evaluation.squad_metric import SHOWN
-from bertvision.report.document import Figure, Table, number, without_empty, words
+from bertvision.report.document import Figure, Table, number_cell, text_cell, without_empty
 from bertvision.report.found import RunFacts
 from bertvision.report.groups import OWN_OUTPUT, Group, main_first
 from bertvision.report.numbers import metric_words
@@ -51,15 +51,15 @@ def _leaderboard(group: Group, fits: Sequence[RunFacts]) -> Table:
     columns = ["head", "run", "rate", "seed", "share of data", "parameters", "seconds", "held out", *metrics]
     rows = [
         [
-            words(row["head"], model=row["head"]),
-            words(run.name, record=run.key),
-            words("solved") if row.get("solved") else number(row["lr"], record=run.key),
-            number(row["seed"], "count", record=run.key),
-            number(row["fraction"], record=run.key),
-            number(row["parameters"], "count", record=run.key),
-            number(row["seconds"], "seconds", record=run.key),
-            number(row["held_out"], group.unit, record=run.key, strong=True),
-            *(number(row["metrics"].get(name), group.unit, record=run.key) for name in metrics),
+            text_cell(row["head"], model=row["head"]),
+            text_cell(run.name, record=run.key),
+            text_cell("solved") if row.get("solved") else number_cell(row["lr"], record=run.key),
+            number_cell(row["seed"], "count", record=run.key),
+            number_cell(row["fraction"], record=run.key),
+            number_cell(row["parameters"], "count", record=run.key),
+            number_cell(row["seconds"], "seconds", record=run.key),
+            number_cell(row["held_out"], group.unit, record=run.key, strong=True),
+            *(number_cell(row["metrics"].get(name), group.unit, record=run.key) for name in metrics),
         ]
         for run in fits
         for row in run.leaderboard
@@ -113,13 +113,13 @@ def _snapshots(group: Group, tuned: Sequence[RunFacts]) -> Table:
     columns = ["run", "learns", "trained parameters", "epochs", "steps", "held out", *metrics]
     rows = [
         [
-            words(run.name, model=OWN_OUTPUT, record=run.key),
-            words(run.request.get("learn", "")),
-            number(run.result.get("trainable"), "count", record=run.key),
-            number(line["snapshot"], record=run.key),
-            number(line["step"], "count", record=run.key),
-            number(line.get(group.held_out), group.unit, record=run.key, strong=True),
-            *(number(line.get(name), group.unit, record=run.key) for name in metrics),
+            text_cell(run.name, model=OWN_OUTPUT, record=run.key),
+            text_cell(run.request.get("learn", "")),
+            number_cell(run.result.get("trainable"), "count", record=run.key),
+            number_cell(line["snapshot"], record=run.key),
+            number_cell(line["step"], "count", record=run.key),
+            number_cell(line.get(group.held_out), group.unit, record=run.key, strong=True),
+            *(number_cell(line.get(name), group.unit, record=run.key) for name in metrics),
         ]
         for run in tuned
         for line in run.lines

@@ -13,7 +13,7 @@ from typing_extensions import override
 from bertvision.errors import BertVisionError
 from bertvision.report.build import build_report
 from bertvision.report.card import write_card
-from bertvision.report.document import Cell, Record, Report, Section, Table, number, slug, words
+from bertvision.report.document import Cell, Record, Report, Section, Table, number_cell, slug, text_cell
 from bertvision.report.groups import group_runs
 from bertvision.report.html import write_html
 from bertvision.report.latex import escape_latex, write_latex
@@ -79,7 +79,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 def evil_report() -> Report:
-    cells = (words(EVIL, model=EVIL, record="r1"), number(0.25, "share", record="r1"))
+    cells = (text_cell(EVIL, model=EVIL, record="r1"), number_cell(0.25, "share", record="r1"))
     table = Table(key="t", title=EVIL, columns=(EVIL, "score"), rows=(cells,), note=EVIL)
     section = Section(key="s", title=EVIL, group=EVIL, text=(EVIL,), blocks=(table,))
     record = Record(key="r1", kind="run", path=EVIL, command=EVIL, facts={EVIL: EVIL}, provenance={"time": EVIL})
@@ -282,7 +282,7 @@ def test_names_of_places_are_plain_and_unlike_each_other() -> None:
 
 
 def test_a_column_is_of_numbers_if_all_that_it_holds_are() -> None:
-    rows = ((words("a"), number(1.0)), (words("b"), number(None)), (words("c"), Cell(text="")))
+    rows = ((text_cell("a"), number_cell(1.0)), (text_cell("b"), number_cell(None)), (text_cell("c"), Cell(text="")))
     table = Table(key="t", title="t", columns=("a", "b"), rows=rows)
     assert [table.is_numeric(place) for place in (0, 1)] == [False, True]
 

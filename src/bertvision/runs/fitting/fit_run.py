@@ -91,8 +91,8 @@ class FitRun:
         by_head = {str(self.following[number]): loss for number, loss in losses.items()}
         seconds = {str(number): round(self.trainees[number].watch.seconds, 3) for number in self.following}
         self.folder.log({"step": step, "losses": by_head, "seconds": seconds, SPENT: round(self._spent, 3)})
-        least = min(losses.values(), default=math.nan)
-        self._tell(step, {"heads": float(len(losses)), "least loss": least})
+        lowest = min(losses.values(), default=math.nan)
+        self._tell(step, {"heads": float(len(losses)), "lowest loss": lowest})
 
     def on_drop(self, number: int, step: int) -> None:
         """Tell that a head learns no more."""

@@ -1,4 +1,4 @@
-"""What a search found, as one JSON file: every trial, the best, how it got there, and what counted."""
+"""What a search found, as one JSON file: every trial, the best, how it got there, and parameter importance."""
 
 import json
 import math
