@@ -73,7 +73,7 @@ class _Level:
 
     Attributes:
         name: epochs that it was tuned for.
-        snapshot: of the encoder; None is the encoder as it is.
+        snapshot: snapshot of the encoder; None is the encoder as it is.
         fitted: its heads.
         judged: what they are worth.
     """
@@ -85,12 +85,12 @@ class _Level:
 
     @property
     def fingerprint(self) -> str:
-        """Of the encoder before anybody tuned it."""
+        """Fingerprint of the encoder before it was tuned."""
         return self.snapshot.fingerprint if self.snapshot is not None else RunFolder(self.fitted.run).weights()
 
     @property
     def learnt(self) -> int:
-        """Parameters of the encoder that learnt, without its own output."""
+        """Parameters of the encoder that learned, without its own output."""
         if self.snapshot is None:
             return 0
         return (tuned_parameters(self.snapshot) or 0) - count_parameters(load_head(self.snapshot.folder))
@@ -107,7 +107,7 @@ class _Level:
 
     @property
     def spent(self) -> float:
-        """Seconds of the pass in which all heads learnt, the encoder's included; solved heads take none of it."""
+        """Seconds of the pass in which all heads learned, the encoder's included; solved heads take none of it."""
         lines = RunFolder(self.fitted.run).lines()
         return max((line[SPENT] for line in lines if SPENT in line), default=0.0)
 

@@ -36,8 +36,8 @@ class JudgedModels:
 
     Attributes:
         subject: what was judged, and on what.
-        models: by name; `inference_seconds` are those of one example.
-        seconds: of answers.
+        models: models by name; `inference_seconds` are those of one example.
+        seconds: seconds of answers.
     """
 
     subject: Subject

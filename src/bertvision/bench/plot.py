@@ -22,7 +22,7 @@ def curve_plots(record: Mapping[str, Any], only: Collection[str] | None = None) 
     """A picture for each task and encoder that was measured at several snapshots, by their names.
 
     Args:
-        record: of a suite.
+        record: record of a suite.
         only: names of the cells that are drawn; None draws all.
     """
     groups: dict[str, list[Measured]] = {}

@@ -22,7 +22,7 @@ SHOWN = (
     "pearson",
     "spearman",
 )
-"""Of all metrics, those that say how good a head is; those of questions first, in the order of their columns."""
+"""The metrics that say how good a head is; those of questions first, in the order of their columns."""
 
 EXACT = ("exact", "exact_match")
 """Metrics that questions have, and nothing else."""
@@ -74,8 +74,8 @@ def shown_metrics(metrics: Sequence[Mapping[str, Any]], prefix: str = "") -> lis
     """Names of the metrics that say how good a model is, the one that its task is judged by first.
 
     Args:
-        metrics: of models for one task, in its order; those of questions stand in the order of the official script.
-        prefix: of the names, such as `HELD_OUT_PREFIX`.
+        metrics: metrics of models for one task, in its order; of questions in the order of the official script.
+        prefix: prefix of the names, such as `HELD_OUT_PREFIX`.
     """
     names = list(dict.fromkeys(name for some in metrics for name in some))
     shown = [prefix + name for name in SHOWN if prefix + name in names]

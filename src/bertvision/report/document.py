@@ -19,7 +19,7 @@ class Cell:
         record: key of the record that it comes from.
         model: name whose colour stands before it, such as a head's.
         strong: whether it is to stand out.
-        file: of the report that it leads to.
+        file: file of the report that it leads to.
     """
 
     text: str
@@ -118,8 +118,8 @@ class Record:
     Attributes:
         key: its place on the page.
         kind: what it is: run, evaluation, ensemble, analysis, freeze points.
-        path: of the file.
-        command: that made it, or repeats it; None where nobody kept it.
+        path: path of the file.
+        command: the command that made it, or repeats it; None where nobody kept it.
         facts: what else there is to know, by name.
         provenance: where it was made.
     """
@@ -152,7 +152,7 @@ class Report:
         title: heading.
         lead: what it is about, in a sentence.
         sections: in order.
-        records: that numbers come from.
+        records: the records that numbers come from.
         models: every name that has a colour, in the order of the colours.
     """
 

@@ -20,9 +20,9 @@ class Sourced(Generic[T]):
     """What a file says.
 
     Attributes:
-        key: of its record.
+        key: key of its record.
         run: name of the run it belongs to.
-        path: of the file.
+        path: path of the file.
         content: what it says.
     """
 
@@ -50,14 +50,14 @@ class RunFacts:
     """A finished run.
 
     Attributes:
-        key: of its record.
+        key: key of its record.
         name: its folder, as it was named.
         place: a name for its own files in the report.
         request: what it was asked for.
         provenance: where it was made.
         result: what its end says.
-        leaderboard: of a fit; empty for a tuned run.
-        lines: of its log.
+        leaderboard: leaderboard of a fit; empty for a tuned run.
+        lines: lines of its log.
     """
 
     key: str

@@ -17,7 +17,7 @@ ENSEMBLE = "ensemble"
 """What has a colour beside the heads."""
 
 COUNTED = ("train", "learnt")
-"""Labels of what is there and of what is learnt have colours, too, where they are counted."""
+"""Labels of what is there and of what is learned have colours, too, where they are counted."""
 
 BUILT_IN = "built-in set"
 
@@ -65,7 +65,7 @@ class Group(Findings):
 
     @property
     def unit(self) -> Unit:
-        """Of its scores."""
+        """The unit of its scores."""
         return score_unit(name.removeprefix(HELD_OUT_PREFIX) for name in self.metrics)
 
     def rows(self) -> list[EvaluatedRow]:

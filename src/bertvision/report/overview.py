@@ -106,7 +106,7 @@ def _runs(groups: Sequence[Group]) -> Table:
         for group in groups
         for run in group.runs
     ]
-    columns = ("run", "kind", "task", "encoder", "what learnt", "evaluations", "made on", "model card")
+    columns = ("run", "kind", "task", "encoder", "what learned", "evaluations", "made on", "model card")
     return Table(key="runs", title="All runs", columns=columns, rows=tuple(rows), note="")
 
 

@@ -23,7 +23,7 @@ from bertvision.runs.judging.evaluation_record import EvaluatedRow
 from bertvision.runs.judging.judge import BEST, Compared, ScoresAt
 
 MOST_ROWS = 16
-"""Of more models a figure shows the best by held-out examples; the table has all of them."""
+"""A figure shows no more models than this, the best by held-out examples; the table has all of them."""
 
 
 def score_blocks(group: Group) -> Iterator[Table | Figure]:
@@ -179,4 +179,4 @@ def _members(record: EnsembleRecord) -> str:
 
 
 MOST_MEMBERS = 6
-"""Of more members a table names the best by held-out examples."""
+"""A table names no more members than this, the best by held-out examples."""

@@ -1,4 +1,4 @@
-"""Tables and figures of how runs learnt: leaderboards, snapshots, curves over steps, data and tuning."""
+"""Tables and figures of how runs learned: leaderboards, snapshots, curves over steps, data and tuning."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from bertvision.report.numbers import metric_words
 from bertvision.report.plots import Axis, Lines, Point, Scatter
 
 SCORES = (*SHOWN, "f1_fitted", "best_f1")
-"""Of the metrics of questions in logs, those that a table has room for."""
+"""The metrics of questions in logs that a table has room for."""
 
 BEST_HEAD = "best head on it"
 """Has the colour of a head only where the same one is the best on every snapshot."""
@@ -149,7 +149,7 @@ def _fit_curves(group: Group, run: RunFacts) -> Iterator[Figure]:
             cut = f" The {MOST_LINES} best of {len(drawn)}." if len(drawn) > MOST_LINES else ""
             yield Figure(
                 key=f"figure-{what}-{run.key}",
-                title=f"How heads learnt, {what}: {run.name}",
+                title=f"How heads learned, {what}: {run.name}",
                 caption=f"Heads that were trained; solved ones have no curve.{cut}",
                 plot=Lines(
                     x=Axis(title="steps", unit="count"),
@@ -197,7 +197,7 @@ def _losses(run: RunFacts) -> Iterator[Figure]:
     if len(lines) > 1:
         yield Figure(
             key=f"figure-loss-{run.key}",
-            title=f"How the encoder learnt: {run.name}",
+            title=f"How the encoder learned: {run.name}",
             caption="Mean training loss since the line before in the log.",
             plot=Lines(
                 x=Axis(title="steps", unit="count"),

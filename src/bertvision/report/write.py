@@ -24,7 +24,7 @@ class ReportResult:
     """What came out.
 
     Attributes:
-        folder: of the report.
+        folder: folder of the report.
         page: its page.
         files: every file of it, relative to the folder.
         report: what it says.

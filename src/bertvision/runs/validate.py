@@ -34,7 +34,7 @@ class Validation:
     passes: PassOptions
 
     def __post_init__(self) -> None:
-        """Refuse questions on both sides before anything is learnt, and not when the first snapshot is scored."""
+        """Refuse questions on both sides before anything is learned, and not when the first snapshot is scored."""
         if self.held_out is not None and self.dev is not None and self.fits_threshold:
             dev = self.dev.examples.ids
             NoAnswerThreshold(0.0, frozenset(self.held_out.examples.ids)).check_unseen(dev)

@@ -17,7 +17,7 @@ from bertvision.tasks.task import Task
 from bertvision.training.processes import Processes
 
 SPAN_METRICS = ("f1", "exact", "exact_match", "f1_fitted", "best_f1")
-"""Of the two dozen values of questions, those that say how good a snapshot is."""
+"""The metrics of questions that say how good a snapshot is; there are two dozen in all."""
 
 
 SHOW_SECONDS = 15.0
@@ -65,13 +65,13 @@ class Card:
     Attributes:
         run: folder of the run.
         request: what it was asked for.
-        fingerprint: of the encoder before tuning.
+        fingerprint: fingerprint of the encoder before tuning.
         pool: which row counts for labels, tags and scores.
         head: name of the one head; empty where there are several or none.
         labels: label words of the one task.
         pooled: whether heads read the encoder's own pooled vector.
         teacher: fingerprint of the teacher; None has none.
-        examples: digest of what is learnt and held out; None is not known again.
+        examples: digest of what is learned and held out; None is not known again.
     """
 
     run: Path

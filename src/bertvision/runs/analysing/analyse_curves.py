@@ -1,4 +1,4 @@
-"""What a run wrote on its way, and runs beside it: how it learnt, with less data, over snapshots, at what cost."""
+"""What a run wrote on its way, and runs beside it: how it learned, with less data, over snapshots, at what cost."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -48,10 +48,10 @@ def learning_curves(run: FinishedRun, metric: str) -> LearningCurves:
 
 
 def data_curves(rows: Sequence[Mapping[str, Any]], metric: str) -> tuple[DataCurve, ...]:
-    """Score over the share of training examples, of heads that learnt from several.
+    """Score over the share of training examples, of heads that learned from several.
 
     Args:
-        rows: of a leaderboard, with `score` on the split.
+        rows: rows of a leaderboard, with `score` on the split.
         metric: what the score is.
     """
     judged = [{**row, "metrics": {metric: row["score"]}} for row in rows]
@@ -65,7 +65,7 @@ def snapshot_curve(run: FinishedRun, metric: str) -> FreezeCurve | None:
 
 
 def tuned_parameters(own: Snapshot | None) -> int | None:
-    """Parameters of encoder and own output that learnt in a tuned run; None if it is not there or not finished."""
+    """Parameters of encoder and own output that learned in a tuned run; None if it is not there or not finished."""
     result = None if own is None else RunFolder(own.run).result()
     return None if result is None else int(result["trainable"])
 

@@ -14,10 +14,10 @@ from bertvision.training.trainee import HeadSpec
 
 AUTO, STREAM, STORE = "auto", "stream", "store:"
 WHOLE = "whole"
-"""The run of a cross-fit that learnt from every fold."""
+"""The run of a cross-fit that learned from every fold."""
 
 FEWEST_FOLDS = 2
-"""With one fold, its encoder would have learnt from nothing."""
+"""With one fold, its encoder would have learned from nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class FitRequest(DataRequest):
         heads: what learns, and how.
         epochs: passes over the data.
         batch: windows per step.
-        seed: of data order, of the choice of held-out examples and of subsets.
+        seed: seed of data order, of the choice of held-out examples and of subsets.
         validate: epochs after which heads are judged on held-out examples; the end always counts.
         held_out: share of the training examples that nobody learns from.
         pool: which row counts for labels, tags and scores; `attention` lets every head learn which tokens count, None
@@ -73,7 +73,7 @@ class FitRequest(DataRequest):
 
     @property
     def main_encoder(self) -> str:
-        """The encoder of all examples that no encoder learnt from."""
+        """The encoder of all examples that no encoder learned from."""
         return self.encoder if self.cross_fit is None else fold_encoder(self.encoder, WHOLE)
 
     @property

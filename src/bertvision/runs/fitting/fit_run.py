@@ -32,7 +32,7 @@ class FitRun:
     """What a fit keeps beside its weights; follows those that are trained.
 
     Attributes:
-        folder: of the run.
+        folder: folder of the run.
         frozen: the task.
         trainees: what learns.
         layers: from the lowest to the highest that they read.

@@ -107,7 +107,7 @@ def load_folds(request: FitRequest, fold_of: Mapping[str, int], train: Part, loa
     Args:
         request: what is asked for.
         fold_of: the fold of every example, by id.
-        train: what heads learn from.
+        train: examples that heads learn from.
         load: an encoder by name.
     """
     encoders = [load(fold_encoder(request.encoder, fold)) for fold in range(request.cross_fit or 0)]

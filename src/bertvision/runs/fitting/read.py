@@ -35,12 +35,12 @@ def read_heads(  # noqa: PLR0913 - what outputs depend on, by keyword
     """The outputs of every head on every window of a split.
 
     Args:
-        heads: that read.
-        states: of the windows.
-        windows: of the split.
+        heads: the heads that read.
+        states: states of the windows.
+        windows: windows of the split.
         task: what is asked.
         pool: which row counts for labels, tags and scores.
-        device: of the heads.
+        device: device of the heads.
         bf16: whether they compute in bfloat16.
         tell: hears now and then how far that is, where it takes long.
     """

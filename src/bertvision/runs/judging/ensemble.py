@@ -78,7 +78,7 @@ def ensemble(  # noqa: PLR0913 - what it depends on, by keyword
         data: where the split is; None takes the runs' own data.
         split: which split.
         resamples: draws for intervals and tests.
-        seed: of the draws.
+        seed: seed of the draws.
         device: where to compute.
         out: folder; None takes one below the first run.
         show: is told what takes long now.
@@ -154,11 +154,11 @@ class Candidates:
         runs: where they come from.
         subjects: these runs, opened.
         members: the models, by name.
-        judge: who knows the examples.
+        judge: judge of the examples.
         verdicts: on every model.
         asked: what was asked for, for the command that does it again.
         heads: the names that were asked for; None are all.
-        seconds: that all this took.
+        seconds: wall-clock seconds that all this took.
     """
 
     runs: list[str]

@@ -59,7 +59,7 @@ def evaluate(  # noqa: PLR0913 - what it depends on, by keyword
         data: where the split is; None takes the run's own data.
         split: which split.
         resamples: draws for intervals and tests.
-        seed: of the draws.
+        seed: seed of the draws.
         device: where to compute.
         show: is told what takes long now.
 
@@ -82,9 +82,9 @@ def judge_subject(
 
     Args:
         subject: what is evaluated.
-        outputs: of its models.
+        outputs: outputs of its models.
         resamples: draws for intervals and tests.
-        seed: of the draws.
+        seed: seed of the draws.
         begin: when the evaluation began, by `time.perf_counter`.
 
     Raises:

@@ -30,10 +30,10 @@ def write_folder(
     """Write an evaluation; its folder appears, or is replaced, only when it is whole.
 
     Args:
-        folder: of the evaluation.
-        judge: who knows the examples.
-        verdicts: of every model, by name.
-        outputs: to keep, by name.
+        folder: folder of the evaluation.
+        judge: judge of the examples.
+        verdicts: verdicts of every model, by name.
+        outputs: outputs to keep, by name.
         save: writes the record into a folder.
 
     Raises:

@@ -73,7 +73,7 @@ class Answers:
 
     Attributes:
         said: the best answers to each.
-        scores: of the best one, if it were always given.
+        scores: scores of the best one, if it were always given.
     """
 
     said: SpanPredictions
@@ -90,12 +90,12 @@ class Verdict:
 
     Attributes:
         said: the best answers to every question, or one row per example.
-        scorings: by the name of the threshold.
+        scorings: scorings by the name of the threshold.
         thresholds: their values.
         held_out: its main metric on the held-out examples; None without any, or where it is not defined.
         loss: the mean of the task's training loss on the split; None where it is not finite.
-        answers: to the questions of the split; None of other kinds.
-        held_out_answers: to the held-out questions; None without any.
+        answers: answers to the questions of the split; None for other kinds of tasks.
+        held_out_answers: answers to the held-out questions; None without any.
     """
 
     said: SpanPredictions | NDArray[np.float32]
@@ -219,10 +219,10 @@ def compare_verdicts(
     At the threshold that is best for the split nothing is compared: it was chosen by looking at the answers.
 
     Args:
-        verdicts: by the model's name.
+        verdicts: verdicts by the model's name.
         against: which model the others are compared with; None compares none.
         resamples: how many draws.
-        seed: of the draws.
+        seed: seed of the draws.
     """
     keys = [(name, at) for name, verdict in verdicts.items() for at in verdict.scorings]
     scorings = [verdicts[name].scorings[at] for name, at in keys]

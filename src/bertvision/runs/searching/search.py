@@ -82,7 +82,7 @@ class SearchPlace:
 
     @property
     def url(self) -> str:
-        """Of the database."""
+        """URL of the database."""
         return self.storage or f"sqlite:///{(self.out / STUDY).absolute()}"
 
     def check(self) -> None:
@@ -175,7 +175,7 @@ def _runner(request: SearchRequest, show: Show | None) -> Runner:
 
 
 def _check_judges(request: SearchRequest) -> None:
-    """Refuse an encoder that has learnt from what judges."""
+    """Refuse an encoder that has learned from what judges."""
     snapshot = find_snapshot(request.encoder)
     run = tuned_run(request.encoder)
     if snapshot is None or not (run / CONFIG).is_file():

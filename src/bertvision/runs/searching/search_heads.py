@@ -106,7 +106,7 @@ class HeadTrials:
 
         Args:
             trial: which.
-            folder: of the search.
+            folder: folder of the search.
             best: where the fit goes.
 
         Raises:
@@ -116,7 +116,7 @@ class HeadTrials:
         request = self._request.fit((spec,), tuple(self._rungs)[:-1])
         frozen = replace(self._frozen, request=request)
         head = folder / str(notes[FOLDER])
-        if not head.is_dir():  # another machine has it: what learns alone is what learnt among others
+        if not head.is_dir():  # another machine has it: what learns alone is what learned among others
             fit_heads(request, best, show=self._show, frozen=frozen)
             return
         trainee = build_trainee(spec, frozen, request)

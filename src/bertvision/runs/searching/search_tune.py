@@ -195,7 +195,7 @@ class TuneTrials:
 
         Args:
             trial: which.
-            folder: of the search.
+            folder: folder of the search.
             best: where the run goes.
 
         Raises:

@@ -40,7 +40,7 @@ from bertvision.training.processes import join_processes
 from bertvision.typed_json import from_json
 
 HEADS_FOLDER = "heads"
-"""Of a snapshot: a folder for the head of each task."""
+"""The folder in a snapshot that holds a folder for the head of each task."""
 
 
 def multitask(

@@ -1,4 +1,4 @@
-"""triplets: several tasks and an encoder → a run whose encoder has learnt which texts are near each other."""
+"""triplets: several tasks and an encoder → a run whose encoder has learned which texts are near each other."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
