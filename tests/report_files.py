@@ -223,7 +223,8 @@ def span_run(folder: Path) -> Path:
 def write_analysis(run: Path, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any field
     """The record of an analysis with something of every kind, which no task alone has."""
     mean = {"mean": 0.3, "low": 0.2, "high": 0.4, "seeds": 2}
-    group = {"head": "layer_mix", "options": {}, "lr": 0.001, "fraction": 1.0, "models": ["000-layer_mix"]}
+    sweep: dict[str, Any] = {"head": "layer_mix", "options": {}, "lr": 0.001, "fraction": 1.0}
+    group = sweep | {"models": ["000-layer_mix"]}
     layers = {"layers": [0, 1], "sets": [{"weights": [mean, mean], "shares": [mean, mean], "centre": mean}]}
     lengths = {"mean": 120.5, "interval": {"low": 100.0, "high": 140.0}, "median": 118.0}
     counted = {"count": 7, "tokens": lengths, "words": lengths}
@@ -244,8 +245,24 @@ def write_analysis(run: Path, **changes: Any) -> dict[str, Any]:  # noqa: ANN401
         "data": None,
         "split": "dev",
         "examples": 60,
+        "held_out_examples": 24,
+        "encoder": "minilm",
         "question": "q7",
         "metric": "accuracy",
+        "logged_metric": "accuracy",
+        "errors": None,
+        "learning": {"losses": [], "scores": []},
+        "less_data": [],
+        "freeze": None,
+        "cost": {
+            "layers": 6,
+            "trained_parameters": None,
+            "timed_examples": 60,
+            "device": "cpu",
+            "depths": [6],
+            "seconds": [1.0],
+        },
+        "fingerprints": {"weights": "w1", "split": "s1", "held_out": None, "heads": {}},
         "at": "plain",
         "first": "000-layer_mix",
         "second": "own_output",
@@ -255,7 +272,9 @@ def write_analysis(run: Path, **changes: Any) -> dict[str, Any]:  # noqa: ANN401
         "layer_weights": [{"group": group, "report": layers}],
         "attention": [{"group": group, "outputs": ["start"], "all": layers, "question": layers}],
         "efficiency": [{"cost": cost, "efficiency": 7.4, "best_at": ["parameters"]}],
-        "depth_sweeps": [{"head": "layer_mix", "options": {}, "points": [point, point | {"seconds_share": 1.0}]}],
+        "depth_sweeps": [
+            sweep | {"points": [point, point | {"seconds_share": 1.0}], "cumulative": None},
+        ],
         "command": f"bertvision analyse {run}",
         "seconds": 1.0,
         "provenance": PROVENANCE,
@@ -283,6 +302,12 @@ def _model(name: str, *, own: bool) -> dict[str, Any]:
         "name": name,
         "head": "layer_mix",
         "own": own,
+        "seed": 0,
+        "parameters": 770,
+        "depth": 6,
+        "held_out": 0.5,
+        "threshold": None,
+        "score": 0.4,
         "question_types": {"overall": typed | {"name": "all"}, "words": [typed]},
         "second_answers": second,
         "confusion": {"counts": [[2, 1], [0, 3]], "labels": labels},

@@ -148,8 +148,8 @@ def test_data_check_describes_every_split(capsys: Capture) -> None:
     labels = run_json(capsys, "data", "check", "sst5")["splits"]["dev"]["labels"]
     assert labels == dict.fromkeys("01234", 12)
     scores = run_json(capsys, "data", "check", "sts")["splits"]["train"]["scores"]
-    assert scores["least"] == 0.0
-    assert scores["most"] == 5.0
+    assert scores["min"] == 0.0
+    assert scores["max"] == 5.0
 
 
 def test_data_check_prints_tables_too(capsys: Capture) -> None:

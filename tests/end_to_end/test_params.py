@@ -99,7 +99,7 @@ def test_running_statistics_are_counted_and_told_apart(capsys: Capture) -> None:
     table = " ".join(capsys.readouterr().out.split())
     assert "xception for 3 layers of width 16, 2 outputs" in table
     assert f"│ parameters │ {sum(learnt) + running} │" in table
-    assert f"│ of these learnt by gradient │ {sum(learnt)} │" in table
+    assert f"│ of these learned by gradient │ {sum(learnt)} │" in table
 
 
 def test_a_head_is_counted_with_its_encoder(capsys: Capture, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_a_search_prints_its_trials_and_what_counted_and_where_the_best_is(
     assert "6 trials, best first by held_out_accuracy" in " ".join(table.split())
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
     assert [cell[1] for cell in cells] == sorted(cell[1] for cell in cells)  # complete ones first
-    assert any(line.startswith("What counted in all trials: ") for line in lines)
+    assert any(line.startswith("Parameter importance in all trials: ") for line in lines)
     assert lines[-1].startswith(f"Trial {cells[0][0]} is in {tmp_path / 'run' / 'best'}; on dev: accuracy ")
     assert main([*command, "--trials", "6", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
@@ -118,7 +118,7 @@ def test_two_processes_search_for_several_tasks_and_a_report_shows_what_counted(
     assert main(["report", str(tmp_path / "run"), "--out", str(tmp_path / "report")]) == 0
     assert "1 run, 1 search on sst2,sts" in capsys.readouterr().out
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
-    for title in ("What was tried", "How the search went", "What counted in all trials", "Labels of sst2"):
+    for title in ("What was tried", "How the search went", "Parameter importance in all trials", "Labels of sst2"):
         assert f">{title}" in page
 
 

@@ -78,7 +78,7 @@ def test_a_table_says_what_learnt_and_counts_are_whole_numbers(
 ) -> None:
     assert main(words(tiny_request("squad2", squad, encoder, learn="none"), tmp_path / "run")) == 0
     table = capsys.readouterr().out
-    assert "34 of 5,890 parameters learnt (0.58%)" in " ".join(table.split())
+    assert "34 of 5,890 parameters learned (0.58%)" in " ".join(table.split())
     cells = {row.split("│")[1].strip(): row.split("│")[2].strip() for row in table.splitlines() if row.startswith("│")}
     assert (cells["total"], cells["missing"]) == ("12", "0")
 

@@ -19,7 +19,7 @@ LIMITS = (0.05, 20.0)
 GRID = 49
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 STEPS = 40
-"""Of the golden-section search: they leave less than 1e-8 of the stretch between two points of the grid."""
+"""Steps of the golden-section search: they leave less than 1e-8 of the stretch between two points of the grid."""
 
 LEAST = 1e-12
 """Smallest probability in a logarithm."""
@@ -47,8 +47,8 @@ class ReliabilityBin:
     """Examples whose confidence lies in a stretch: above `low`, at most `high`.
 
     Attributes:
-        low: of the stretch.
-        high: of the stretch.
+        low: low end of the stretch.
+        high: high end of the stretch.
         count: how many examples there are.
         confidence: their mean; None without any.
         accuracy: the part of them that is right, 0 to 1; None without any.
@@ -168,7 +168,7 @@ def calibrate(
         logits: (rows, classes or answers).
         right: (rows,) whether the most likely is right.
         ids: (rows,).
-        bins: of equal width.
+        bins: bins of equal width.
 
     Raises:
         BertVisionError: the temperature was fitted on one of these examples, or columns have different lengths.

@@ -17,8 +17,8 @@ class LengthSummary:
     """Lengths of some contexts, in one unit.
 
     Attributes:
-        mean: of the lengths.
-        interval: of the mean.
+        mean: mean of the lengths.
+        interval: interval of the mean.
         median: half are at most as long.
     """
 

@@ -33,8 +33,8 @@ class LearningCurves:
     """How a run learnt.
 
     Attributes:
-        losses: of the training examples; one for a tuned run, one for each head of a fit.
-        scores: of a tuned run's snapshots, or of each head on held-out examples.
+        losses: losses of the training examples; one for a tuned run, one for each head of a fit.
+        scores: scores of a tuned run's snapshots, or of each head on held-out examples.
     """
 
     losses: tuple[Curve, ...]
@@ -99,8 +99,8 @@ def fit_curves(lines: Iterable[Mapping[str, Any]], names: Sequence[str]) -> Lear
     """Loss and held-out score of every head that was trained, from the lines of a fit's `metrics.jsonl`.
 
     Args:
-        lines: of the log.
-        names: of the heads, by number.
+        lines: lines of the log.
+        names: names of the heads, by number.
 
     Raises:
         BertVisionError: a line is of a head that has no name.

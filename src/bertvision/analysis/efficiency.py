@@ -16,7 +16,7 @@ class CostRow:
     """A model, how good it is, and what it costs.
 
     Attributes:
-        name: of the model, unlike any other's.
+        name: name of the model, unlike any other's.
         f1: in percent.
         parameters: numbers that learn.
         training_seconds: None if nobody measured.

@@ -83,7 +83,7 @@ def question_types(examples: Questions, scores: QuestionScores) -> QuestionTypes
 
     Args:
         examples: the questions.
-        scores: of the same questions, in the same order.
+        scores: scores of the same questions, in the same order.
 
     Raises:
         BertVisionError: the scores are of other questions.

@@ -14,7 +14,7 @@ class SeedMean:
     """A value over seeds.
 
     Attributes:
-        mean: of the seeds.
+        mean: mean of the seeds.
         low: lower end of the mean's 95 % interval, by Student's t; None with one seed.
         high: its upper end.
         seeds: how many there are.

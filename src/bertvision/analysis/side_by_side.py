@@ -21,7 +21,7 @@ class ErrorRow:
     """An example that at least one of two models got wrong.
 
     Attributes:
-        id: of the example.
+        id: id of the example.
         text: the question, or the text or texts.
         golds: right answers or label; none where the right answer is none.
         first: the first model's answer; "" is "no answer".

@@ -41,7 +41,7 @@ MINILM = EncoderShape(width=384, depth=6, inner=1536)
 BERT_BASE = EncoderShape(width=768, depth=12, inner=3072)
 BERT_LARGE = EncoderShape(width=1024, depth=24, inner=4096)
 PARAMETERS = {MINILM: 22_566_146, BERT_BASE: 108_893_186, BERT_LARGE: 334_094_338}
-"""Of these encoders without a pooler, with a span output."""
+"""Parameters of these encoders without a pooler, with a span output."""
 
 TOP_3 = {"top:3": 21_294_338, "top:3:strict": 21_265_154}
 """Parameters that learn of BERT-base's shape."""
@@ -53,8 +53,8 @@ class Check:
 
     Attributes:
         what: was measured.
-        record: of it, its name in results.
-        unit: of both numbers.
+        record: record of it, its name in results.
+        unit: unit of both numbers.
         measured: what was found.
         predicted: what the formulas say; None where rates were fitted on this one.
         known_miss: why the prediction is further off than the tolerance, where it is.

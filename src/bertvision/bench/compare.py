@@ -26,10 +26,10 @@ class Measured:
     """A cell of a suite with all seeds that were measured.
 
     Attributes:
-        name: of the cell.
-        kind: of the cell.
-        settings: of the cell.
-        entries: of the record, by seed.
+        name: name of the cell.
+        kind: kind of the cell.
+        settings: settings of the cell.
+        entries: entries of the record, by seed.
     """
 
     name: str

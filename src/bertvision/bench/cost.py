@@ -101,7 +101,7 @@ class Load:
     Attributes:
         windows: how many.
         tokens: in all of them.
-        pairs: of tokens within a window, over all windows: the sum of squared lengths.
+        pairs: pairs of tokens within a window, over all windows: the sum of squared lengths.
     """
 
     windows: int
@@ -110,7 +110,7 @@ class Load:
 
     @classmethod
     def of(cls, lengths: IntArray) -> Self:
-        """Of windows with these numbers of tokens."""
+        """The counts of windows with these numbers of tokens."""
         wide = lengths.astype(np.float64)
         return cls(windows=len(lengths), tokens=float(wide.sum()), pairs=float(wide @ wide))
 
@@ -124,7 +124,7 @@ class Learning:
         learnt: layers whose linear maps learn.
         added: operations of what was put into each layer (adapters, low-rank changes), per token, on the way forth.
         touched: numbers that this reads and writes in each layer, per token, forth and back.
-        parameters: that learn, the head's included.
+        parameters: the parameters that learn, the head's included.
     """
 
     passed: int
@@ -139,8 +139,8 @@ def learning_of(learn: Learn, shape: EncoderShape, parameters: int) -> Learning:
 
     Args:
         learn: the words of `--learn`.
-        shape: of the encoder.
-        parameters: that learn.
+        shape: shape of the encoder.
+        parameters: the parameters that learn.
     """
     top = shape.depth if learn.everything else learn.top or 0
     deep = learn.norms or learn.biases or learn.houlsby is not None or learn.lora is not None

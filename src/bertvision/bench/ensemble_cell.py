@@ -19,7 +19,7 @@ COSTS = ("parameters", "bytes", "inference_seconds")
 def measure_ensemble(settings: EnsembleSettings, seed: int, place: Place) -> dict[str, Any]:
     """Tune what is not tuned yet, judge the last snapshots, and join them in every way.
 
-    A model is called as its way; a member as what learnt in it.
+    A model is called as its way; a member as what learned in it.
 
     Raises:
         BertVisionError: something in the settings does not fit, or a run diverged.
@@ -53,6 +53,6 @@ def measure_ensemble(settings: EnsembleSettings, seed: int, place: Place) -> dic
 
 
 def _sum(models: Sequence[Model], key: str) -> float | None:
-    """Of some models together; None where it is not known of one."""
+    """The sum over some models; None where it is not known of one."""
     values = [model[key] for model in models]
     return None if None in values else round(sum(values), 7)

@@ -28,14 +28,14 @@ class Work:
     """What is asked for.
 
     Attributes:
-        shape: of the encoder.
+        shape: shape of the encoder.
         sample: lengths that windows are drawn from.
         windows: how many.
         keep: how a store keeps states.
         learning: what a step of tuning does; None tunes nothing.
         learn: the words for it.
         heads: names of heads, and how many numbers of states each of them reads per token.
-        epochs: of tuning, and of heads.
+        epochs: epochs of tuning, and of heads.
         batch: windows per step and GPU.
     """
 
@@ -77,9 +77,9 @@ class Bill:
     """What work costs.
 
     Attributes:
-        windows: that were drawn.
+        windows: the windows that were drawn.
         tokens: in all of them.
-        operations: of a frozen pass over them.
+        operations: operations of a frozen pass over them.
         rows: seconds by kind of work and number of GPUs.
         bytes: on disk, by how states are kept.
     """

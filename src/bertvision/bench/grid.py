@@ -14,7 +14,7 @@ def expand(table: Mapping[str, Any], named: Sequence[str]) -> Iterator[tuple[dic
     """Every combination of the values that `each` lists, the last fastest: the table itself, and these values.
 
     Args:
-        table: of the file; without `each` it comes as it is, once.
+        table: table of the file; without `each` it comes as it is, once.
         named: the words in which `{WORD}` stands for a value, such as `name`.
 
     Raises:

@@ -73,7 +73,7 @@ class _Level:
 
     Attributes:
         name: epochs that it was tuned for.
-        snapshot: of the encoder; None is the encoder as it is.
+        snapshot: snapshot of the encoder; None is the encoder as it is.
         fitted: its heads.
         judged: what they are worth.
     """
@@ -85,12 +85,12 @@ class _Level:
 
     @property
     def fingerprint(self) -> str:
-        """Of the encoder before anybody tuned it."""
+        """Fingerprint of the encoder before it was tuned."""
         return self.snapshot.fingerprint if self.snapshot is not None else RunFolder(self.fitted.run).weights()
 
     @property
     def learnt(self) -> int:
-        """Parameters of the encoder that learnt, without its own output."""
+        """Parameters of the encoder that learned, without its own output."""
         if self.snapshot is None:
             return 0
         return (tuned_parameters(self.snapshot) or 0) - count_parameters(load_head(self.snapshot.folder))
@@ -107,9 +107,9 @@ class _Level:
 
     @property
     def spent(self) -> float:
-        """Seconds of the pass in which all heads learnt, the encoder's included; solved heads take none of it."""
+        """Seconds of the pass in which all heads learned, the encoder's included; solved heads take none of it."""
         lines = RunFolder(self.fitted.run).lines()
-        return max((float(str(line[SPENT])) for line in lines if SPENT in line), default=0.0)
+        return max((line[SPENT] for line in lines if SPENT in line), default=0.0)
 
     def models(self, words: Sequence[str]) -> dict[str, Model]:
         """What is told of each model, by its words and the epochs of the encoder."""
@@ -137,8 +137,8 @@ class _Level:
         found = {}
         for name in self.judged.models:
             number = -1 if name == OWN_OUTPUT else int(name.partition("-")[0])
-            scores = {float(str(line["validated"])): line["score"] for line in lines if line["head"] == number}
-            found[name] = [[at, None if one is None else round(float(str(one)), 4)] for at, one in scores.items()]
+            scores = {line["validated"]: line["score"] for line in lines if line["head"] == number}
+            found[name] = [[at, None if one is None else round(one, 4)] for at, one in scores.items()]
         return found
 
     def share(self, members: Sequence[str]) -> tuple[int, int, float]:

@@ -17,7 +17,7 @@ _SQUAD_QUANTILES = (
     *(41, 67, 81, 92, 100, 107, 113, 118, 122, 126, 130, 133, 136, 140, 143, 146, 149, 153, 156, 160, 165),
     *(168, 172, 176, 180, 185, 189, 195, 200, 206, 213, 219, 228, 238, 250, 262, 274, 292, 318, 376, 384),
 )
-"""Of the tokens of 18,044 windows of SQuAD 2.0, 384 tokens, stride 128, uncased WordPiece: every fortieth."""
+"""The numbers of tokens of 18,044 windows of SQuAD 2.0, 384 tokens, stride 128, uncased WordPiece: every fortieth."""
 
 
 def squad_lengths() -> IntArray:

@@ -31,7 +31,7 @@ def side_by_side(candidates: Mapping[str, Callable[[], object]], *, rounds: int 
     """Run every candidate once per round, in turn, after one round that does not count.
 
     Args:
-        candidates: by name.
+        candidates: candidates by name.
         rounds: how many count.
     """
     for run in candidates.values():

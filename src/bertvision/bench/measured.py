@@ -19,7 +19,7 @@ from bertvision.runs.judging.measure_inference import InferenceSeconds, measure_
 from bertvision.runs.judging.read_subjects import SharedPass
 from bertvision.runs.judging.subject import Subject
 from bertvision.runs.watch import tell
-from bertvision.tasks.examples import Examples, Questions, gold_targets
+from bertvision.tasks.examples import Examples, as_questions, gold_targets
 from bertvision.tasks.files import read_json
 from bertvision.tasks.task import Task
 
@@ -36,8 +36,8 @@ class JudgedModels:
 
     Attributes:
         subject: what was judged, and on what.
-        models: by name; `inference_seconds` are those of one example.
-        seconds: of answers.
+        models: models by name; `inference_seconds` are those of one example.
+        seconds: seconds of answers.
     """
 
     subject: Subject
@@ -59,7 +59,7 @@ def judge_models(subject: Subject, place: Place) -> JudgedModels:
     if record is None:
         (outputs,) = shared.read([subject], partial(tell, place.show))
         tell(place.show, f"scoring {len(outputs.models)} models …")
-        record = judge_subject(subject, outputs, resamples=LEAST_RESAMPLES, seed=0, begin=begin)
+        record, _ = judge_subject(subject, outputs, resamples=LEAST_RESAMPLES, seed=0, begin=begin)
     tell(place.show, f"timing {len(subject.heads)} models …")
     readers = {name: head for name in subject.heads if (head := shared.load(subject, name)) is not None}
     seconds = measure_inference(shared, subject, readers)
@@ -110,10 +110,9 @@ def outcomes(subject: Subject, folder: Path) -> str | None:
     """
     examples, task = subject.part.examples, subject.parts.task
     if task.kind == "spans":
-        if not isinstance(examples, Questions):
-            raise TypeError("spans come from questions")
+        questions = as_questions(examples)
         said = read_json(folder / (ANSWERS if (folder / ANSWERS).is_file() else PREDICTIONS))
-        return pack_outcomes(score_questions(examples.golds(), said, version=1 if task.answerable_only else 2).f1)
+        return pack_outcomes(score_questions(questions.golds(), said, version=1 if task.answerable_only else 2).f1)
     if task.kind == "tags":
         return None
     said = read_json(folder / PREDICTIONS)

@@ -34,7 +34,7 @@ class PlainOptions:
         head_lr: learning rate of the output.
         batch: windows per step.
         schedule, warmup: how the rates move.
-        seed: of everything.
+        seed: seed of everything.
     """
 
     lr: float

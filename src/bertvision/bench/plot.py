@@ -22,7 +22,7 @@ def curve_plots(record: Mapping[str, Any], only: Collection[str] | None = None) 
     """A picture for each task and encoder that was measured at several snapshots, by their names.
 
     Args:
-        record: of a suite.
+        record: record of a suite.
         only: names of the cells that are drawn; None draws all.
     """
     groups: dict[str, list[Measured]] = {}
@@ -86,14 +86,14 @@ def _main_score(cell: Measured) -> Callable[[Mapping[str, Any]], float | None]:
     task = find_task(str(cell.settings["task"]))
     if task.kind == "spans":
         return lambda one: one["scores"].get(FITTED, one["scores"].get(ZERO, {})).get("f1")
-    return lambda one: 100.0 * one["scores"][PLAIN][task.metrics[0]]
+    return lambda one: 100.0 * one["scores"][PLAIN][task.main_metric]
 
 
 def _draw(name: str, cells: Sequence[Measured], suite: str) -> str:
     """Ours with whole lines, each plain loop with dashes beside it."""
     owners = _owners(cells)
     task = find_task(str(cells[0].settings["task"]))
-    judged = "F1, fitted threshold" if task.kind == "spans" else task.metrics[0].replace("_", " ")
+    judged = "F1, fitted threshold" if task.kind == "spans" else task.main_metric.replace("_", " ")
     ordered = sorted(cells, key=lambda cell: cell.kind == LOOP)
     lines = Lines(
         x=Axis(title="training (s)", unit="seconds", log=True),

@@ -16,9 +16,9 @@ class Claim:
     """What a benchmark of speed or of size is to show.
 
     Attributes:
-        name: of the record.
+        name: name of the record.
         what: one line for the table.
-        command: that repeats it.
+        command: the command that repeats it.
         size: how much work was done, in words.
         targets: how many times as fast, or as small, we promise to be at least, by baseline.
     """

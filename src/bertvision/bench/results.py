@@ -22,7 +22,7 @@ class SuiteResults:
     """The record of a suite on disk.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         suite: what it is about.
         cells: what was measured, by the cells' keys; those that the suite no longer asks for stay.
     """

@@ -48,8 +48,8 @@ class Question:
         train: examples that it may learn from.
         rows: those of them that it does learn from.
         dev: what it is to answer.
-        vectors: of texts.
-        seed: of what is random.
+        vectors: vectors of texts.
+        seed: seed of what is random.
     """
 
     task: Task
@@ -71,10 +71,10 @@ class Reply:
 
     Attributes:
         predictions: class numbers or scores.
-        parameters: that were learnt.
-        encode_seconds: of the examples that it learnt from.
-        fit_seconds: of learning.
-        predict_seconds: of the dev examples, encoded and answered.
+        parameters: the parameters that were learned.
+        encode_seconds: seconds of encoding the examples that it learned from.
+        fit_seconds: seconds of learning.
+        predict_seconds: seconds of encoding and answering the dev examples.
     """
 
     predictions: IntArray | FloatArray
@@ -229,7 +229,7 @@ def _solved(question: Question, layers: slice) -> Reply:
 
 
 def _solve(question: Question, rows: Vectors) -> Solution:
-    """A map of the examples that are learnt from, (examples, layers, numbers)."""
+    """A map of the examples that are learned from, (examples, layers, numbers)."""
     layout = row_layout(rows.shape[1], "together" if question.train.pairs is None else "aligned")
     groups, _ = example_groups(question.learnt)
     inputs = torch.from_numpy(rows).flatten(1)

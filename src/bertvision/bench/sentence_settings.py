@@ -22,7 +22,7 @@ class SentenceSettings:
         data: `builtin`, or a folder below that of `--data`.
         encoder: a sentence encoder; `--encoder` says where it is.
         length: most tokens of a text, where our heads read it.
-        methods: of `METHODS`; those named in one cell are measured together.
+        methods: methods of `METHODS`; those named in one cell are measured together.
         per_class: examples of each class to learn from, or of scores near the same whole number; None takes all.
         most: training examples to draw them from, the same with every seed; None takes all.
     """

@@ -14,7 +14,7 @@ from bertvision.runs.judging.judge import PLAIN
 from bertvision.tasks.load import find_task
 
 Row = dict[str, Measured]
-"""The cells that learnt from the same examples, by method."""
+"""The cells that learned from the same examples, by method."""
 
 KIND = "sentences"
 

@@ -111,7 +111,7 @@ class TuneSettings(LearnSettings):
 
     Attributes:
         head: what reads the layers and learns with them; None is the plain output.
-        options: of that head.
+        options: options of that head.
         dropout: inside the encoder; None is the encoder's own.
         compile: compile the encoder's layers first.
     """

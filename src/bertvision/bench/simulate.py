@@ -14,7 +14,7 @@ _CHUNK_SHARDS = 2**15
 """Shards that are drawn at once: 4 million windows, 32 MB of lengths."""
 
 _SEED = 0
-"""Of all draws: the same question has the same answer."""
+"""The seed of all draws: the same question has the same answer."""
 
 STEP_WINDOWS = 2**18
 """Most windows whose steps are simulated; more of them are alike."""
@@ -48,7 +48,7 @@ class Shares:
     """What every process does, (processes,), in operations, summed over all that they wait for each other for.
 
     Attributes:
-        mean: of a process.
+        mean: mean over the processes.
         slowest: what all of them wait for.
     """
 
@@ -84,7 +84,7 @@ def extract_shares(operations: FloatArray, groups: Sequence[range], *, processes
 
     Args:
         operations: (shards,) of each shard.
-        groups: of shards that are computed together.
+        groups: groups of shards that are computed together.
         processes: how many.
     """
     work = np.add.reduceat(operations, [group.start for group in groups])
@@ -97,7 +97,7 @@ def step_shares(sample: IntArray, windows: int, operations_of: OperationsOf, *, 
 
     Args:
         sample: lengths to draw from.
-        windows: of an epoch; of more than `STEP_WINDOWS`, a part stands for all.
+        windows: windows of an epoch; of more than `STEP_WINDOWS`, a part stands for all.
         operations_of: what a window costs.
         batch: windows per step, of all processes together.
         processes: how many.

@@ -30,7 +30,7 @@ class Cell:
     Attributes:
         name: in the suite.
         kind: in `KINDS`.
-        settings: of that kind.
+        settings: settings of that kind.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Suite:
     """What is measured and compared.
 
     Attributes:
-        name: of the suite, and of its record.
+        name: name of the suite, and of its record.
         about: what it asks, in a line.
         cells: the most important first.
         pairs: what is compared.

@@ -74,7 +74,7 @@ def snapshot_model(tuned: TuneResult, snapshot: Snapshot, subject: Subject, plac
 def first_step_seconds(snapshot: Snapshot) -> float | None:
     """Seconds of the first step of a run, compiling included; None if its log does not say."""
     lines = RunFolder(snapshot.run).lines()
-    return next((float(str(line["seconds"])) for line in lines if line["step"] == 1 and "seconds" in line), None)
+    return next((line["seconds"] for line in lines if line["step"] == 1 and "seconds" in line), None)
 
 
 def _let_pass(fraction: float, score: float | None) -> None:

@@ -66,7 +66,7 @@ def describe_examples(task: Task, examples: Examples) -> dict[str, object]:
                 "commonest": {commonest or "none": int(rows.max())},
             }
         case "scores":
-            values = {"mean": targets.mean(), "least": targets.min(), "most": targets.max()}
+            values = {"mean": targets.mean(), "min": targets.min(), "max": targets.max()}
             return {"scores": {name: float(value) for name, value in values.items()}}
         case "spans":
             raise TypeError("spans come from questions")

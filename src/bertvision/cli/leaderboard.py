@@ -6,6 +6,7 @@ from typing import Any
 
 from bertvision.amounts import in_words
 from bertvision.cli.output import print_table
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 
 SHOWN = (
     "f1",
@@ -21,19 +22,16 @@ SHOWN = (
     "pearson",
     "spearman",
 )
-"""Of all metrics, those that say how good a head is; those of questions first, in the order of their columns."""
+"""The metrics that say how good a head is; those of questions first, in the order of their columns."""
 
 EXACT = ("exact", "exact_match")
 """Metrics that questions have, and nothing else."""
-
-HELD_OUT = "held_out_"
-"""Before the names of metrics on held-out examples."""
 
 
 def print_leaderboard(run: Path, leaderboard: Sequence[Mapping[str, Any]]) -> None:
     """Every head of a fit, best first."""
     found = [row["metrics"] for row in leaderboard]
-    metrics = shown_metrics(found) or shown_metrics(found, HELD_OUT)
+    metrics = shown_metrics(found) or shown_metrics(found, HELD_OUT_PREFIX)
     metrics = metrics or list(dict.fromkeys(name for some in found for name in some))
     rows = [
         [
@@ -76,8 +74,8 @@ def shown_metrics(metrics: Sequence[Mapping[str, Any]], prefix: str = "") -> lis
     """Names of the metrics that say how good a model is, the one that its task is judged by first.
 
     Args:
-        metrics: of models for one task, in its order; those of questions stand in the order of the official script.
-        prefix: of the names, such as `HELD_OUT`.
+        metrics: metrics of models for one task, in its order; of questions in the order of the official script.
+        prefix: prefix of the names, such as `HELD_OUT_PREFIX`.
     """
     names = list(dict.fromkeys(name for some in metrics for name in some))
     shown = [prefix + name for name in SHOWN if prefix + name in names]

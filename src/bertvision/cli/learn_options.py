@@ -104,7 +104,7 @@ def result_as_json(result: "TuneResult") -> dict[str, object]:
 def result_title(result: "TuneResult") -> str:
     """What learnt."""
     share = result.trainable / result.total
-    return f"{result.run}: {result.trainable:,} of {result.total:,} parameters learnt ({share:.2%})"
+    return f"{result.run}: {result.trainable:,} of {result.total:,} parameters learned ({share:.2%})"
 
 
 def print_result(result: "TuneResult", *, as_json: bool) -> None:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from bertvision.cli.leaderboard import HELD_OUT, shown_metrics
+from bertvision.cli.leaderboard import shown_metrics
 from bertvision.cli.learn_options import LearnOptions, result_as_json, result_title
 from bertvision.cli.output import ProgressBar, print_json, print_note, print_table
 from bertvision.cli.task_options import parse_caps, parse_settings
 from bertvision.errors import BertVisionError, UnknownNameError
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 
 if TYPE_CHECKING:
     from bertvision.runs.tuning.multitask_request import Input, MultitaskRequest
@@ -152,5 +153,5 @@ def _print(title: str, request: "MultitaskRequest", results: Mapping["Input", "T
 
 def _shown(metrics: Mapping[str, float]) -> dict[str, float]:
     """Those that say how good a head is: on dev, or on held-out examples where there is no dev."""
-    names = shown_metrics([metrics]) or shown_metrics([metrics], HELD_OUT)
+    names = shown_metrics([metrics]) or shown_metrics([metrics], HELD_OUT_PREFIX)
     return {name: metrics[name] for name in names}

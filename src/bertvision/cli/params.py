@@ -72,7 +72,7 @@ def _count_head(options: Options) -> int:
         print_json({"parameters": parameters})
         return 0
     trainable = sum(value.numel() for value in head.parameters())
-    rows = [["parameters", parameters], ["of these learnt by gradient", trainable]]
+    rows = [["parameters", parameters], ["of these learned by gradient", trainable]]
     print_table(f"{options.head} for {shape}", ["what", "number"], rows)
     return 0
 

@@ -52,7 +52,7 @@ def _print(title: str, plan: "FitPlan") -> None:
         ]
         for candidate in plan.candidates
     ]
-    names = ["", "states", "layers", "encode", "write", "read", "heads", "in all", "disk", "memory", "but"]
+    names = ["", "states", "layers", "encode", "write", "read", "heads", "in all", "disk", "memory", "problem"]
     used = [number for number in range(len(names)) if any(row[number] for row in rows)]
     print_table(title, [names[number] for number in used], [[row[number] for number in used] for row in rows])
     print_lines(plan.reasons)

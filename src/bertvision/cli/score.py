@@ -13,7 +13,7 @@ from bertvision.evaluation.metrics import confusion_matrix
 from bertvision.evaluation.prediction_files import read_answers, read_no_answer, read_targets
 from bertvision.evaluation.score import Scoring, score_paper, score_squad1, score_squad2, score_targets
 from bertvision.pretrained import BUILTIN_ENCODER
-from bertvision.tasks.examples import Examples, Questions, gold_targets
+from bertvision.tasks.examples import Examples, as_questions, gold_targets
 from bertvision.tasks.load import check_task_name
 from bertvision.tasks.own import OwnColumns
 from bertvision.tasks.task import Task
@@ -107,13 +107,11 @@ def _score(task: Task, examples: Examples, path: Path, options: Options) -> Scor
                 f"--na-prob and --scorer are for questions with answers in a text, not for {task.name}."
             )
         return score_targets(task, gold_targets(examples), read_targets(path, task, examples.ids))
-    if not isinstance(examples, Questions):
-        raise TypeError("spans come from questions")
-    answers = read_answers(path)
+    questions, answers = as_questions(examples), read_answers(path)
     if options.scorer == "paper":
-        return score_paper(examples.golds(), answers, TextTokenizer.load(options.encoder))
+        return score_paper(questions.golds(), answers, TextTokenizer.load(options.encoder))
     if task.answerable_only:
-        return score_squad1(examples.golds(), answers)
+        return score_squad1(questions.golds(), answers)
     # a second model's own no-answer values are not known: it is compared as it answered
     own_file = options.na_prob is not None and path == options.predictions
     no_answer = read_no_answer(options.na_prob) if own_file and options.na_prob else None
@@ -124,7 +122,7 @@ def _score(task: Task, examples: Examples, path: Path, options: Options) -> Scor
                 f'{silenced:,} answers count as "", for their no-answer values are above 1, the default of '
                 "--na-threshold, which is for probabilities. Name the threshold that goes with these values."
             )
-    return score_squad2(examples.golds(), answers, no_answer=no_answer, threshold=options.na_threshold)
+    return score_squad2(questions.golds(), answers, no_answer=no_answer, threshold=options.na_threshold)
 
 
 def _confusion(task: Task, examples: Examples, path: Path) -> dict[str, float]:

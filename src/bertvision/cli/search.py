@@ -135,7 +135,7 @@ def run(options: Options) -> int:
 
 
 def _print(out: Path, record: Mapping[str, Any]) -> None:
-    """Every trial, best first, and what counted."""
+    """Every trial, best first, and parameter importance."""
 
     def order(row: Mapping[str, Any]) -> tuple[bool, float]:
         return row["state"] != "complete", -(row["value"] if row["value"] is not None else float("-inf"))
@@ -151,7 +151,7 @@ def _print(out: Path, record: Mapping[str, Any]) -> None:
     print_table(title, ["trial", "state", "value", "rungs", "seconds", *names, "options"], rows)
     for group, shares in record["importance"].items():
         listed = ", ".join(f"{name.removeprefix(f'{group}.')} {share:.0%}" for name, share in shares.items())
-        print_lines([f"What counted {'in all trials' if group == 'all' else f'for {group}'}: {listed}"])
+        print_lines([f"Parameter importance {'in all trials' if group == 'all' else f'for {group}'}: {listed}"])
     best = record["best"]
     if best is not None and best["dev"] is not None:
         scores = ", ".join(f"{name} {_short(value)}" for name, value in best["dev"].items())

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bertvision.cli.leaderboard import HELD_OUT, shown_metrics
+from bertvision.cli.leaderboard import shown_metrics
 from bertvision.cli.learn_options import LearnOptions, print_result, result_as_json
 from bertvision.cli.output import ProgressBar, print_json, print_notes, print_table
 from bertvision.cli.task_options import parse_settings
 from bertvision.errors import BertVisionError
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 
 if TYPE_CHECKING:
     from bertvision.runs.request import TeacherRequest, TuneRequest
@@ -100,7 +101,7 @@ def _run_folds(options: Options, request: "TuneRequest", folds: int, out: Path) 
         print_json({name: result_as_json(one) for name, one in result.results.items()})
         return 0
     found = [one.metrics for one in result.results.values()]
-    columns = [*shown_metrics(found, HELD_OUT), *shown_metrics(found)]
+    columns = [*shown_metrics(found, HELD_OUT_PREFIX), *shown_metrics(found)]
     rows = [[name, one.steps, *(one.metrics.get(key) for key in columns)] for name, one in result.results.items()]
     print_table(f"{result.run}: {folds} folds and the whole", ["run", "steps", *columns], rows)
     return 0

@@ -94,20 +94,28 @@ def find_snapshot(name: str) -> Snapshot | None:
     path = Path(name)
     if (path / _CARD).is_file():
         return read_snapshot(path)
-    whole = (path / SNAPSHOTS).is_dir() or "@" not in name  # a folder's own name may have the sign, too
-    run, at, fraction = (name, "", "") if whole else name.rpartition("@")
-    folder = Path(run) / SNAPSHOTS
-    if not folder.is_dir():
+    run, at = split_snapshot(name)
+    if not (run / SNAPSHOTS).is_dir():
         return None
-    there = list_snapshots(Path(run))
+    there = list_snapshots(run)
     if not there:
         raise BertVisionError(f"{run} has no snapshot yet.")
     if not at:
         return there[-1]
+    fraction = at.removeprefix("@")
     for snapshot in there:
         if snapshot.folder.name == fraction or str(snapshot.fraction) == fraction:
             return snapshot
     raise BertVisionError(f"{run} has no snapshot at {fraction}; it has {', '.join(s.folder.name for s in there)}.")
+
+
+def split_snapshot(name: str) -> tuple[Path, str]:
+    """The folder of a run, and which snapshot of it: `RUN@0.3` is `RUN` and `@0.3`, `RUN` has none."""
+    path = Path(name)
+    if path.is_dir() or "@" not in path.name:  # a folder's own name may have the sign, too
+        return path, ""
+    run, _, fraction = path.name.rpartition("@")
+    return path.parent / run, f"@{fraction}"
 
 
 def list_snapshots(run: Path) -> list[Snapshot]:

@@ -32,7 +32,7 @@ class Difference:
 
     Attributes:
         value: first minus second, on all examples.
-        interval: of the difference.
+        interval: interval of the difference.
         p: two-sided probability of a difference this far from zero if there were none.
     """
 

@@ -60,7 +60,7 @@ def choose_greedily(members: int, score: Callable[[FloatArray], float]) -> tuple
 
     Args:
         members: how many there are to choose from.
-        score: of an ensemble with the given weights, larger is better; on examples that choose and do not judge.
+        score: score of an ensemble with the given weights, larger is better; on examples that choose and do not judge.
     """
     counts = np.zeros(members)
     history: list[float] = []

@@ -5,6 +5,9 @@ from collections.abc import Set as AbstractSet
 
 from bertvision.errors import BertVisionError
 
+HELD_OUT_PREFIX = "held_out_"
+"""Before the names of metrics on held-out examples."""
+
 
 def check_unseen(what: str, fitted_on: AbstractSet[str], ids: Sequence[str]) -> None:
     """Refuse examples that something was fitted on.

@@ -24,7 +24,21 @@ class SpanScores:
 
 
 Outputs = SpanScores | NDArray[np.float32]
-"""Of a whole split: scores of every token, or one row per window, (windows, outputs)."""
+"""Outputs on a whole split: scores of every token, or one row per window, (windows, outputs)."""
+
+
+def as_spans(outputs: Outputs) -> SpanScores:
+    """The scores of a task whose answers are spans: no other task has a caller of this."""
+    if not isinstance(outputs, SpanScores):
+        raise TypeError("spans come from scores of tokens")
+    return outputs
+
+
+def as_rows(outputs: Outputs) -> NDArray[np.float32]:
+    """The rows of a task that asks for labels, tags or scores: no other task has a caller of this."""
+    if isinstance(outputs, SpanScores):
+        raise TypeError("labels, tags and scores come from rows")
+    return outputs
 
 
 def split_scores(scores: NDArray[np.float32]) -> SpanScores:
@@ -47,14 +61,14 @@ class GatheredOutputs:
 
         Args:
             rows: which windows.
-            values: of every model, (…, outputs): of spans all real tokens end to end, else one row per window.
+            values: values of every model, (…, outputs): of spans all real tokens end to end, else one row per window.
         """
         places = self._windows.places(rows) if self._spans else rows
         for array, some in zip(self._arrays, values, strict=True):
             array[places] = some
 
     def outputs(self) -> list[Outputs]:
-        """Of every model, once all windows were there."""
+        """The outputs of every model, once all windows were there."""
         return [split_scores(array) if self._spans else array for array in self._arrays]
 
 

@@ -127,7 +127,7 @@ def scoring_squad2(scores: QuestionScores, more: Mapping[str, float] | None = No
     """The values of `score_squad2` for questions that were scored before.
 
     Args:
-        scores: of every question.
+        scores: scores of every question.
         more: values to stand beside them, that are not resampled.
     """
     values = {**squad2_metrics(scores), **(more or {}), **_counts(scores)}

@@ -19,7 +19,7 @@ Golds = Mapping[str, Sequence[str]]
 """Gold answers by question id; none for a question without an answer."""
 
 SHOWN = ("f1", "exact", "exact_match", "HasAns_f1", "NoAns_f1")
-"""Of the metrics of questions, those that a table has room for."""
+"""The metrics of questions that a table has room for."""
 
 
 def normalize_answer(text: str) -> str:
@@ -69,7 +69,7 @@ def score_questions(
     Args:
         golds: right answers.
         predictions: answers by question id.
-        version: of the rules.
+        version: version of the rules.
         comparison: one that has seen some of these texts before, as when many models answer the same questions.
 
     Raises:

@@ -64,7 +64,7 @@ def fit_threshold(
     Args:
         predictions: for these questions.
         examples: held-out questions.
-        scores: of the best answer to each, where they are known; None scores them.
+        scores: scores of the best answer to each, where they are known; None scores them.
         no_answer_share: how much questions without an answer count together, whatever their number here; with fewer
             than `FEWEST` of either kind the threshold is 0. None counts every question once.
 

@@ -18,7 +18,7 @@ from bertvision.runs.judging.evaluation_record import EvaluatedRow, EvaluationRe
 from bertvision.runs.judging.judge import FITTED, PLAIN, ZERO, ScoresAt
 from bertvision.runs.judging.subject import HELD_OUT, OWN_OUTPUT, Subject, load_subject
 from bertvision.runs.watch import Show
-from bertvision.tasks.examples import Questions
+from bertvision.tasks.examples import as_questions
 from bertvision.tasks.task import Pairs, Pool
 
 BEST = "best"
@@ -126,9 +126,7 @@ def _why_zero(subject: Subject, row: EvaluatedRow) -> str | None:
     """Why the no-answer threshold was not fitted and is 0; None where it was."""
     if FITTED not in row.scores or subject.held_out is None:
         return "the run held nothing out, so the no-answer threshold is 0. Tune or fit with --held-out."
-    questions = subject.held_out.examples
-    if not isinstance(questions, Questions):
-        raise TypeError("spans come from questions")
+    questions = as_questions(subject.held_out.examples)
     answerable = sum(map(bool, questions.answers))
     without = len(questions) - answerable
     if min(answerable, without) >= FEWEST:

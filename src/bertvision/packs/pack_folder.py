@@ -9,6 +9,7 @@ from typing import final
 
 from bertvision.atomic import whole_folder
 from bertvision.errors import BertVisionError
+from bertvision.lock import lock_folder
 from bertvision.pack_files import PACK_FILE, builtin_pack, find_pack
 from bertvision.packs.card import PackCard
 from bertvision.packs.hub import download_pack, upload_pack
@@ -94,5 +95,8 @@ def with_folder(folder: Path, write: Callable[[Path], object]) -> None:
     """
     if folder.exists() and not (folder / PACK_FILE).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise BertVisionError(f"{folder} is there already and is no pack. Use another --out.")
-    with whole_folder(folder, "the pack", otherwise="Make room, and try again.") as part:
+    with (
+        lock_folder(folder.absolute().parent, wait=True),  # another process may write the same one
+        whole_folder(folder, "the pack", otherwise="Make room, and try again.") as part,
+    ):
         write(part)

@@ -18,7 +18,7 @@ import numpy as np
 from bertvision.device import Device
 from bertvision.errors import BertVisionError, DataError
 from bertvision.evaluation.decode import decode_spans
-from bertvision.evaluation.outputs import SpanScores, predicted_words
+from bertvision.evaluation.outputs import as_rows, as_spans, predicted_words
 from bertvision.evaluation.prediction_files import SURE
 from bertvision.lock import lock_folder
 from bertvision.packs.card import PackCard
@@ -160,17 +160,16 @@ def predict_rows(reader: Reader, rows: Sequence[Row]) -> list[dict[str, Any]]:
     (card,) = reader.cards
     ask, questions = ask_rows(reader, rows)
     (found,) = reader.read([ask])
-    if questions is not None and isinstance(found, SpanScores):
-        said = decode_spans(ask.windows[0], found.start, found.end)
+    if questions is not None:
+        scores = as_spans(found)
+        said = decode_spans(ask.windows[0], scores.start, scores.end)
         texts = said.texts(questions, card.threshold).values()
         margins = np.nan_to_num(said.margin, posinf=SURE).tolist()
         return [
             {"id": row.id, "prediction": text, "no_answer": margin}
             for row, text, margin in zip(rows, texts, margins, strict=True)
         ]
-    if isinstance(found, SpanScores):
-        raise TypeError("labels and scores come from rows")
-    words = predicted_words(card.task, found)
+    words = predicted_words(card.task, as_rows(found))
     return [{"id": row.id, "prediction": word} for row, word in zip(rows, words, strict=True)]
 
 

@@ -6,7 +6,7 @@ from typing import Any, Self, final
 
 from bertvision.device import Device
 from bertvision.errors import BertVisionError
-from bertvision.evaluation.outputs import SpanScores
+from bertvision.evaluation.outputs import as_spans
 from bertvision.packs.inputs import make_questions, question_windows
 from bertvision.packs.open_pack import Runtime, load_reader, open_pack
 from bertvision.packs.pack_folder import PackFolder
@@ -142,9 +142,9 @@ class QuestionAnswerer:
         questions = make_questions([question for question, _ in pairs], [context for _, context in pairs])
         windows = question_windows(card, questions, self._models.tokenizer, options)
         (scores,) = self._models.read([Ask(0, (windows,))])
-        if not isinstance(scores, SpanScores):
-            raise TypeError("spans come from questions")
-        return decode_answers(card, windows, questions, scores, best=best, limit=limit, whole_words=whole_words)
+        return decode_answers(
+            card, windows, questions, as_spans(scores), best=best, limit=limit, whole_words=whole_words
+        )
 
     def _options(self, stride: int | None, length: int | None, question: int | None) -> WindowOptions:
         given = self.pack.card.windows

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bertvision.device import Device
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.ensemble import class_log_probabilities
-from bertvision.evaluation.outputs import SpanScores
+from bertvision.evaluation.outputs import as_rows
 from bertvision.packs.card import PackCard
 from bertvision.packs.inputs import TextInput, make_texts, text_windows
 from bertvision.packs.open_pack import Runtime, load_reader, open_pack
@@ -84,9 +84,7 @@ class _TextModel:
         card = self.pack.card
         windows = text_windows(card, make_texts(card, inputs), self._models.tokenizer)
         (rows,) = self._models.read([Ask(0, windows)])
-        if isinstance(rows, SpanScores):
-            raise TypeError("labels and scores come from rows")
-        return rows
+        return as_rows(rows)
 
 
 @final

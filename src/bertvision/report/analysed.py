@@ -1,16 +1,19 @@
 """Tables and figures of an analysis: where models fail, how sure they are, and what they cost."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from bertvision.analysis.confusion import LabelCounts
+from bertvision.analysis.question_types import PartScores
 from bertvision.report.analysed_layers import layer_blocks
 from bertvision.report.bars import Bars
-from bertvision.report.document import Figure, Table, interval, number, slug, without_empty, words
-from bertvision.report.found import Sourced, reading
+from bertvision.report.document import Figure, Table, interval_cell, number_cell, slug, text_cell, without_empty
+from bertvision.report.found import Sourced
 from bertvision.report.groups import OWN_OUTPUT
 from bertvision.report.labels import confusion_plot, scores_plot
 from bertvision.report.numbers import Unit
 from bertvision.report.plots import Axis, Lines, Point
+from bertvision.runs.analysing.analysis_record import AnalysedModel, AnalysisRecord
 
 TRUE = "true"
 """What stands beside a model in a histogram; it has no colour of its own."""
@@ -18,25 +21,20 @@ TRUE = "true"
 MOST_COMPARED = 2
 
 
-def analysis_blocks(analysis: Sourced[dict[str, Any]], unit: Unit) -> list[Table | Figure]:
-    """What an analysis says.
-
-    Raises:
-        BertVisionError: it lacks something.
-    """
-    with reading(analysis, f"Analyse again: bertvision analyse {analysis.run}"):
-        return [*_Analysis(analysis).blocks(), *layer_blocks(analysis, unit)]
+def analysis_blocks(analysis: Sourced[AnalysisRecord], unit: Unit) -> list[Table | Figure]:
+    """What an analysis says."""
+    return [*_Analysis(analysis).blocks(), *layer_blocks(analysis, unit)]
 
 
 class _Analysis:
     """An analysis, and the names of what it says on the page."""
 
-    def __init__(self, analysis: Sourced[dict[str, Any]]) -> None:
+    def __init__(self, analysis: Sourced[AnalysisRecord]) -> None:
         self._content = analysis.content
         self._record = analysis.key
         self._run = analysis.run
-        self._models: Sequence[Mapping[str, Any]] = analysis.content["models"]
-        chosen = [m for m in self._models if m["name"] in (analysis.content["first"], analysis.content["second"])]
+        self._models: Sequence[AnalysedModel] = analysis.content.models
+        chosen = [m for m in self._models if m.name in (analysis.content.first, analysis.content.second)]
         self._compared = (chosen or list(self._models))[:MOST_COMPARED]
 
     def blocks(self) -> Iterator[Table | Figure]:
@@ -59,15 +57,15 @@ class _Analysis:
         return Figure(key=key, title=f"{title}: {self._run}", caption=caption, plot=plot, record=self._record)
 
     def _question_types(self) -> Iterator[Table | Figure]:
-        models = [model for model in self._compared if model["question_types"] is not None]
+        models = [(model, model.question_types) for model in self._compared if model.question_types is not None]
         if not models:
             return
-        places = [group["name"] for group in models[0]["question_types"]["words"]]
+        places = [group.name for group in models[0][1].words]
         points = [
-            Point(label=model["name"], model=colour(model), x=float(places.index(group["name"])), y=group["all"]["f1"])
-            for model in models
-            for group in model["question_types"]["words"]
-            if group["all"] is not None and group["name"] in places
+            Point(label=model.name, model=colour(model), x=float(places.index(group.name)), y=group.all.f1)
+            for model, types in models
+            for group in types.words
+            if group.all is not None and group.name in places
         ]
         yield self._figure(
             "words",
@@ -83,32 +81,32 @@ class _Analysis:
         columns = ("model", "question word", "questions", "exact", "F1", "F1, has answer", "F1, no answer")
         rows = [
             (
-                words(model["name"], model=colour(model)),
-                words(group["name"]),
-                number(_part(group, "all", "count"), "count", record=self._record),
-                number(_part(group, "all", "exact"), "percent", record=self._record),
-                number(_part(group, "all", "f1"), "percent", record=self._record, strong=True),
-                number(_part(group, "has_answer", "f1"), "percent", record=self._record),
-                number(_part(group, "no_answer", "f1"), "percent", record=self._record),
+                text_cell(model.name, model=colour(model)),
+                text_cell(group.name),
+                number_cell(None if group.all is None else group.all.count, "count", record=self._record),
+                number_cell(None if group.all is None else group.all.exact, "percent", record=self._record),
+                number_cell(_f1(group.all), "percent", record=self._record, strong=True),
+                number_cell(_f1(group.has_answer), "percent", record=self._record),
+                number_cell(_f1(group.no_answer), "percent", record=self._record),
             )
-            for model in models
-            for group in [model["question_types"]["overall"], *model["question_types"]["words"]]
+            for model, types in models
+            for group in [types.overall, *types.words]
         ]
         yield self._table("words", "Scores by question word", columns, rows)
 
     def _second_answers(self) -> Iterator[Table]:
-        shares = ("predicted_empty_share", "second_right_share", "second_right_has_answer_share")
         rows = [
             (
-                words(model["name"], model=colour(model)),
-                *(
-                    number(model["second_answers"][name], "count", record=self._record)
-                    for name in ("first_right", "first_wrong", "has_answer_errors")
-                ),
-                *(number(model["second_answers"][name], "share", record=self._record) for name in shares),
+                text_cell(model.name, model=colour(model)),
+                number_cell(found.first_right, "count", record=self._record),
+                number_cell(found.first_wrong, "count", record=self._record),
+                number_cell(found.has_answer_errors, "count", record=self._record),
+                number_cell(found.predicted_empty_share, "share", record=self._record),
+                number_cell(found.second_right_share, "share", record=self._record),
+                number_cell(found.second_right_has_answer_share, "share", record=self._record),
             )
             for model in self._models
-            if model["second_answers"] is not None
+            if (found := model.second_answers) is not None
         ]
         if rows:
             columns = ["model", "first right", "first wrong", "has-answer errors", "of these left empty (share)"]
@@ -116,22 +114,32 @@ class _Analysis:
             yield self._table("second-answers", "Errors, and the answers just behind", columns, rows)
 
     def _context_lengths(self) -> Iterator[Table]:
-        lengths = self._content["context_lengths"]
+        lengths = self._content.context_lengths
         if lengths is None:
             return
-        first, second = self._content["first"], self._content["second"]
-        named = {"all": "all questions", "first": f"right by {first}", "second": f"right by {second}"}
-        named |= {"first_only": f"right by {first} alone", "second_only": f"right by {second} alone"}
+        first, second = self._content.first, self._content.second
+        named = {
+            "all questions": lengths.all,
+            f"right by {first}": lengths.first,
+            f"right by {second}": lengths.second,
+            f"right by {first} alone": lengths.first_only,
+            f"right by {second} alone": lengths.second_only,
+        }
         rows = []
-        for key, name in named.items():
-            tokens = lengths[key]["tokens"] or {"mean": None, "median": None, "interval": {"low": None, "high": None}}
+        for name, group in named.items():
+            tokens, count = group.tokens, number_cell(group.count, "count", record=self._record)
+            if tokens is None:
+                rows.append(
+                    (text_cell(name), count, number_cell(None), interval_cell(None, None, "number"), number_cell(None))
+                )
+                continue
             rows.append(
                 (
-                    words(name),
-                    number(lengths[key]["count"], "count", record=self._record),
-                    number(tokens["mean"], record=self._record, strong=True),
-                    interval(tokens["interval"]["low"], tokens["interval"]["high"], "number", record=self._record),
-                    number(tokens["median"], record=self._record),
+                    text_cell(name),
+                    count,
+                    number_cell(tokens.mean, record=self._record, strong=True),
+                    interval_cell(tokens.interval.low, tokens.interval.high, "number", record=self._record),
+                    number_cell(tokens.median, record=self._record),
                 )
             )
         columns = ("questions", "how many", "mean context (tokens)", "95 % interval", "median (tokens)")
@@ -139,30 +147,29 @@ class _Analysis:
 
     def _confusion(self) -> Iterator[Table | Figure]:
         for model in self._compared:
-            if model["confusion"] is None:
+            if model.confusion is None:
                 continue
-            labels = tuple(str(one["label"]) for one in model["confusion"]["labels"])
+            labels = tuple(one.label for one in model.confusion.labels)
             yield self._figure(
-                f"confusion-{slug(model['name'])}",
-                f"What {model['name']} takes for what",
-                "Rows are what is true, columns what was said; a row is shaded by its own shares.",
-                confusion_plot(labels, model["confusion"]["counts"]),
+                f"confusion-{slug(model.name)}",
+                f"What {model.name} takes for what",
+                "Rows are true labels, columns predicted ones; a row is shaded by its own shares.",
+                confusion_plot(labels, model.confusion.counts),
             )
-        if self._compared and self._compared[0]["confusion"] is not None:
-            yield from self._labels("labels", self._compared[0], self._compared[0]["confusion"]["labels"])
+        for model in self._compared[:1]:
+            if model.confusion is not None:
+                yield from self._labels("labels", model, model.confusion.labels)
 
     def _tags(self) -> Iterator[Table | Figure]:
         for model in self._compared[:1]:
-            if model["tags"] is not None:
-                yield from self._labels("tags", model, model["tags"])
+            if model.tags is not None:
+                yield from self._labels("tags", model, model.tags)
 
-    def _labels(
-        self, name: str, model: Mapping[str, Any], labels: Sequence[Mapping[str, Any]]
-    ) -> Iterator[Table | Figure]:
-        places = tuple(str(one["label"]) for one in labels)
-        points = [Point(label=TRUE, model=TRUE, x=float(n), y=float(one["gold"])) for n, one in enumerate(labels)]
+    def _labels(self, name: str, model: AnalysedModel, labels: Sequence[LabelCounts]) -> Iterator[Table | Figure]:
+        places = tuple(one.label for one in labels)
+        points = [Point(label=TRUE, model=TRUE, x=float(n), y=float(one.gold)) for n, one in enumerate(labels)]
         points += [
-            Point(label=model["name"], model=colour(model), x=float(n), y=float(one["predicted"]))
+            Point(label=model.name, model=colour(model), x=float(n), y=float(one.predicted))
             for n, one in enumerate(labels)
         ]
         yield self._figure(
@@ -174,50 +181,50 @@ class _Analysis:
         columns = ("label", "true", "given", "right", "recall", "precision")
         rows = [
             (
-                words(one["label"]),
-                *(number(one[name], "count", record=self._record) for name in ("gold", "predicted", "right")),
-                *(number(one[name], "share", record=self._record) for name in ("recall", "precision")),
+                text_cell(one.label),
+                *(number_cell(count, "count", record=self._record) for count in (one.gold, one.predicted, one.right)),
+                *(number_cell(share, "share", record=self._record) for share in (one.recall, one.precision)),
             )
             for one in labels
         ]
-        yield self._table(name, f"Labels given by {model['name']}", columns, rows)
+        yield self._table(name, f"Labels given by {model.name}", columns, rows)
 
     def _scores(self) -> Iterator[Figure]:
         for model in self._compared[:1]:
-            if model["histogram"] is not None:
-                edges, found = model["histogram"]["edges"], model["histogram"]
-                places = tuple(f"{low:.3g}" for low in edges[:-1])
+            if (found := model.histogram) is not None:
+                places = tuple(f"{low:.3g}" for low in found.edges[:-1])
                 bars = [
                     Point(label=label, model=name, x=float(n), y=float(count))
                     for label, name, counts in (
-                        (TRUE, TRUE, found["golds"]),
-                        (model["name"], colour(model), found["predictions"]),
+                        (TRUE, TRUE, found.golds),
+                        (model.name, colour(model), found.predictions),
                     )
                     for n, count in enumerate(counts)
                 ]
                 y = Axis(title="examples (count)", unit="count")
                 histogram = Bars(places=places, x_title="score, from", y=y, points=tuple(bars))
                 yield self._figure("histogram", "How scores are spread", "", histogram)
-            if model["scatter"] is not None:
-                golds, said = model["scatter"]["golds"], model["scatter"]["predictions"]
-                if golds:
-                    plot = scores_plot(model["name"], colour(model), golds, said)
-                    yield self._figure("scatter", "Predicted against true scores", "", plot)
+            if model.scatter is not None and model.scatter.golds:
+                plot = scores_plot(model.name, colour(model), model.scatter.golds, model.scatter.predictions)
+                yield self._figure("scatter", "Predicted against true scores", "", plot)
 
     def _calibration(self) -> Iterator[Table | Figure]:
-        models = [model for model in self._models if model["calibration"] is not None]
+        models = [(model, model.calibration) for model in self._models if model.calibration is not None]
         if not models:
             return
-        first = next((model for model in self._compared if model["calibration"] is not None), models[0])
+        first, found = next((pair for pair in models if pair[0] in self._compared), models[0])
         points = [
-            Point(label=when, model=name, x=one["confidence"], y=one["accuracy"])
-            for when, key, name in (("as it is", "before", TRUE), ("with temperature", "after", colour(first)))
-            for one in first["calibration"][key]["bins"]
-            if one["count"]
+            Point(label=when, model=name, x=one.confidence, y=one.accuracy)
+            for when, name, bins in (
+                ("as it is", TRUE, found.before.bins),
+                ("with temperature", colour(first), found.after.bins),
+            )
+            for one in bins
+            if one.confidence is not None and one.accuracy is not None
         ]
         yield self._figure(
             "calibration",
-            f"How sure {first['name']} should be",
+            f"How sure {first.name} should be",
             "On the dashed line confidence is as large as the share that is right.",
             Lines(
                 x=Axis(title="confidence (mean of a bin, 0 to 1)", unit="share"),
@@ -229,31 +236,31 @@ class _Analysis:
         columns = ("model", "temperature", "confidence", "accuracy", "error before", "error after")
         rows = [
             (
-                words(model["name"], model=colour(model)),
-                number(model["calibration"]["temperature"], record=self._record),
-                number(model["calibration"]["before"]["confidence"], "share", record=self._record),
-                number(model["calibration"]["before"]["accuracy"], "share", record=self._record),
-                number(model["calibration"]["before"]["error"], "share", record=self._record),
-                number(model["calibration"]["after"]["error"], "share", record=self._record, strong=True),
+                text_cell(model.name, model=colour(model)),
+                number_cell(one.temperature, record=self._record),
+                number_cell(one.before.confidence, "share", record=self._record),
+                number_cell(one.before.accuracy, "share", record=self._record),
+                number_cell(one.before.error, "share", record=self._record),
+                number_cell(one.after.error, "share", record=self._record, strong=True),
             )
-            for model in models
+            for model, one in models
         ]
         note = "Expected calibration error; the temperature is fitted on held-out training examples."
         yield self._table("calibration", "Calibration", columns, rows, note)
 
     def _efficiency(self) -> Iterator[Table]:
-        named = {model["name"]: model for model in self._models}
+        named = {model.name: model for model in self._models}
         rows = [
             (
-                words(one["cost"]["name"], model=colour(named[one["cost"]["name"]])),
-                number(one["cost"]["f1"], "percent", record=self._record),
-                number(one["cost"]["parameters"], "count", record=self._record),
-                number(one["cost"]["training_seconds"], "seconds", record=self._record),
-                number(one["cost"]["inference_seconds"], "seconds", record=self._record),
-                number(one["efficiency"], record=self._record, strong=True),
-                words(", ".join(one["best_at"]).replace("_", " ")),
+                text_cell(one.cost.name, model=colour(named[one.cost.name])),
+                number_cell(one.cost.f1, "percent", record=self._record),
+                number_cell(one.cost.parameters, "count", record=self._record),
+                number_cell(one.cost.training_seconds, "seconds", record=self._record),
+                number_cell(one.cost.inference_seconds, "seconds", record=self._record),
+                number_cell(one.efficiency, record=self._record, strong=True),
+                text_cell(", ".join(one.best_at).replace("_", " ")),
             )
-            for one in self._content["efficiency"]
+            for one in self._content.efficiency
         ]
         if rows:
             columns = ("model", "F1 (in %)", "parameters", "training (s)", "inference (s)", "efficiency", "best at")
@@ -261,10 +268,10 @@ class _Analysis:
             yield self._table("efficiency", "Efficiency", columns, rows, note)
 
 
-def colour(model: Mapping[str, Any]) -> str:
+def colour(model: AnalysedModel) -> str:
     """The name whose colour a model of an analysis has."""
-    return OWN_OUTPUT if model["own"] else str(model["head"])
+    return OWN_OUTPUT if model.own else model.head
 
 
-def _part(group: Mapping[str, Any], part: str, name: str) -> float | None:
-    return None if group[part] is None else group[part][name]
+def _f1(part: PartScores | None) -> float | None:
+    return None if part is None else part.f1

@@ -1,24 +1,28 @@
 """Figures of an analysis that are about layers: what heads count each for, and what stopping early costs."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from bertvision.report.document import Figure, Table, interval, number, words
+from bertvision.analysis.layer_weights import LayerReport
+from bertvision.report.document import Figure, Table, interval_cell, number_cell, text_cell
 from bertvision.report.found import Sourced
 from bertvision.report.numbers import Unit, metric_words
 from bertvision.report.plots import Axis, Lines, Point
+from bertvision.runs.analysing.analysis_record import AnalysisRecord, SeedGroup
+
+Layers = tuple[SeedGroup, Sequence[str], LayerReport]
+"""Heads, names of their outputs, and what each output reads of the layers."""
 
 
-def layer_blocks(analysis: Sourced[dict[str, Any]], unit: Unit) -> Iterator[Table | Figure]:
+def layer_blocks(analysis: Sourced[AnalysisRecord], unit: Unit) -> Iterator[Table | Figure]:
     """Layer weights, attention over layers, depth sweeps."""
     content = analysis.content
-    learned = [(one["group"], ("",), one["report"]) for one in content["layer_weights"]]
-    attended = [(one["group"], one["outputs"], one["all"]) for one in content["attention"]]
-    asked = [(one["group"], one["outputs"], one["question"]) for one in content["attention"] if one["question"]]
+    learned: list[Layers] = [(one.group, ("",), one.report) for one in content.layer_weights]
+    attended: list[Layers] = [(one.group, one.outputs, one.all) for one in content.attention]
+    asked: list[Layers] = [(one.group, one.outputs, one.question) for one in content.attention if one.question]
     for name, title, groups in (
-        ("weights", "Which layers heads learnt to read", learned),
+        ("weights", "Which layers heads learned to read", learned),
         ("attention", "Which layers heads attend to", attended),
-        ("question", f"Which layers count for question {content['question']}", asked),
+        ("question", f"Which layers count for question {content.question}", asked),
     ):
         if groups:
             yield from _layers(analysis, name, title, groups)
@@ -26,31 +30,31 @@ def layer_blocks(analysis: Sourced[dict[str, Any]], unit: Unit) -> Iterator[Tabl
 
 
 def _layers(
-    analysis: Sourced[dict[str, Any]], name: str, title: str, groups: Sequence[tuple[Any, Sequence[str], Any]]
+    analysis: Sourced[AnalysisRecord], name: str, title: str, groups: Sequence[Layers]
 ) -> Iterator[Table | Figure]:
     points, rows = [], []
     for group, outputs, report in groups:
-        for number_of, found in enumerate(report["sets"]):
-            output = outputs[number_of] if number_of < len(outputs) else f"output {number_of}"
+        for place, found in enumerate(report.sets):
+            output = outputs[place] if place < len(outputs) else f"output {place}"
             label = " ".join([_label(group, groups), output]).strip()
             points += [
                 Point(
                     label=label,
-                    model=group["head"],
+                    model=group.head,
                     x=float(layer),
-                    y=share["mean"],
-                    low=share["low"],
-                    high=share["high"],
+                    y=share.mean,
+                    low=share.low,
+                    high=share.high,
                 )
-                for layer, share in zip(report["layers"], found["shares"], strict=True)
+                for layer, share in zip(report.layers, found.shares, strict=True)
             ]
-            centre = found["centre"]
+            centre = found.centre
             rows.append(
                 (
-                    words(label, model=group["head"]),
-                    number(centre["mean"], record=analysis.key, strong=True),
-                    interval(centre["low"], centre["high"], "number", record=analysis.key),
-                    number(centre["seeds"], "count", record=analysis.key),
+                    text_cell(label, model=group.head),
+                    number_cell(centre.mean, record=analysis.key, strong=True),
+                    interval_cell(centre.low, centre.high, "number", record=analysis.key),
+                    number_cell(centre.seeds, "count", record=analysis.key),
                 )
             )
     key = analysis.key
@@ -72,27 +76,28 @@ def _layers(
     )
 
 
-def _label(group: Mapping[str, Any], groups: Sequence[tuple[Any, Any, Any]]) -> str:
+def _label(group: SeedGroup, groups: Sequence[Layers]) -> str:
     """A head's name; with what else it differs in where there are several of that name."""
-    alike = [one for one, _, _ in groups if one["head"] == group["head"]]
-    return str(group["head"]) if len(alike) == 1 else str(group["models"][0])
+    alike = [one for one, _, _ in groups if one.head == group.head]
+    return group.head if len(alike) == 1 else group.models[0]
 
 
-def _depths(analysis: Sourced[dict[str, Any]], unit: Unit) -> Iterator[Figure]:
+def _depths(analysis: Sourced[AnalysisRecord], unit: Unit) -> Iterator[Figure]:
     content = analysis.content
-    timed = all(point["seconds_share"] is not None for one in content["depth_sweeps"] for point in one["points"])
+    by_time = [point.seconds_share for one in content.depth_sweeps for point in one.points]
+    timed = None not in by_time
     points = [
         Point(
-            label=f"{sweep['head']} {place}" if len(content["depth_sweeps"]) > 1 else sweep["head"],
-            model=sweep["head"],
-            x=point["seconds_share"] if timed else point["cost_share"],
-            y=point["score"]["mean"],
-            low=point["score"]["low"],
-            high=point["score"]["high"],
+            label=f"{sweep.head} {place}" if len(content.depth_sweeps) > 1 else sweep.head,
+            model=sweep.head,
+            x=point.seconds_share if timed and point.seconds_share is not None else point.cost_share,
+            y=point.score.mean,
+            low=point.score.low,
+            high=point.score.high,
         )
-        for place, sweep in enumerate(content["depth_sweeps"], start=1)
-        for point in sweep["points"]
-        if point["score"] is not None
+        for place, sweep in enumerate(content.depth_sweeps, start=1)
+        for point in sweep.points
+        if point.score is not None
     ]
     if points:
         what = "share of the deepest head's time" if timed else "share of the encoder's layers"
@@ -102,7 +107,7 @@ def _depths(analysis: Sourced[dict[str, Any]], unit: Unit) -> Iterator[Figure]:
             caption="Heads that read the first layers alone let the encoder stop there, which is exact.",
             plot=Lines(
                 x=Axis(title=f"{what} (0 to 1)", unit="share"),
-                y=Axis(title=metric_words(content["metric"], unit), unit=unit),
+                y=Axis(title=metric_words(content.metric, unit), unit=unit),
                 points=tuple(points),
             ),
             record=analysis.key,

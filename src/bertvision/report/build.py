@@ -16,9 +16,9 @@ from bertvision.report.training import time_figures, training_blocks
 READING = (
     "Every number leads to its record: the file that it stands in, the command that made it, and where it was made.",
     (
-        "“Held out” are training examples that nobody learnt from. They choose weights, thresholds and models, so that "
-        "the split that is scored is never looked at before. The threshold “best on” a split has seen its answers: it "
-        "is a bound, not a result."
+        "“Held out” are training examples that nobody learned from. They choose weights, thresholds and models, so "
+        "that the split that is scored is never looked at before. The threshold “best on” a split has seen its "
+        "answers: it is a bound, not a result."
     ),
     (
         "Intervals hold the number in 95 of 100 draws of as many examples. Two models differ where a paired test on "

@@ -25,12 +25,12 @@ HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 LIMITS = (
     "Scores are of the split named above and of nothing else. Thresholds were fitted, and heads chosen, on training "
-    "examples that nobody learnt from. Texts of another kind, language or length may fare worse: evaluate on your own "
+    "examples that nobody learned from. Texts of another kind, language or length may fare worse: evaluate on your own "
     "with `--data`."
 )
 
 MOST_RESULTS = 10
-"""Of more models the values for machines have the best by held-out examples; the table has all of them."""
+"""The values for machines have no more models than this, the best by held-out examples; the table has all."""
 
 
 def write_card(run: RunFacts, group: Group) -> str:

@@ -19,7 +19,7 @@ class Cell:
         record: key of the record that it comes from.
         model: name whose colour stands before it, such as a head's.
         strong: whether it is to stand out.
-        file: of the report that it leads to.
+        file: file of the report that it leads to.
     """
 
     text: str
@@ -84,7 +84,7 @@ class Figure:
         columns, rows = self.plot.rows()
         cells = tuple(
             tuple(
-                words(one) if isinstance(one, str) else number(one[0], one[1], record=one[2] or self.record)
+                text_cell(one) if isinstance(one, str) else number_cell(one[0], one[1], record=one[2] or self.record)
                 for one in row
             )
             for row in rows
@@ -118,8 +118,8 @@ class Record:
     Attributes:
         key: its place on the page.
         kind: what it is: run, evaluation, ensemble, analysis, freeze points.
-        path: of the file.
-        command: that made it, or repeats it; None where nobody kept it.
+        path: path of the file.
+        command: the command that made it, or repeats it; None where nobody kept it.
         facts: what else there is to know, by name.
         provenance: where it was made.
     """
@@ -152,7 +152,7 @@ class Report:
         title: heading.
         lead: what it is about, in a sentence.
         sections: in order.
-        records: that numbers come from.
+        records: the records that numbers come from.
         models: every name that has a colour, in the order of the colours.
     """
 
@@ -171,24 +171,24 @@ class Report:
         return [block for section in self.sections for block in section.blocks if isinstance(block, Figure)]
 
 
-def words(text: object, *, model: str | None = None, record: str | None = None) -> Cell:
+def text_cell(text: object, *, model: str | None = None, record: str | None = None) -> Cell:
     """A cell of words."""
     return Cell(text=str(text), order=str(text).lower(), model=model, record=record)
 
 
-def number(value: float | None, unit: Unit = "number", *, record: str | None = None, strong: bool = False) -> Cell:
+def number_cell(value: float | None, unit: Unit = "number", *, record: str | None = None, strong: bool = False) -> Cell:
     """A cell with a number."""
     text = show_number(value, unit)
     known = value is not None and text != NOTHING
     return Cell(text=text, order=float(value) if known and value is not None else None, record=record, strong=strong)
 
 
-def interval(low: float | None, high: float | None, unit: Unit, *, record: str | None = None) -> Cell:
+def interval_cell(low: float | None, high: float | None, unit: Unit, *, record: str | None = None) -> Cell:
     """A cell with an interval, sorted by its lower end."""
     return Cell(text=show_interval(low, high, unit), order=None if low is None else float(low), record=record)
 
 
-def difference(value: float | None, unit: Unit, *, record: str | None = None, strong: bool = False) -> Cell:
+def difference_cell(value: float | None, unit: Unit, *, record: str | None = None, strong: bool = False) -> Cell:
     """A cell with a difference."""
     order = None if value is None else float(value)
     return Cell(text=show_difference(value, unit), order=order, record=record, strong=strong)
@@ -211,9 +211,9 @@ def without_empty(
 def slug(text: str, taken: Container[str] = ()) -> str:
     """A text as a name of a file and of a place on the page, unlike those that are taken."""
     plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"
-    number_of = 1
+    number = 1
     name = plain
     while name in taken:
-        number_of += 1
-        name = f"{plain}-{number_of}"
+        number += 1
+        name = f"{plain}-{number}"
     return name

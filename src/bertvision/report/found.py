@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from bertvision.errors import BertVisionError
 from bertvision.report.document import Record
+from bertvision.runs.analysing.analysis_record import AnalysisRecord
 from bertvision.runs.judging.ensemble_record import EnsembleRecord
 from bertvision.runs.judging.evaluation_record import EvaluationRecord
 
@@ -19,9 +20,9 @@ class Sourced(Generic[T]):
     """What a file says.
 
     Attributes:
-        key: of its record.
+        key: key of its record.
         run: name of the run it belongs to.
-        path: of the file.
+        path: path of the file.
         content: what it says.
     """
 
@@ -33,14 +34,14 @@ class Sourced(Generic[T]):
 
 @contextmanager
 def reading(found: Sourced[Any], again: str) -> Iterator[None]:
-    """Say of a file what it lacks, and how it is made again, wherever that shows while its content is told.
+    """Say of a file without a type of its own what it lacks, and how it is made again.
 
     Raises:
         BertVisionError: it lacks something.
     """
     try:
         yield
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except KeyError as error:
         raise BertVisionError(f"{found.path} cannot be read ({type(error).__name__}: {error}). {again}") from None
 
 
@@ -49,14 +50,14 @@ class RunFacts:
     """A finished run.
 
     Attributes:
-        key: of its record.
+        key: key of its record.
         name: its folder, as it was named.
         place: a name for its own files in the report.
         request: what it was asked for.
         provenance: where it was made.
         result: what its end says.
-        leaderboard: of a fit; empty for a tuned run.
-        lines: of its log.
+        leaderboard: leaderboard of a fit; empty for a tuned run.
+        lines: lines of its log.
     """
 
     key: str
@@ -86,7 +87,7 @@ class Findings:
     runs: list[RunFacts] = field(default_factory=list)
     evaluations: list[Sourced[EvaluationRecord]] = field(default_factory=list)
     ensembles: list[Sourced[EnsembleRecord]] = field(default_factory=list)
-    analyses: list[Sourced[dict[str, Any]]] = field(default_factory=list)
+    analyses: list[Sourced[AnalysisRecord]] = field(default_factory=list)
     freezes: list[Sourced[dict[str, Any]]] = field(default_factory=list)
     labels: list[Sourced[dict[str, Any]]] = field(default_factory=list)
     searches: list[Sourced[dict[str, Any]]] = field(default_factory=list)

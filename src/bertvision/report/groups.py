@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.report.document import slug
 from bertvision.report.found import Findings, Found
 from bertvision.report.numbers import Unit, score_unit
@@ -16,9 +17,8 @@ ENSEMBLE = "ensemble"
 """What has a colour beside the heads."""
 
 COUNTED = ("train", "learnt")
-"""Labels of what is there and of what is learnt have colours, too, where they are counted."""
+"""Labels of what is there and of what is learned have colours, too, where they are counted."""
 
-HELD_OUT = "held_out_"
 BUILT_IN = "built-in set"
 
 
@@ -48,7 +48,7 @@ class Group(Findings):
             return main_first(next(iter(row.scores.values())).values)
         for run in self.runs:
             for metrics in run.metrics:
-                return main_first([name for name in metrics if not name.startswith(HELD_OUT)] or list(metrics))
+                return main_first([name for name in metrics if not name.startswith(HELD_OUT_PREFIX)] or list(metrics))
         return []
 
     @property
@@ -57,9 +57,16 @@ class Group(Findings):
         return self.metrics[0] if self.metrics else "score"
 
     @property
+    def held_out(self) -> str:
+        """The metric of logs that its models are chosen by; of questions that may have no answer another one."""
+        best = f"{HELD_OUT_PREFIX}best_f1"
+        logged = {name for run in self.runs for metrics in run.metrics for name in metrics}
+        return best if best in logged else HELD_OUT_PREFIX + self.main.removeprefix(HELD_OUT_PREFIX)
+
+    @property
     def unit(self) -> Unit:
-        """Of its scores."""
-        return score_unit(name.removeprefix(HELD_OUT) for name in self.metrics)
+        """The unit of its scores."""
+        return score_unit(name.removeprefix(HELD_OUT_PREFIX) for name in self.metrics)
 
     def rows(self) -> list[EvaluatedRow]:
         """Every model that was evaluated, ensembles included."""
@@ -88,7 +95,7 @@ def group_runs(found: Found) -> list[Group]:
     for joined in found.ensembles:
         of(joined.content.task, joined.content.data).ensembles.append(joined)
     for analysis in found.analyses:
-        of(analysis.content.get("task"), analysis.content.get("data")).analyses.append(analysis)
+        of(analysis.content.task, analysis.content.data).analyses.append(analysis)
     for counts in found.labels:
         of(counts.content["task"], counts.content["data"]).labels.append(counts)
     for tried in found.searches:

@@ -1,4 +1,4 @@
-"""A heat map: a square for each pair of labels, such as counts of what was said for what was right."""
+"""A heat map: a square for each pair of labels, such as counts of predicted for true labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Figures of a run for several tasks: how often each label is there, learnt and predicted, and what passes for what."""
+"""Figures of a run for several tasks: how often labels are there, learned and predicted, and what passes for what."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from bertvision.report.groups import OWN_OUTPUT
 from bertvision.report.heat import HeatMap
 from bertvision.report.plots import Axis, Point, Scatter
 
-SHOWN = {"train": "in train", "learnt": "learnt in the first epoch", "dev": "in dev", "predicted": "predicted for dev"}
+SHOWN = {"train": "in train", "learnt": "learned in the first epoch", "dev": "in dev", "predicted": "predicted for dev"}
 """Counts of labels, in words."""
 
 
@@ -62,7 +62,7 @@ def _counts(found: Sourced[dict[str, Any]]) -> Iterator[Figure]:
         yield Figure(
             key=f"figure-balance-{task}-{found.key}",
             title=f"Labels of {task}, before and after balancing",
-            caption="In percent of all that are there, are learnt in one epoch, or are predicted.",
+            caption="In percent of all that are there, are learned in one epoch, or are predicted.",
             plot=Bars(
                 places=tuple(places),
                 x_title="label or nearest whole score",
@@ -80,7 +80,7 @@ def _predictions(found: Sourced[dict[str, Any]]) -> Iterator[Figure]:
             continue  # several tags of each text
         if said["labels"]:
             title, name = f"What is taken for what in {task}", "confusion"
-            caption = "Rows are what is true, columns what was said; a row is shaded by its own shares."
+            caption = "Rows are true labels, columns predicted ones; a row is shaded by its own shares."
             plot: HeatMap | Scatter = confusion_plot(said["labels"], confusion(said["labels"], golds, given).counts)
         else:
             title, name, caption = f"Predicted against true scores of {task}", "scatter", ""

@@ -1,11 +1,12 @@
 """What the report begins with: the best of every task, and all runs."""
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bertvision.report.document import Cell, Section, Table, difference, interval, number, words
+from bertvision.report.document import Cell, Section, Table, difference_cell, interval_cell, number_cell, text_cell
 from bertvision.report.found import Found, RunFacts, Sourced
-from bertvision.report.groups import HELD_OUT, OWN_OUTPUT, Group, colour_of, headline, threshold_words
+from bertvision.report.groups import OWN_OUTPUT, Group, colour_of, headline, threshold_words
 from bertvision.runs.judging.evaluate import best_first
 from bertvision.runs.judging.evaluation_record import EvaluatedRow, EvaluationRecord
 
@@ -37,17 +38,21 @@ def _best(group: Group) -> Iterator[tuple[Cell, ...]]:
     fitted = [(row, run) for run in group.runs for row in run.leaderboard if row["held_out"] is not None]
     if fitted:
         row, run = max(fitted, key=lambda pair: (pair[0]["held_out"], -pair[0]["parameters"]))
-        model = words(Path(row["folder"]).name, model=row["head"], record=run.key)
-        held_out = number(row["held_out"], group.unit, record=run.key)
+        model = text_cell(Path(row["folder"]).name, model=row["head"], record=run.key)
+        held_out = number_cell(row["held_out"], group.unit, record=run.key)
         yield _logged(group, run, row["metrics"].get(group.main), model, row["parameters"], held_out)
         return
-    for run in group.runs:
-        if not run.is_fit:
-            model = words(OWN_OUTPUT, model=OWN_OUTPUT, record=run.key)
-            main = run.result["metrics"].get(group.main)
-            held_out = number(run.result["metrics"].get(HELD_OUT + group.main), group.unit, record=run.key)
-            yield _logged(group, run, main, model, run.result.get("trainable"), held_out)
-            return
+    tuned = [run for run in group.runs if not run.is_fit]
+    if tuned:
+        run = max(tuned, key=lambda one: _or_least(one.result["metrics"].get(group.held_out)))
+        model = text_cell(OWN_OUTPUT, model=OWN_OUTPUT, record=run.key)
+        main = run.result["metrics"].get(group.main)
+        held_out = number_cell(run.result["metrics"].get(group.held_out), group.unit, record=run.key)
+        yield _logged(group, run, main, model, run.result.get("trainable"), held_out)
+
+
+def _or_least(score: float | None) -> float:
+    return -math.inf if score is None else score
 
 
 def _evaluated(group: Group, row: EvaluatedRow, record: EvaluationRecord, key: str) -> tuple[Cell, ...]:
@@ -56,17 +61,17 @@ def _evaluated(group: Group, row: EvaluatedRow, record: EvaluationRecord, key: s
     compared = found.against.get(group.main)
     threshold = f", threshold {threshold_words(at, record.split)}" if found.threshold is not None else ""
     return (
-        words(group.title),
-        number(main.value, group.unit, record=key, strong=True),
-        interval(main.low, main.high, group.unit, record=key),
-        words(f"{group.main} on {record.split}{threshold}"),
-        words(row.name, model=colour_of(row), record=key),
-        number(row.parameters, "count", record=key),
-        number(None)
+        text_cell(group.title),
+        number_cell(main.value, group.unit, record=key, strong=True),
+        interval_cell(main.low, main.high, group.unit, record=key),
+        text_cell(f"{group.main} on {record.split}{threshold}"),
+        text_cell(row.name, model=colour_of(row), record=key),
+        number_cell(row.parameters, "count", record=key),
+        number_cell(None)
         if compared is None
-        else difference(compared.value, group.unit, record=key, strong=compared.claimed),
-        number(row.held_out, group.unit, record=key),
-        words(record.run, record=key),
+        else difference_cell(compared.value, group.unit, record=key, strong=compared.claimed),
+        number_cell(row.held_out, group.unit, record=key),
+        text_cell(record.run, record=key),
     )
 
 
@@ -74,34 +79,34 @@ def _logged(  # noqa: PLR0913, PLR0917 - the cells of a row
     group: Group, run: RunFacts, score: float | None, model: Cell, parameters: float | None, held_out: Cell
 ) -> tuple[Cell, ...]:
     return (
-        words(group.title),
-        number(score, group.unit, record=run.key, strong=True),
-        interval(None, None, group.unit),
-        words(f"{group.main}, not evaluated yet"),
+        text_cell(group.title),
+        number_cell(score, group.unit, record=run.key, strong=True),
+        interval_cell(None, None, group.unit),
+        text_cell(f"{group.main}, not evaluated yet"),
         model,
-        number(parameters, "count", record=run.key),
-        number(None),
+        number_cell(parameters, "count", record=run.key),
+        number_cell(None),
         held_out,
-        words(run.name, record=run.key),
+        text_cell(run.name, record=run.key),
     )
 
 
 def _runs(groups: Sequence[Group]) -> Table:
     rows = [
         (
-            words(run.name, record=run.key),
-            words("fit" if run.is_fit else "tuned"),
-            words(group.title),
-            words(run.request.get("encoder", "")),
-            words(f"{len(run.leaderboard)} heads" if run.is_fit else run.request.get("learn", "")),
-            number(len([one for one in group.evaluations if is_of(one, run)]), "count", record=run.key),
-            words(str(run.provenance.get("time", ""))[:10]),
+            text_cell(run.name, record=run.key),
+            text_cell("fit" if run.is_fit else "tuned"),
+            text_cell(group.title),
+            text_cell(run.request.get("encoder", "")),
+            text_cell(f"{len(run.leaderboard)} heads" if run.is_fit else run.request.get("learn", "")),
+            number_cell(len([one for one in group.evaluations if is_of(one, run)]), "count", record=run.key),
+            text_cell(str(run.provenance.get("time", ""))[:10]),
             Cell(text="card", order=run.name, file=f"cards/{run.place}/README.md"),
         )
         for group in groups
         for run in group.runs
     ]
-    columns = ("run", "kind", "task", "encoder", "what learnt", "evaluations", "made on", "model card")
+    columns = ("run", "kind", "task", "encoder", "what learned", "evaluations", "made on", "model card")
     return Table(key="runs", title="All runs", columns=columns, rows=tuple(rows), note="")
 
 

@@ -191,7 +191,7 @@ class Lines(Plot):
         return list(dict.fromkeys(self._keys().values()))
 
     def _keys(self) -> dict[str, Key]:
-        """Of every label its line of the legend: with dashes of its own, or as one of too many of its model."""
+        """The line of the legend for every label: with dashes of its own, or as one of too many of its model."""
         by_model: dict[str, list[str]] = {}
         for label, points in self._series().items():
             by_model.setdefault(points[0].model, []).append(label)

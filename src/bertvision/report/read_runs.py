@@ -102,10 +102,10 @@ def _read(folder: Path, found: Found) -> None:
         found.ensembles.append(Sourced(key=key, run=joined.runs[0], path=path, content=joined))
     analyses = [*folder.glob(AnalysisRecord.FILE), *sorted(folder.glob(f"at-*/{AnalysisRecord.FILE}"))]
     for path in analyses if (folder / CONFIG).is_file() else []:
-        content = AnalysisRecord.read_content(path.parent)
-        told = {name: content.get(name) for name in ("run", "task", "split", "examples", "at", "seconds")}
-        key = found.add("analysis", path, content.get("command"), told, content.get("provenance"))
-        found.analyses.append(Sourced(key=key, run=str(content.get("run", folder)), path=path, content=content))
+        analysis = AnalysisRecord.read(path.parent)
+        told = {name: getattr(analysis, name) for name in ("run", "task", "split", "examples", "at", "seconds")}
+        key = found.add("analysis", path, analysis.command, told, analysis.provenance)
+        found.analyses.append(Sourced(key=key, run=analysis.run, path=path, content=analysis))
 
 
 def _below(folder: Path, place: str, name: str) -> list[Path]:

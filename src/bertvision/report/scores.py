@@ -4,7 +4,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from bertvision.evaluation.squad_metric import SHOWN
-from bertvision.report.document import Cell, Figure, Table, difference, interval, number, without_empty, words
+from bertvision.report.document import (
+    Cell,
+    Figure,
+    Table,
+    difference_cell,
+    interval_cell,
+    number_cell,
+    text_cell,
+    without_empty,
+)
 from bertvision.report.groups import ENSEMBLE, Group, colour_of, headline, threshold_words
 from bertvision.report.numbers import Unit, metric_words, show_number
 from bertvision.report.plots import Axis, Point, Ranges, Scatter
@@ -14,7 +23,7 @@ from bertvision.runs.judging.evaluation_record import EvaluatedRow
 from bertvision.runs.judging.judge import BEST, Compared, ScoresAt
 
 MOST_ROWS = 16
-"""Of more models a figure shows the best by held-out examples; the table has all of them."""
+"""A figure shows no more models than this, the best by held-out examples; the table has all of them."""
 
 
 def score_blocks(group: Group) -> Iterator[Table | Figure]:
@@ -33,19 +42,19 @@ def shown_metrics(group: Group) -> list[str]:
 
 def _scores(group: Group) -> Table:
     metrics = shown_metrics(group)
-    columns = ["model", "run", "split", "parameters", "depth", "held out", "threshold", "at"]
+    columns = ["model", "run", "split", "parameters", "depth", "held out", "threshold", "threshold value"]
     columns += [metrics[0], "95 % interval", *metrics[1:], "against own output", "p"]
     rows = []
     for one in group.evaluations:
         for row in one.content.rows:
             for at, found in row.scores.items():
                 start = [
-                    words(row.name, model=colour_of(row)),
-                    words(one.run, record=one.key),
-                    words(one.content.split),
-                    number(row.parameters, "count", record=one.key),
-                    number(row.depth, "count", record=one.key),
-                    number(row.held_out, group.unit, record=one.key),
+                    text_cell(row.name, model=colour_of(row)),
+                    text_cell(one.run, record=one.key),
+                    text_cell(one.content.split),
+                    number_cell(row.parameters, "count", record=one.key),
+                    number_cell(row.depth, "count", record=one.key),
+                    number_cell(row.held_out, group.unit, record=one.key),
                 ]
                 rows.append(start + _score_cells(group, at, found, split=one.content.split, key=one.key))
     kept_columns, kept_rows = without_empty(columns, rows, alike=("run", "split"))
@@ -69,21 +78,21 @@ def _score_cells(group: Group, at: str, found: ScoresAt, *, split: str, key: str
     named = threshold_words(at, split) if found.threshold is not None else ""
     others = [found.values.get(name) for name in metrics[1:]]
     return [
-        words(named),
-        number(found.threshold, record=key),
-        number(main.value, unit, record=key, strong=at != BEST),
-        interval(main.low, main.high, unit, record=key),
-        *(number(None if one is None else one.value, unit, record=key) for one in others),
+        text_cell(named),
+        number_cell(found.threshold, record=key),
+        number_cell(main.value, unit, record=key, strong=at != BEST),
+        interval_cell(main.low, main.high, unit, record=key),
+        *(number_cell(None if one is None else one.value, unit, record=key) for one in others),
         *_compared(found.against.get(metrics[0]), unit, key),
     ]
 
 
 def _compared(compared: Compared | None, unit: Unit, key: str) -> list[Cell]:
     if compared is None or compared.value is None:
-        return [number(None), number(None)]
+        return [number_cell(None), number_cell(None)]
     return [
-        difference(compared.value, unit, record=key, strong=compared.claimed),
-        number(compared.p, "p", record=key),
+        difference_cell(compared.value, unit, record=key, strong=compared.claimed),
+        number_cell(compared.p, "p", record=key),
     ]
 
 
@@ -132,16 +141,25 @@ def _figures(group: Group) -> Iterator[Figure]:
 
 def _ensembles(group: Group) -> Table:
     metrics = shown_metrics(group)
-    columns = ["ensemble", "members", "held out", "threshold", "at", metrics[0], "95 % interval", *metrics[1:]]
+    columns = [
+        "ensemble",
+        "members",
+        "held out",
+        "threshold",
+        "threshold value",
+        metrics[0],
+        "95 % interval",
+        *metrics[1:],
+    ]
     columns += ["against the best member", "p"]
     rows = []
     for one in group.ensembles:
         record = one.content
         for at, found in record.ensemble.scores.items():
             start = [
-                words(f"{record.how}: {', '.join(record.runs)}", model=ENSEMBLE, record=one.key),
-                words(_members(record)),
-                number(record.ensemble.held_out, group.unit, record=one.key),
+                text_cell(f"{record.how}: {', '.join(record.runs)}", model=ENSEMBLE, record=one.key),
+                text_cell(_members(record)),
+                number_cell(record.ensemble.held_out, group.unit, record=one.key),
             ]
             rows.append(start + _score_cells(group, at, found, split=record.split, key=one.key))
     kept_columns, kept_rows = without_empty(columns, rows)
@@ -161,4 +179,4 @@ def _members(record: EnsembleRecord) -> str:
 
 
 MOST_MEMBERS = 6
-"""Of more members a table names the best by held-out examples."""
+"""A table names no more members than this, the best by held-out examples."""

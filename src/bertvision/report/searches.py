@@ -1,17 +1,18 @@
-"""Tables and figures of a search: every trial, how the best got better, and what counted."""
+"""Tables and figures of a search: every trial, how the best got better, and parameter importance."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bertvision.report.bars import Bars
-from bertvision.report.document import Cell, Figure, Table, number, without_empty, words
+from bertvision.report.document import Cell, Figure, Table, number_cell, text_cell, without_empty
 from bertvision.report.found import Sourced, reading
 from bertvision.report.groups import OWN_OUTPUT
 from bertvision.report.numbers import Unit, metric_words
 from bertvision.report.plots import Axis, Point, Scatter
+from bertvision.tasks.load import TASKS
 
 ALL = "all"
-"""What counted in all trials, and not among those of one head."""
+"""The parameter importance in all trials, and not among those of one head."""
 
 
 def search_blocks(found: Sourced[dict[str, Any]]) -> list[Table | Figure]:
@@ -25,7 +26,9 @@ def search_blocks(found: Sourced[dict[str, Any]]) -> list[Table | Figure]:
 
 
 def _unit(found: Sourced[dict[str, Any]]) -> Unit:
-    return "percent" if found.content["objective"].endswith("best_f1") else "share"
+    objective, task = found.content["objective"], TASKS.get(str(found.content["task"]))
+    spans = objective.endswith("best_f1") if task is None else task.kind == "spans"
+    return "percent" if spans else "share"
 
 
 def _trials(found: Sourced[dict[str, Any]]) -> Table:
@@ -34,13 +37,13 @@ def _trials(found: Sourced[dict[str, Any]]) -> Table:
     columns = ["trial", "state", found.content["objective"], "judged", "seconds", *names, "failure"]
     cells = [
         [
-            number(row["trial"], "count", record=found.key, strong=row["trial"] == best.get("trial")),
-            words(row["state"]),
-            number(row["value"], _unit(found), record=found.key),
-            number(len(row["rungs"]), "count"),
-            number(row["seconds"], "seconds", record=found.key),
+            number_cell(row["trial"], "count", record=found.key, strong=row["trial"] == best.get("trial")),
+            text_cell(row["state"]),
+            number_cell(row["value"], _unit(found), record=found.key),
+            number_cell(len(row["rungs"]), "count"),
+            number_cell(row["seconds"], "seconds", record=found.key),
             *(_cell(row["parameters"].get(name)) for name in names),
-            words(row["failure"] or ""),
+            text_cell(row["failure"] or ""),
         ]
         for row in rows
     ]
@@ -67,8 +70,8 @@ def _dev(best: Mapping[str, Any]) -> str:
 
 def _cell(value: Any) -> Cell:  # noqa: ANN401 - whatever a space has
     if isinstance(value, bool):
-        return words(str(value).lower())
-    return number(value) if isinstance(value, int | float) else words("" if value is None else value)
+        return text_cell(str(value).lower())
+    return number_cell(value) if isinstance(value, int | float) else text_cell("" if value is None else value)
 
 
 def _history(found: Sourced[dict[str, Any]]) -> Iterator[Figure]:
@@ -104,7 +107,7 @@ def _importance(found: Sourced[dict[str, Any]]) -> Iterator[Figure]:
         named = {name.removeprefix(f"{group}."): share for name, share in shares.items()}
         yield Figure(
             key=f"figure-importance-{group.replace('.', '-')}-{found.key}",
-            title=f"What counted {'in all trials' if group == ALL else f'for {group}'}: {found.run}",
+            title=f"Parameter importance {'in all trials' if group == ALL else f'for {group}'}: {found.run}",
             caption="Shares of the differences between trials at their first rung, by fANOVA.",
             plot=Bars(
                 places=tuple(named),

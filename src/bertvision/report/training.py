@@ -1,18 +1,19 @@
-"""Tables and figures of how runs learnt: leaderboards, snapshots, curves over steps, data and tuning."""
+"""Tables and figures of how runs learned: leaderboards, snapshots, curves over steps, data and tuning."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bertvision.analysis.curves import Curve, fit_curves, freeze_curve, less_data_curves
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.evaluation.squad_metric import SHOWN
-from bertvision.report.document import Figure, Table, number, without_empty, words
+from bertvision.report.document import Figure, Table, number_cell, text_cell, without_empty
 from bertvision.report.found import RunFacts
-from bertvision.report.groups import HELD_OUT, OWN_OUTPUT, Group, main_first
+from bertvision.report.groups import OWN_OUTPUT, Group, main_first
 from bertvision.report.numbers import metric_words
 from bertvision.report.plots import Axis, Lines, Point, Scatter
 
 SCORES = (*SHOWN, "f1_fitted", "best_f1")
-"""Of the metrics of questions in logs, those that a table has room for."""
+"""The metrics of questions in logs that a table has room for."""
 
 BEST_HEAD = "best head on it"
 """Has the colour of a head only where the same one is the best on every snapshot."""
@@ -40,7 +41,7 @@ def training_blocks(group: Group) -> Iterator[Table | Figure]:
 def logged_metrics(group: Group, runs: Sequence[RunFacts]) -> list[str]:
     """Names of the metrics in logs that a table shows, the main one first."""
     names = list(dict.fromkeys(name for run in runs for metrics in run.metrics for name in metrics))
-    reported = main_first([name for name in names if not name.startswith(HELD_OUT)] or names)
+    reported = main_first([name for name in names if not name.startswith(HELD_OUT_PREFIX)] or names)
     shown = [name for name in SCORES if name in reported] if group.unit == "percent" else reported
     return shown or reported  # without a dev split there are held-out scores alone
 
@@ -50,15 +51,15 @@ def _leaderboard(group: Group, fits: Sequence[RunFacts]) -> Table:
     columns = ["head", "run", "rate", "seed", "share of data", "parameters", "seconds", "held out", *metrics]
     rows = [
         [
-            words(row["head"], model=row["head"]),
-            words(run.name, record=run.key),
-            words("solved") if row.get("solved") else number(row["lr"], record=run.key),
-            number(row["seed"], "count", record=run.key),
-            number(row["fraction"], record=run.key),
-            number(row["parameters"], "count", record=run.key),
-            number(row["seconds"], "seconds", record=run.key),
-            number(row["held_out"], group.unit, record=run.key, strong=True),
-            *(number(row["metrics"].get(name), group.unit, record=run.key) for name in metrics),
+            text_cell(row["head"], model=row["head"]),
+            text_cell(run.name, record=run.key),
+            text_cell("solved") if row.get("solved") else number_cell(row["lr"], record=run.key),
+            number_cell(row["seed"], "count", record=run.key),
+            number_cell(row["fraction"], record=run.key),
+            number_cell(row["parameters"], "count", record=run.key),
+            number_cell(row["seconds"], "seconds", record=run.key),
+            number_cell(row["held_out"], group.unit, record=run.key, strong=True),
+            *(number_cell(row["metrics"].get(name), group.unit, record=run.key) for name in metrics),
         ]
         for run in fits
         for row in run.leaderboard
@@ -109,17 +110,16 @@ def time_figures(group: Group) -> Iterator[Figure]:
 
 def _snapshots(group: Group, tuned: Sequence[RunFacts]) -> Table:
     metrics = logged_metrics(group, tuned)
-    held_out = f"{HELD_OUT}{'best_f1' if group.unit == 'percent' else group.main.removeprefix(HELD_OUT)}"
     columns = ["run", "learns", "trained parameters", "epochs", "steps", "held out", *metrics]
     rows = [
         [
-            words(run.name, model=OWN_OUTPUT, record=run.key),
-            words(run.request.get("learn", "")),
-            number(run.result.get("trainable"), "count", record=run.key),
-            number(line["snapshot"], record=run.key),
-            number(line["step"], "count", record=run.key),
-            number(line.get(held_out), group.unit, record=run.key, strong=True),
-            *(number(line.get(name), group.unit, record=run.key) for name in metrics),
+            text_cell(run.name, model=OWN_OUTPUT, record=run.key),
+            text_cell(run.request.get("learn", "")),
+            number_cell(run.result.get("trainable"), "count", record=run.key),
+            number_cell(line["snapshot"], record=run.key),
+            number_cell(line["step"], "count", record=run.key),
+            number_cell(line.get(group.held_out), group.unit, record=run.key, strong=True),
+            *(number_cell(line.get(name), group.unit, record=run.key) for name in metrics),
         ]
         for run in tuned
         for line in run.lines
@@ -149,7 +149,7 @@ def _fit_curves(group: Group, run: RunFacts) -> Iterator[Figure]:
             cut = f" The {MOST_LINES} best of {len(drawn)}." if len(drawn) > MOST_LINES else ""
             yield Figure(
                 key=f"figure-{what}-{run.key}",
-                title=f"How heads learnt, {what}: {run.name}",
+                title=f"How heads learned, {what}: {run.name}",
                 caption=f"Heads that were trained; solved ones have no curve.{cut}",
                 plot=Lines(
                     x=Axis(title="steps", unit="count"),
@@ -197,7 +197,7 @@ def _losses(run: RunFacts) -> Iterator[Figure]:
     if len(lines) > 1:
         yield Figure(
             key=f"figure-loss-{run.key}",
-            title=f"How the encoder learnt: {run.name}",
+            title=f"How the encoder learned: {run.name}",
             caption="Mean training loss since the line before in the log.",
             plot=Lines(
                 x=Axis(title="steps", unit="count"),
@@ -214,7 +214,7 @@ def _losses(run: RunFacts) -> Iterator[Figure]:
 def _freeze(group: Group) -> Iterator[Figure]:
     for one in group.freezes:
         heads = [point["head"]["metrics"] for point in one.content["points"] if point["head"] is not None]
-        names = main_first([name for metrics in heads for name in metrics if not name.startswith(HELD_OUT)])
+        names = main_first([name for metrics in heads for name in metrics if not name.startswith(HELD_OUT_PREFIX)])
         if not names:
             continue
         metric = "f1_fitted" if "f1_fitted" in names else names[0]

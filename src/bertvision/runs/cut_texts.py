@@ -13,8 +13,8 @@ def cut_notice(task: Task, windows: Windows, options: WindowOptions, tokenizer: 
 
     Args:
         task: whose texts they are.
-        windows: that heads learn from; of pairs apart, those of the first texts.
-        options: that they were cut with.
+        windows: the windows that heads learn from; of pairs apart, those of the first texts.
+        options: the options that they were cut with.
         tokenizer: the encoder's, which knows its limit.
     """
     if task.kind == "spans" or not windows.truncated or windows.truncated < LEAST_SHARE * len(windows):

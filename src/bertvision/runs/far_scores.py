@@ -16,7 +16,7 @@ def far_scores_notice(task: Task, targets: IntArray | FloatArray, *, otherwise: 
 
     Args:
         task: whose targets they are.
-        targets: to learn from.
+        targets: targets to learn from.
         otherwise: another way, which takes scores of any size, such as `--heads layer_concat`; empty where there is
             none.
     """

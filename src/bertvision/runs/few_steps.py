@@ -17,8 +17,8 @@ def few_steps_notice(task: str, steps: int, epochs: float, *, otherwise: str = "
 
     Args:
         task: its name; whoever takes a share of a named one knows what that means.
-        steps: of the optimiser.
-        epochs: that they were made in.
+        steps: steps of the optimiser.
+        epochs: the epochs that they were made in.
         otherwise: another way that needs no steps, such as `--heads layer_concat`; empty where there is none.
     """
     if task != OWN or steps >= FEW_STEPS:

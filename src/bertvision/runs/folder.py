@@ -12,7 +12,7 @@ from bertvision.tasks.files import read_json
 
 FORMAT = 2
 """Of config.json and result.json. Runs of format 1 held other questions out (see `FEWEST_ARTICLES`): heads of today
-would be judged by what their encoders learnt from."""
+would be judged by what their encoders learned from."""
 
 CONFIG, METRICS, RESULT = "config.json", "metrics.jsonl", "result.json"
 
@@ -57,7 +57,7 @@ class RunFolder:
             request: what was asked for.
             weights: fingerprint of the encoder, or of all encoders.
             teacher: fingerprint of a teacher; None has none.
-            examples: digest of what is learnt and held out; None is not compared.
+            examples: digest of what is learned and held out; None is not compared.
 
         Raises:
             BertVisionError: it was asked for something else, or encoder or data have changed, or it cannot be written.
@@ -82,7 +82,7 @@ class RunFolder:
         if examples is not None and before.get("examples", examples) != examples:
             raise BertVisionError(
                 f"{self.path} began with other training examples: the data have changed since, and what is held out "
-                "now may have been learnt before. Put the old data back, or use another --out."
+                "now may have been learned before. Put the old data back, or use another --out."
             )
 
     def finish(self, result: Mapping[str, object]) -> None:
@@ -156,11 +156,11 @@ class RunFolder:
 
     def forget_after(self, step: int) -> None:
         """Drop the lines of steps that will be made again, and one that was cut off."""
-        kept = [line for line in self.lines() if int(str(line["step"])) <= step]
+        kept = [line for line in self.lines() if line["step"] <= step]
         if (self.path / METRICS).exists():
             write_text(self.path / METRICS, "".join(json.dumps(line) + "\n" for line in kept))
 
-    def lines(self) -> list[dict[str, object]]:
+    def lines(self) -> list[dict[str, Any]]:
         """Every whole line of the metrics."""
         path = self.path / METRICS
         if not path.exists():

@@ -26,7 +26,7 @@ def training_split(loaded: TaskData) -> Examples:
 
 
 def examples_digest(parts: Iterable[Windows | None]) -> str:
-    """A hash of what is learnt and of what is held out, answers included: a run that goes on knows its data by it."""
+    """A hash of what is learned and of what is held out, answers included: a run that goes on knows its data by it."""
     digest = hashlib.sha256()
     for part in parts:
         if part is not None:
@@ -51,13 +51,13 @@ def load_tasks(tasks: Sequence[str], request: DataRequest) -> dict[str, TaskData
 
 
 def split_train(train: Examples, *, fraction: float, held_out: float, seed: int) -> tuple[Examples, Examples | None]:
-    """What is learnt from, and what is held out: by article or context for questions, so that none is in both.
+    """What is learned from, and what is held out: by article or context for questions, so that none is in both.
 
     Args:
         train: a training split.
         fraction: share of it to use.
         held_out: share of that to hold out; 0 holds nothing out.
-        seed: of both choices.
+        seed: seed of both choices.
 
     Raises:
         BertVisionError: there are too few examples.

@@ -45,19 +45,6 @@ class Record:
         Raises:
             BertVisionError: there is none, or it is of another format.
         """
-        content = cls.read_content(folder)
-        try:
-            return from_json(cls, content)
-        except (KeyError, TypeError) as error:
-            raise BertVisionError(f"{folder / cls.FILE} cannot be read ({error}). {cls.AGAIN}") from None
-
-    @classmethod
-    def read_content(cls, folder: Path) -> dict[str, Any]:
-        """What the file in a folder says, without the two words that say what it is.
-
-        Raises:
-            BertVisionError: there is none, or it is of another format.
-        """
         path = folder / cls.FILE
         if not path.is_file():
             raise BertVisionError(f"{path} is not there. Make it: {cls.AGAIN.partition(': ')[2]}")
@@ -65,7 +52,6 @@ class Record:
         try:
             if content.pop("format") != FORMAT or content.pop("record") != cls.NAME:
                 raise BertVisionError(f"{path} has another format than {FORMAT}. {cls.AGAIN}")
+            return from_json(cls, content)
         except (AttributeError, KeyError, TypeError) as error:
             raise BertVisionError(f"{path} cannot be read ({error}). {cls.AGAIN}") from None
-        found: dict[str, Any] = content
-        return found

@@ -48,7 +48,7 @@ class LearnRequest(DataRequest):
     tracker: str | None = None
 
     def split(self, train: Examples) -> tuple[Examples, Examples | None]:
-        """What is learnt from, and what is held out; see `split_train`.
+        """What is learned from, and what is held out; see `split_train`.
 
         Raises:
             BertVisionError: there are too few examples.
@@ -105,7 +105,7 @@ class TuneRequest(LearnRequest):
 
     Attributes:
         head: what reads the layers, by name; None takes the checkpoint's own output, or `last_layer`.
-        head_options: of that head; see `build_head`.
+        head_options: options of that head; see `build_head`.
         pooled: give the head the encoder's pooled vector as one more layer; for labels, tags and scores.
         folds: how many folds the training examples are in; None has none.
         fold: the one that nobody learns from.

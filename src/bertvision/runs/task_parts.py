@@ -29,7 +29,7 @@ class TaskParts:
         learnt: training examples that heads learn from.
         held_out: training examples that nobody learns from; None if there are none.
         tokenizer: the encoder's.
-        options: of token windows.
+        options: options of token windows.
         pool: which row counts for labels, tags and scores, where heads do not pool tokens themselves.
         pairs: how the two texts of a pair are encoded; `together` where texts are single.
     """

@@ -1,11 +1,11 @@
-"""What a tuned run held out: heads are to be judged by examples that their encoder never learnt from."""
+"""What a tuned run held out: heads are to be judged by examples that their encoder never learned from."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertvision.encoder.snapshot import SNAPSHOTS
+from bertvision.encoder.snapshot import SNAPSHOTS, split_snapshot
 from bertvision.errors import BertVisionError
-from bertvision.runs.fitting.fit_request import FitRequest, split_snapshot
+from bertvision.runs.fitting.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.tuning.multitask_request import task_names
 from bertvision.tasks.own import OWN
@@ -19,7 +19,7 @@ class TunedSplit:
         task: what it was tuned for.
         fraction: share of the examples that it used.
         held_out: share of those that it did not learn from.
-        seed: of both choices.
+        seed: seed of both choices.
     """
 
     task: str
@@ -65,7 +65,7 @@ def learnt_from(run: Path, task: str, data: str | None) -> bool:
 
 
 def seen_notice(request: FitRequest) -> tuple[str, ...]:
-    """A notice where the encoder may have learnt from what a fit holds out."""
+    """A notice where the encoder may have learned from what a fit holds out."""
     run = tuned_run(request.encoder)
     if not learnt_from(run, request.task, request.data):
         return ()
@@ -82,7 +82,7 @@ def check_unseen(request: FitRequest, run: Path) -> None:
     Of one seed and share of the data, a smaller held-out part lies within a larger one.
 
     Raises:
-        BertVisionError: it may have learnt from some of it; the message names the options that help.
+        BertVisionError: it may have learned from some of it; the message names the options that help.
     """
     tuned = tuned_split(run)
     if not tuned.held_out:
@@ -95,5 +95,5 @@ def check_unseen(request: FitRequest, run: Path) -> None:
         raise BertVisionError(
             f"{run} held out other examples than this fit would: --held-out is {request.held_out:g}, --seed "
             f"{request.seed}, --fraction {request.largest:g}, so heads would be judged by examples that the encoder "
-            f"learnt from. Use --held-out {tuned.held_out:g} --seed {tuned.seed} --fraction {tuned.fraction:g}."
+            f"learned from. Use --held-out {tuned.held_out:g} --seed {tuned.seed} --fraction {tuned.fraction:g}."
         )

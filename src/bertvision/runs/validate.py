@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 from bertvision.evaluation.decode import SpanPredictions, decode_spans
-from bertvision.evaluation.outputs import Outputs, SpanScores, merge_rows, predicted_targets
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
+from bertvision.evaluation.outputs import Outputs, as_rows, as_spans, merge_rows, predicted_targets
 from bertvision.evaluation.score import score_squad1, score_squad2, score_targets
 from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
 from bertvision.inference.outputs import PassOptions, row_scores, span_scores
 from bertvision.objectives import Pool
-from bertvision.tasks.examples import Questions, gold_targets
+from bertvision.tasks.examples import Questions, as_questions, gold_targets
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Task
 from bertvision.training.model import TunedModel
@@ -33,7 +34,7 @@ class Validation:
     passes: PassOptions
 
     def __post_init__(self) -> None:
-        """Refuse questions on both sides before anything is learnt, and not when the first snapshot is scored."""
+        """Refuse questions on both sides before anything is learned, and not when the first snapshot is scored."""
         if self.held_out is not None and self.dev is not None and self.fits_threshold:
             dev = self.dev.examples.ids
             NoAnswerThreshold(0.0, frozenset(self.held_out.examples.ids)).check_unseen(dev)
@@ -57,11 +58,11 @@ class Validation:
             return self._score_spans(held_out, dev)
         values: dict[str, float] = {}
         main = None
-        for prefix, part, outputs in (("held_out_", self.held_out, held_out), ("", self.dev, dev)):
+        for prefix, part, outputs in ((HELD_OUT_PREFIX, self.held_out, held_out), ("", self.dev, dev)):
             if part is not None and outputs is not None:
                 found = self._score_rows(part, outputs)
                 values |= {prefix + name: value for name, value in found.items()}
-                main = found[self.task.metrics[0]] if prefix else main
+                main = found[self.task.main_metric] if prefix else main
         return values, main
 
     def outputs(self, model: TunedModel, part: Part | None) -> Outputs | None:
@@ -73,9 +74,7 @@ class Validation:
         return row_scores(model, part.windows, self.passes, pool=self.pool)
 
     def _score_rows(self, part: Part, outputs: Outputs) -> dict[str, float]:
-        if isinstance(outputs, SpanScores):
-            raise TypeError("labels, tags and scores come from rows")
-        merged = merge_rows(self.task, part.windows, outputs)
+        merged = merge_rows(self.task, part.windows, as_rows(outputs))
         return score_targets(self.task, gold_targets(part.examples), predicted_targets(self.task, merged)).values
 
     def _score_spans(self, held_out: Outputs | None, dev: Outputs | None) -> tuple[dict[str, float], float | None]:
@@ -84,8 +83,8 @@ class Validation:
         if self.held_out is not None and held_out is not None:
             predictions, questions = _decode(self.held_out, held_out)
             found = span_metrics(self.task, questions, predictions, None)
-            values |= {f"held_out_{name}": value for name, value in found.items()}
-            main = found.get("best_f1", found["f1"])
+            values |= {HELD_OUT_PREFIX + name: value for name, value in found.items()}
+            main = found[self.task.choosing_metric]
             if self.fits_threshold:
                 threshold = fit_threshold(predictions, questions)
                 values["threshold"] = threshold.value
@@ -96,9 +95,8 @@ class Validation:
 
 
 def _decode(part: Part, outputs: Outputs) -> tuple[SpanPredictions, Questions]:
-    if not isinstance(part.examples, Questions) or not isinstance(outputs, SpanScores):
-        raise TypeError("spans come from questions")
-    return decode_spans(part.windows, outputs.start, outputs.end), part.examples
+    scores = as_spans(outputs)
+    return decode_spans(part.windows, scores.start, scores.end), as_questions(part.examples)
 
 
 def span_metrics(

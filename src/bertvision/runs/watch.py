@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bertvision.encoder.snapshot import SNAPSHOTS, Snapshot
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.evaluation.score import defined
 from bertvision.objectives import Pool
 from bertvision.runs.folder import RunFolder
@@ -16,7 +17,7 @@ from bertvision.tasks.task import Task
 from bertvision.training.processes import Processes
 
 SPAN_METRICS = ("f1", "exact", "exact_match", "f1_fitted", "best_f1")
-"""Of the two dozen values of questions, those that say how good a snapshot is."""
+"""The metrics of questions that say how good a snapshot is; there are two dozen in all."""
 
 
 SHOW_SECONDS = 15.0
@@ -64,13 +65,13 @@ class Card:
     Attributes:
         run: folder of the run.
         request: what it was asked for.
-        fingerprint: of the encoder before tuning.
+        fingerprint: fingerprint of the encoder before tuning.
         pool: which row counts for labels, tags and scores.
         head: name of the one head; empty where there are several or none.
         labels: label words of the one task.
         pooled: whether heads read the encoder's own pooled vector.
         teacher: fingerprint of the teacher; None has none.
-        examples: digest of what is learnt and held out; None is not known again.
+        examples: digest of what is learned and held out; None is not known again.
     """
 
     run: Path
@@ -141,7 +142,7 @@ class RunWatcher:
         request = card.request
         self.folder.begin(asdict(request), card.fingerprint, teacher=card.teacher, examples=card.examples)
         self.folder.forget_after(step)
-        spent = [float(str(line["seconds"])) for line in self.folder.lines() if "seconds" in line]
+        spent = [line["seconds"] for line in self.folder.lines() if "seconds" in line]
         self.seconds = spent[-1] if spent else 0.0
         if request.tracker is not None:
             self.accelerator.init_trackers("bertvision")
@@ -192,5 +193,5 @@ def main_values(task: Task, values: Mapping[str, float]) -> dict[str, float]:
     """The few values that say how good a snapshot is: on dev, or on held-out examples where there is no dev."""
     names = SPAN_METRICS if task.kind == "spans" else task.metrics
     on_dev = {name: values[name] for name in names if name in values}
-    held_out = {f"held_out_{name}": values[f"held_out_{name}"] for name in names if f"held_out_{name}" in values}
+    held_out = {name: values[name] for name in (HELD_OUT_PREFIX + name for name in names) if name in values}
     return on_dev or held_out

@@ -109,6 +109,13 @@ class Texts:
 Examples = Questions | Texts
 
 
+def as_questions(examples: Examples) -> Questions:
+    """The questions of a task whose answers are spans: no other task has a caller of this."""
+    if not isinstance(examples, Questions):
+        raise TypeError("spans come from questions")
+    return examples
+
+
 Target = float | tuple[int, ...]
 """What is right for a text: a class number or a score; of tags, 0 or 1 for every label."""
 

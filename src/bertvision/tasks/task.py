@@ -94,6 +94,16 @@ class Task:
         return isinstance(self.layout, SquadLayout) and self.layout.answerable_only
 
     @property
+    def main_metric(self) -> str:
+        """The metric that models are compared by: F1 of questions, else the first official one."""
+        return "f1" if self.kind == "spans" else self.metrics[0]
+
+    @property
+    def choosing_metric(self) -> str:
+        """The metric that models are chosen by on held-out examples: of questions F1 at the best threshold, if any."""
+        return "best_f1" if self.kind == "spans" and not self.answerable_only else self.main_metric
+
+    @property
     def outputs(self) -> int:
         """Numbers a head must give per token: two ends of a span, one per label, one score."""
         match self.kind:

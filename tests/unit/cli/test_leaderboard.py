@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from bertvision.cli.leaderboard import HELD_OUT, print_freeze_points, print_leaderboard, shown_metrics
+from bertvision.cli.leaderboard import print_freeze_points, print_leaderboard, shown_metrics
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.tasks.load import TASKS
 
 Capture = pytest.CaptureFixture[str]
@@ -68,7 +69,7 @@ def test_without_known_metrics_all_are_shown(capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("task", "first"), [("sst5", "accuracy"), ("answerable", "accuracy"), ("mrpc", "f1"), ("stsb", "pearson")]
 )
-@pytest.mark.parametrize("prefix", ["", HELD_OUT])
+@pytest.mark.parametrize("prefix", ["", HELD_OUT_PREFIX])
 def test_the_metric_that_heads_are_sorted_by_comes_first(
     task: str, first: str, prefix: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +82,7 @@ def test_the_metric_that_heads_are_sorted_by_comes_first(
     assert shown[0] == prefix + first
 
 
-@pytest.mark.parametrize("prefix", ["", HELD_OUT])
+@pytest.mark.parametrize("prefix", ["", HELD_OUT_PREFIX])
 def test_of_questions_f1_comes_first_though_the_official_script_begins_with_exact(prefix: str) -> None:
     official = ("exact", "f1", "total", "HasAns_exact", "HasAns_f1", "best_exact", "best_f1")
     metrics = {prefix + name: 50.0 for name in official}

@@ -64,8 +64,8 @@ def test_a_long_snapshot_line_is_not_broken(capsys: Capture) -> None:
 
 
 def test_a_count_is_a_whole_number(capsys: Capture) -> None:
-    run((1, {"heads": 34.0, "least loss": float("nan")}, ""))
-    assert "heads 34  least loss nan" in capsys.readouterr().err
+    run((1, {"heads": 34.0, "lowest loss": float("nan")}, ""))
+    assert "heads 34  lowest loss nan" in capsys.readouterr().err
 
 
 def test_the_rate_counts_from_where_a_run_goes_on(capsys: Capture) -> None:

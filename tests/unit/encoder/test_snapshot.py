@@ -15,6 +15,7 @@ from bertvision.encoder.snapshot import (
     list_snapshots,
     read_snapshot,
     save_snapshot,
+    split_snapshot,
 )
 from bertvision.errors import BertVisionError
 
@@ -192,3 +193,22 @@ def test_the_name_of_a_runs_folder_may_have_the_sign_of_snapshots(tmp_path: Path
     assert last is not None
     assert first is not None
     assert (last.fraction, first.fraction) == (1.0, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "snapshot"),
+    [
+        ("runs/tuned", "runs/tuned", ""),
+        ("runs/tuned@0.3", "runs/tuned", "@0.3"),
+        ("me@work/runs/heads", "me@work/runs/heads", ""),
+        ("me@work/runs/tuned@0.3", "me@work/runs/tuned", "@0.3"),
+    ],
+)
+def test_only_the_last_part_of_a_path_names_a_snapshot(name: str, run: str, snapshot: str) -> None:
+    assert split_snapshot(name) == (Path(run), snapshot)
+
+
+def test_a_folder_that_is_there_names_no_snapshot(tmp_path: Path) -> None:
+    (tmp_path / "me@work").mkdir()
+    assert split_snapshot(str(tmp_path / "me@work")) == (tmp_path / "me@work", "")
+    assert split_snapshot(str(tmp_path / "me@work@0.3")) == (tmp_path / "me@work", "@0.3")

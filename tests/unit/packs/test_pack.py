@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from bertvision.pack_files import BUILTIN_PACK, builtin_pack
 from bertvision.packs.card import Keep, read_card
 from bertvision.packs.model_card import model_card
 from bertvision.packs.pack import Pack, write_pack
-from bertvision.packs.pack_folder import locate_pack
+from bertvision.packs.pack_folder import locate_pack, with_folder
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.task import Pairs, Task
 from folders import differences, everything
 from tiny_pack import TAGS, make_pack
 from tiny_run import save_tiny_encoder
+from two_at_once import while_writing
 
 
 @pytest.fixture(scope="module")
@@ -280,3 +282,17 @@ def test_the_card_for_the_hub_has_front_matter_data_scores_limits_and_licence(pa
     ]  # fmt: skip
     assert "no-answer threshold: 0.25" in text
     assert "| f1 | 0.5 |" in text
+
+
+def test_two_packs_into_one_folder_are_written_one_after_the_other(tmp_path: Path) -> None:
+    folder, others = tmp_path / "pack", list[threading.Thread]()
+
+    def write_first(part: Path) -> None:
+        others.append(
+            while_writing(lambda: with_folder(folder, lambda part: (part / "pack.json").write_text("second")))
+        )
+        (part / "pack.json").write_text("first")
+
+    with_folder(folder, write_first)
+    others[0].join()
+    assert (folder / "pack.json").read_text() == "second"

@@ -27,7 +27,7 @@ def test_counts_are_shares_of_what_was_there_learnt_and_predicted() -> None:
     assert figure.plot.places == ("bad", "good")
     found = {(p.label, figure.plot.places[int(p.x)]): p.y for p in figure.plot.points}
     assert found["in train", "bad"] == 75
-    assert found["learnt in the first epoch", "bad"] == 50
+    assert found["learned in the first epoch", "bad"] == 50
     assert found["in dev", "good"] == 75
     assert found["predicted for dev", "good"] == 50
 

@@ -34,8 +34,8 @@ def test_trials_their_history_and_what_counted_are_shown(tmp_path: Path) -> None
     assert history.plot.front
     assert "1 more were pruned" in history.caption
     for figure, title, places in (
-        (everything, "What counted in all trials", ("lr", "sts.cap")),
-        (of_head, "What counted for layer_mix", ("dropout",)),
+        (everything, "Parameter importance in all trials", ("lr", "sts.cap")),
+        (of_head, "Parameter importance for layer_mix", ("dropout",)),
     ):
         assert isinstance(figure, Figure)
         assert isinstance(figure.plot, Bars)

@@ -1,14 +1,17 @@
 """A report appears when it is whole, replaces only a report, and is the same for the same runs."""
 
+import threading
 from pathlib import Path
 
 import pytest
 
+from bertvision.atomic import write_text
 from bertvision.errors import BertVisionError
 from bertvision.report import write as module
 from bertvision.report.write import write_report
 from folders import everything
 from report_files import label_run, write_fit
+from two_at_once import while_writing
 
 
 def test_a_report_is_a_page_markdown_tables_and_cards(tmp_path: Path) -> None:
@@ -53,3 +56,21 @@ def test_a_report_that_cannot_be_written_leaves_the_older_one(tmp_path: Path, mo
         write_report([run], out)
     assert everything(tmp_path) == before
     assert not list(tmp_path.glob(".*"))
+
+
+def test_two_reports_into_one_folder_are_written_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, others = write_fit(tmp_path / "fit"), list[threading.Thread]()
+
+    def write(path: Path, text: str) -> None:
+        if not others and path.name == "report.md":
+            others.append(threading.Thread())  # the second one starts no third
+            others[0] = while_writing(lambda: write_report([run], tmp_path / "report", title="second"))
+        write_text(path, text)
+
+    monkeypatch.setattr(module, "write_text", write)
+    result = write_report([run], tmp_path / "report", title="first")
+    others[0].join()
+    assert "<h1>second</h1>" in result.page.read_text(encoding="utf-8")
+    assert set(everything(result.folder)) == set(result.files)

@@ -13,7 +13,7 @@ from typing_extensions import override
 from bertvision.errors import BertVisionError
 from bertvision.report.build import build_report
 from bertvision.report.card import write_card
-from bertvision.report.document import Cell, Record, Report, Section, Table, number, slug, words
+from bertvision.report.document import Cell, Record, Report, Section, Table, number_cell, slug, text_cell
 from bertvision.report.groups import group_runs
 from bertvision.report.html import write_html
 from bertvision.report.latex import escape_latex, write_latex
@@ -79,7 +79,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 def evil_report() -> Report:
-    cells = (words(EVIL, model=EVIL, record="r1"), number(0.25, "share", record="r1"))
+    cells = (text_cell(EVIL, model=EVIL, record="r1"), number_cell(0.25, "share", record="r1"))
     table = Table(key="t", title=EVIL, columns=(EVIL, "score"), rows=(cells,), note=EVIL)
     section = Section(key="s", title=EVIL, group=EVIL, text=(EVIL,), blocks=(table,))
     record = Record(key="r1", kind="run", path=EVIL, command=EVIL, facts={EVIL: EVIL}, provenance={"time": EVIL})
@@ -195,8 +195,30 @@ def test_analyses_are_drawn(report: Report) -> None:
 def test_an_analysis_that_lacks_something_is_named(tmp_path: Path) -> None:
     run = write_fit(tmp_path / "fit")
     write_analysis(run, models=[{"name": "x"}])
-    with pytest.raises(BertVisionError, match=r"analysis.json cannot be read \(KeyError.*Analyse again"):
-        build_report(read_runs([run]))
+    with pytest.raises(BertVisionError, match=r"analysis.json cannot be read \('.*'\)\. Analyse again"):
+        read_runs([run])
+
+
+def test_an_analysis_of_an_earlier_version_that_said_less_is_refused(tmp_path: Path) -> None:
+    run = write_fit(tmp_path / "fit")
+    content = write_analysis(run)
+    del content["fingerprints"]
+    write(run / "analysis.json", content)
+    with pytest.raises(BertVisionError, match=r"analysis.json cannot be read \('fingerprints'\)\. Analyse again"):
+        read_runs([run])
+
+
+def test_a_fault_of_our_own_is_no_fault_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_fit(tmp_path / "fit")
+    write_analysis(run)
+    found = read_runs([run])
+
+    def fail(*_: object) -> None:
+        raise TypeError("a fault of our own")
+
+    monkeypatch.setattr("bertvision.report.analysed.confusion_plot", fail)
+    with pytest.raises(TypeError, match="a fault of our own"):
+        build_report(found)
 
 
 def test_the_model_that_leads_is_chosen_by_held_out_examples(report: Report) -> None:
@@ -260,17 +282,16 @@ def test_names_of_places_are_plain_and_unlike_each_other() -> None:
 
 
 def test_a_column_is_of_numbers_if_all_that_it_holds_are() -> None:
-    rows = ((words("a"), number(1.0)), (words("b"), number(None)), (words("c"), Cell(text="")))
+    rows = ((text_cell("a"), number_cell(1.0)), (text_cell("b"), number_cell(None)), (text_cell("c"), Cell(text="")))
     table = Table(key="t", title="t", columns=("a", "b"), rows=rows)
     assert [table.is_numeric(place) for place in (0, 1)] == [False, True]
 
 
 def test_an_analysis_of_which_nothing_applies_shows_nothing(tmp_path: Path) -> None:
     run = write_fit(tmp_path / "fit")
-    model: dict[str, Any] = dict.fromkeys(
-        ("question_types", "second_answers", "confusion", "tags", "histogram", "scatter")
-    )
-    model |= {"name": "own_output", "head": "last_layer", "own": True, "calibration": None}
+    (model, *_) = write_analysis(run)["models"]
+    kinds = ("question_types", "second_answers", "confusion", "tags", "histogram", "scatter", "calibration")
+    model |= dict.fromkeys(kinds)
     empty: dict[str, Any] = {name: [] for name in ("layer_weights", "attention", "efficiency", "depth_sweeps")}
     write_analysis(run, models=[model], context_lengths=None, **empty)
     assert not [one for one in build_report(read_runs([run])).sections if one.title.startswith("Analysis")]

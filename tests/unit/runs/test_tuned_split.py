@@ -55,7 +55,7 @@ def test_what_the_run_did_not_learn_from_may_judge(tmp_path: Path) -> None:
 )
 def test_what_the_run_may_have_learnt_from_may_not(changes: dict[str, Any], tmp_path: Path) -> None:
     run = tuned(tmp_path, fraction=0.5, seed=3)
-    expected = r"heads would be judged by examples that the encoder learnt from\. Use --held-out 0\.2 --seed 3 --frac"
+    expected = r"heads would be judged by examples that the encoder learned from\. Use --held-out 0\.2 --seed 3 --frac"
     with pytest.raises(BertVisionError, match=expected):
         check_unseen(fit(**{"fraction": 0.5, "seed": 3, **changes}), run)
 

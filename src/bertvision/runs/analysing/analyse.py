@@ -24,6 +24,7 @@ from bertvision.runs.analysing.analysis_record import AnalysisRecord, EncoderCos
 from bertvision.runs.analysing.depth_sweep import depth_sweeps
 from bertvision.runs.analysing.judged_run import JudgedRun
 from bertvision.runs.judging.evaluate import RESAMPLES, judge_subject, load_kept
+from bertvision.runs.judging.judge import Verdict
 from bertvision.runs.judging.kept_outputs import ModelOutputs
 from bertvision.runs.judging.measure_inference import InferenceSeconds, measure_inference
 from bertvision.runs.judging.read_subjects import SharedPass
@@ -78,9 +79,9 @@ def analyse(  # noqa: PLR0913 - what it depends on, by keyword
     tell(show, f"reading {subject.run.request.encoder} …")
     shared = SharedPass(subject, device)
     shared.check(subject)
-    outputs = _outputs(subject, shared, show, begin)
+    outputs, verdicts = _outputs(subject, shared, show, begin)
     tell(show, f"analysing {in_words(len(outputs), 'model')} …")
-    judged = JudgedRun(subject, outputs)
+    judged = JudgedRun(subject, outputs, verdicts)
     readers = {name: head for name in outputs if (head := shared.load(subject, name)) is not None}
     heads = {name: readers.get(name) or load_head(subject.head_folder(name)) for name in outputs}
     if subject.run.own is not None and subject.run.own.pooled:
@@ -131,14 +132,17 @@ def analyse(  # noqa: PLR0913 - what it depends on, by keyword
     return AnalysisResult(folder=folder, record=record, notices=notices)
 
 
-def _outputs(subject: Subject, shared: SharedPass, show: Show | None, begin: float) -> dict[str, ModelOutputs]:
-    """The outputs that are kept, or those of one pass, which are then kept for the next time."""
-    outputs = load_kept(subject)
-    if outputs is None:
-        (outputs,) = shared.read([subject], partial(tell, show))
-        tell(show, f"scoring {in_words(len(outputs.models), 'model')} …")
-        judge_subject(subject, outputs, resamples=RESAMPLES, seed=0, begin=begin)
-    return outputs.models
+def _outputs(
+    subject: Subject, shared: SharedPass, show: Show | None, begin: float
+) -> tuple[dict[str, ModelOutputs], dict[str, Verdict] | None]:
+    """The outputs that are kept; or those of one pass, kept for the next time, with the verdicts on them."""
+    kept = load_kept(subject)
+    if kept is not None:
+        return kept.models, None
+    (outputs,) = shared.read([subject], partial(tell, show))
+    tell(show, f"scoring {in_words(len(outputs.models), 'model')} …")
+    _, verdicts = judge_subject(subject, outputs, resamples=RESAMPLES, seed=0, begin=begin)
+    return outputs.models, verdicts
 
 
 def _encoder_cost(subject: Subject, shared: SharedPass, seconds: InferenceSeconds) -> EncoderCost:

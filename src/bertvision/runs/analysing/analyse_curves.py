@@ -1,4 +1,4 @@
-"""What a run wrote on its way, and runs beside it: how it learnt, with less data, over snapshots, at what cost."""
+"""What a run wrote on its way, and runs beside it: how it learned, with less data, over snapshots, at what cost."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +13,7 @@ from bertvision.analysis.curves import (
     tune_curves,
 )
 from bertvision.encoder.snapshot import Snapshot
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.runs.fitting.freeze_points import FREEZE_POINTS
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.judging.finished import FinishedRun
@@ -33,8 +34,8 @@ def logged_metric(run: FinishedRun, task: Task) -> str:
     else:
         found = [line for line in RunFolder(run.folder).lines() if "snapshot" in line]
     known = {name for metrics in found for name in metrics if name not in HIDDEN}
-    names = ["f1_fitted", "f1"] if task.kind == "spans" else [task.metrics[0]]
-    return next((name for name in [*names, *(f"held_out_{name}" for name in names)] if name in known), names[-1])
+    names = ["f1_fitted", "f1"] if task.kind == "spans" else [task.main_metric]
+    return next((name for name in [*names, *(HELD_OUT_PREFIX + name for name in names)] if name in known), names[-1])
 
 
 def learning_curves(run: FinishedRun, metric: str) -> LearningCurves:
@@ -47,10 +48,10 @@ def learning_curves(run: FinishedRun, metric: str) -> LearningCurves:
 
 
 def data_curves(rows: Sequence[Mapping[str, Any]], metric: str) -> tuple[DataCurve, ...]:
-    """Score over the share of training examples, of heads that learnt from several.
+    """Score over the share of training examples, of heads that learned from several.
 
     Args:
-        rows: of a leaderboard, with `score` on the split.
+        rows: rows of a leaderboard, with `score` on the split.
         metric: what the score is.
     """
     judged = [{**row, "metrics": {metric: row["score"]}} for row in rows]
@@ -64,7 +65,7 @@ def snapshot_curve(run: FinishedRun, metric: str) -> FreezeCurve | None:
 
 
 def tuned_parameters(own: Snapshot | None) -> int | None:
-    """Parameters of encoder and own output that learnt in a tuned run; None if it is not there or not finished."""
+    """Parameters of encoder and own output that learned in a tuned run; None if it is not there or not finished."""
     result = None if own is None else RunFolder(own.run).result()
     return None if result is None else int(result["trainable"])
 

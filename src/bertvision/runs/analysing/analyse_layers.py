@@ -60,8 +60,8 @@ def attended_layers(
     Args:
         shared: the encoder.
         subject: whose split is read.
-        groups: of the heads.
-        heads: by name.
+        groups: groups of the heads.
+        heads: heads by name.
         question: id of an example whose attention is told apart; None for none.
     """
     attending = {name: head for name, head in heads.items() if _attends(head)}

@@ -18,13 +18,13 @@ from bertvision.analysis.question_types import question_types
 from bertvision.analysis.second_answers import second_answers
 from bertvision.analysis.side_by_side import ErrorRow, compare_answers, compare_labels, compare_tags
 from bertvision.evaluation.decode import SpanPredictions
-from bertvision.evaluation.outputs import Outputs, SpanScores, predicted_targets
+from bertvision.evaluation.outputs import as_rows, predicted_targets
 from bertvision.runs.analysing.analysis_record import AnalysedModel
 from bertvision.runs.judging.evaluation_record import EvaluatedRow
 from bertvision.runs.judging.judge import FITTED, PLAIN, ZERO, Answers, Verdict
 from bertvision.runs.judging.kept_outputs import ModelOutputs
 from bertvision.runs.judging.subject import Subject
-from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions, Texts, gold_targets
+from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions, Texts, as_questions, gold_targets
 
 
 def threshold_name(verdict: Verdict) -> str:
@@ -67,7 +67,7 @@ def compare_models(subject: Subject, first: Verdict, second: Verdict) -> tuple[E
     task, examples = subject.parts.task, subject.part.examples
     match task.kind:
         case "spans":
-            asked = _questions(examples)
+            asked = as_questions(examples)
             return compare_answers(asked, first=_answers_given(asked, first), second=_answers_given(asked, second))
         case "labels" | "tags":
             ours, theirs = (_classes(subject, verdict) for verdict in (first, second))
@@ -84,7 +84,7 @@ def compare_contexts(subject: Subject, first: Verdict, second: Verdict) -> Conte
     if first.answers is None or second.answers is None:
         return None
     return context_lengths(
-        _questions(subject.part.examples),
+        as_questions(subject.part.examples),
         context_tokens(subject.part.windows),
         first=first.answers.scores_at(_threshold(first)),
         second=second.answers.scores_at(_threshold(second)),
@@ -111,7 +111,7 @@ def _analyses(subject: Subject, verdict: Verdict, outputs: ModelOutputs) -> dict
 
 
 def _answer_analyses(subject: Subject, verdict: Verdict) -> dict[str, Any]:
-    examples, answers = _questions(subject.part.examples), verdict.answers
+    examples, answers = as_questions(subject.part.examples), verdict.answers
     if answers is None:
         raise TypeError("spans are answers")
     at = _threshold(verdict)
@@ -142,7 +142,7 @@ def _answer_logits(answers: Answers, at: float | None) -> FloatArray:
 def _label_calibration(subject: Subject, outputs: ModelOutputs) -> Calibration | None:
     if subject.held_out is None or outputs.held_out is None:
         return None
-    held, rows = _rows(outputs.held_out), _rows(outputs.split)
+    held, rows = as_rows(outputs.held_out).astype(np.float64), as_rows(outputs.split).astype(np.float64)
     # rows of tables have numbers for ids, alike in all splits
     learnt = [f"held out {key}" for key in subject.held_out.examples.ids]
     judged = [f"judged {key}" for key in subject.part.examples.ids]
@@ -152,7 +152,8 @@ def _label_calibration(subject: Subject, outputs: ModelOutputs) -> Calibration |
 
 
 def _score_analyses(subject: Subject, outputs: ModelOutputs) -> dict[str, Any]:
-    golds, given = gold_targets(subject.part.examples).astype(np.float64), _rows(outputs.split)[:, 0]
+    golds = gold_targets(subject.part.examples).astype(np.float64)
+    given = as_rows(outputs.split)[:, 0].astype(np.float64)
     limits = subject.parts.task.limits or (float(golds.min()), float(golds.max()))
     spread = score_histogram(golds, given, limits=limits) if limits[0] < limits[1] else None
     return {"histogram": spread, "scatter": scatter(golds, given)}
@@ -168,22 +169,10 @@ def _classes_of(targets: IntArray | FloatArray) -> IntArray:
     return targets.astype(np.int64)
 
 
-def _rows(outputs: Outputs) -> FloatArray:
-    if isinstance(outputs, SpanScores):
-        raise TypeError("labels, tags and scores come from rows")
-    return outputs.astype(np.float64)
-
-
 def _answers_given(examples: Questions, verdict: Verdict) -> dict[str, str]:
     if verdict.answers is None:
         raise TypeError("spans are answers")
     return verdict.answers.said.texts(examples, _threshold(verdict))
-
-
-def _questions(examples: Examples) -> Questions:
-    if not isinstance(examples, Questions):
-        raise TypeError("spans come from questions")
-    return examples
 
 
 def _as_texts(examples: Examples) -> Texts:

@@ -23,14 +23,14 @@ class AnalysedModel:
     """A head or an encoder's own output, and how it answers; what does not apply to the kind of task is None.
 
     Attributes:
-        name: of its folder in the evaluation, such as `000-layer_mix` or `own_output`.
+        name: name of its folder in the evaluation, such as `000-layer_mix` or `own_output`.
         head: the head's name.
         own: whether it is the encoder's own output.
-        seed: of the head's training; None where it has none of its own.
-        parameters: of the head.
+        seed: seed of the head's training; None where it has none of its own.
+        parameters: parameters of the head.
         depth: the last layer that it needs.
         held_out: its main metric on held-out training examples.
-        threshold: at which questions are answered here; None where there is none.
+        threshold: threshold at which questions are answered here; None where there is none.
         score: the record's metric on the split, at that threshold; None where it is not defined.
         question_types: spans: by question word, with and without an answer.
         second_answers: spans: errors, and the answers just behind.
@@ -66,8 +66,8 @@ class SeedGroup:
     Attributes:
         head: the head's name.
         options: all of its options.
-        lr: learning rate; None for an own output.
-        fraction: share of the training examples; None for an own output.
+        lr: learning rate; None for the own output.
+        fraction: share of the training examples; None for the own output.
         models: names of the heads, by seed.
     """
 
@@ -133,7 +133,7 @@ class DepthSweep:
         options: all but `layers`.
         lr: learning rate.
         fraction: share of the training examples.
-        points: by depth.
+        points: points by depth.
         cumulative: what each further layer adds; None unless there is a head with the same seeds for every depth.
     """
 
@@ -150,12 +150,12 @@ class EncoderCost:
     """What the encoder costs, which all heads share.
 
     Attributes:
-        layers: it has, without the embedding output.
-        trained_parameters: of it and its own output that were tuned; None for one that was not, or nobody knows.
-        timed_examples: over which seconds were measured.
-        device: on which.
-        depths: at which the encoder was stopped.
-        seconds: (depths,) up to each, without any head; the least of several.
+        layers: number of its layers, without the embedding output.
+        trained_parameters: number of parameters that were tuned, own output included; None if unknown, or none was.
+        timed_examples: number of examples over which seconds were measured.
+        device: device that they were measured on.
+        depths: depths at which the encoder was stopped.
+        seconds: (depths,) seconds up to each, without any head; the lowest of several.
     """
 
     layers: int
@@ -173,33 +173,33 @@ class AnalysisRecord(Record):
     Attributes:
         run: what was analysed: `RUN` or `RUN@0.3`.
         task: its name.
-        kind: of the task.
+        kind: kind of the task.
         encoder: the one whose states were read.
         data: where the split comes from; None is the built-in set.
         split: dev, or another.
-        examples: how many it has.
-        held_out_examples: how many training examples were held out.
+        examples: number of its examples.
+        held_out_examples: number of training examples that were held out.
         question: the example that attention was asked for; None without one.
-        metric: that scores here are; of questions F1 in percent.
-        at: under which threshold questions are answered: `fitted` on held-out questions, else `zero`; `plain` where
+        metric: the metric that scores here are; of questions F1 in percent.
+        at: threshold that questions are answered at: `fitted` on held-out questions, else `zero`; `plain` where
             there is none.
         logged_metric: the name of the metric in the curves that come from logs of tuned runs.
         first: the best head by held-out score; None for a tuned run, which has none.
         second: the own output at the same snapshot, or without one the second best head; None for a single model.
         errors: file beside this one with the errors of the two; None where nothing was compared.
-        models: best first by held-out examples.
+        models: models, best first by held-out examples.
         context_lengths: spans: of the questions that first and second answer; None otherwise.
-        layer_weights: of every head that has learnt some.
-        attention: of every head that attends to layers.
+        layer_weights: layer weights of every head that has learned some.
+        attention: attention of every head that attends to layers.
         learning: loss and score over steps.
-        less_data: score over the share of training examples, where a head has learnt from several.
+        less_data: score over the share of training examples, where a head has learned from several.
         freeze: score over snapshots; None where the run is not one of several fits on them.
         efficiency: F1 against cost, in the order of models; empty for metrics without an F1.
         depth_sweeps: prefix heads: score against cost.
-        cost: of the encoder.
+        cost: cost of the encoder.
         fingerprints: what the outputs depend on.
-        command: that repeats it.
-        seconds: it took.
+        command: the command that repeats it.
+        seconds: wall-clock seconds that it took.
         provenance: where it was made.
     """
 

@@ -20,9 +20,9 @@ def depth_sweeps(rows: Rows, seconds: InferenceSeconds, *, layers: int) -> tuple
     """One sweep for all heads that differ in their depth and seed alone, where there are several depths.
 
     Args:
-        rows: of a leaderboard, with `name` of the model, and `score` on the split or None.
-        seconds: of encoder and heads.
-        layers: of the encoder, without the embedding output.
+        rows: rows of a leaderboard, with `name` of the model, and `score` on the split or None.
+        seconds: seconds of encoder and heads.
+        layers: layers of the encoder, without the embedding output.
     """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:

@@ -30,20 +30,24 @@ class JudgedRun:
         first, second: the two that are compared; None where there are fewer.
     """
 
-    def __init__(self, subject: Subject, outputs: Mapping[str, ModelOutputs]) -> None:
-        """Judge every model by its outputs.
+    def __init__(
+        self, subject: Subject, outputs: Mapping[str, ModelOutputs], verdicts: Mapping[str, Verdict] | None
+    ) -> None:
+        """Judge every model by its outputs, where that was not done just now.
 
         Raises:
             BertVisionError: some held-out questions are among those of the split.
         """
         task = subject.parts.task
-        judge = Judge(task, subject.part, subject.held_out)
         self._subject = subject
         self._outputs = outputs
-        self._verdicts = {name: judge.judge(one.split, one.held_out) for name, one in outputs.items()}
+        if verdicts is None:
+            judge = Judge(task, subject.part, subject.held_out)
+            verdicts = {name: judge.judge(one.split, one.held_out) for name, one in outputs.items()}
+        self._verdicts = verdicts
         rows = [evaluated_row(subject, name, verdict, {}) for name, verdict in self._verdicts.items()]
         self._rows = sorted(rows, key=best_first)
-        self.metric = "f1" if task.kind == "spans" else task.metrics[0]
+        self.metric = task.main_metric
         self.at = threshold_name(next(iter(self._verdicts.values())))
         heads = [row.name for row in self._rows if not row.own]
         own = [row.name for row in self._rows if row.own]

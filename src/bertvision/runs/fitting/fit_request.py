@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bertvision.encoder.snapshot import split_snapshot
 from bertvision.errors import refuse
 from bertvision.heads.options import ATTENTION
 from bertvision.runs.data_request import DataRequest
@@ -13,10 +14,10 @@ from bertvision.training.trainee import HeadSpec
 
 AUTO, STREAM, STORE = "auto", "stream", "store:"
 WHOLE = "whole"
-"""The run of a cross-fit that learnt from every fold."""
+"""The run of a cross-fit that learned from every fold."""
 
 FEWEST_FOLDS = 2
-"""With one fold, its encoder would have learnt from nothing."""
+"""With one fold, its encoder would have learned from nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class FitRequest(DataRequest):
         heads: what learns, and how.
         epochs: passes over the data.
         batch: windows per step.
-        seed: of data order, of the choice of held-out examples and of subsets.
+        seed: seed of data order, of the choice of held-out examples and of subsets.
         validate: epochs after which heads are judged on held-out examples; the end always counts.
         held_out: share of the training examples that nobody learns from.
         pool: which row counts for labels, tags and scores; `attention` lets every head learn which tokens count, None
@@ -72,7 +73,7 @@ class FitRequest(DataRequest):
 
     @property
     def main_encoder(self) -> str:
-        """The encoder of all examples that no encoder learnt from."""
+        """The encoder of all examples that no encoder learned from."""
         return self.encoder if self.cross_fit is None else fold_encoder(self.encoder, WHOLE)
 
     @property
@@ -124,9 +125,3 @@ def fold_encoder(encoder: str, name: str | int) -> str:
     """One of the runs of a cross-fit: `RUN` and 3 are `RUN/fold-3`, `RUN@0.3` and `whole` are `RUN/whole@0.3`."""
     run, snapshot = split_snapshot(encoder)
     return f"{run / (name if isinstance(name, str) else f'fold-{name}')}{snapshot}"
-
-
-def split_snapshot(encoder: str) -> tuple[Path, str]:
-    """The folder of a run, and which snapshot of it: `RUN@0.3` is `RUN` and `@0.3`, `RUN` has none."""
-    run, at, snapshot = encoder.rpartition("@")
-    return (Path(run), at + snapshot) if at else (Path(encoder), "")

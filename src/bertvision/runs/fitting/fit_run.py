@@ -8,6 +8,7 @@ from typing import Any, final
 
 from bertvision.amounts import in_words
 from bertvision.atomic import whole_folder
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.evaluation.outputs import Outputs, all_finite
 from bertvision.evaluation.score import defined
 from bertvision.heads import Head, count_parameters, layers_read, load_head, save_head
@@ -31,7 +32,7 @@ class FitRun:
     """What a fit keeps beside its weights; follows those that are trained.
 
     Attributes:
-        folder: of the run.
+        folder: folder of the run.
         frozen: the task.
         trainees: what learns.
         layers: from the lowest to the highest that they read.
@@ -67,14 +68,13 @@ class FitRun:
         """Forget what will be done again, drop whoever was dropped before, and go on from the best scores and times."""
         self.folder.forget_after(step)
         for line in self.folder.lines():
-            seconds = line.get("seconds")
-            for number, spent in seconds.items() if isinstance(seconds, dict) else ():
-                self.trainees[int(number)].watch.seconds = float(spent)
-            self._spent = float(str(line.get(SPENT, self._spent)))
+            for number, spent in line.get("seconds", {}).items():
+                self.trainees[int(number)].watch.seconds = spent
+            self._spent = line.get(SPENT, self._spent)
             if "dropped" in line:
-                self._drop(int(str(line["dropped"])), str(line["reason"]))
+                self._drop(line["dropped"], line["reason"])
             if line.get("kept"):
-                self._note_best(int(str(line["head"])), line["score"])
+                self._note_best(line["head"], line["score"])
         self._total = total
         self._tell(step, {})
         self._since = time.perf_counter()
@@ -91,8 +91,8 @@ class FitRun:
         by_head = {str(self.following[number]): loss for number, loss in losses.items()}
         seconds = {str(number): round(self.trainees[number].watch.seconds, 3) for number in self.following}
         self.folder.log({"step": step, "losses": by_head, "seconds": seconds, SPENT: round(self._spent, 3)})
-        least = min(losses.values(), default=math.nan)
-        self._tell(step, {"heads": float(len(losses)), "least loss": least})
+        lowest = min(losses.values(), default=math.nan)
+        self._tell(step, {"heads": float(len(losses)), "lowest loss": lowest})
 
     def on_drop(self, number: int, step: int) -> None:
         """Tell that a head learns no more."""
@@ -139,8 +139,7 @@ class FitRun:
             self._row(number, head, *self._validation.score_outputs(mine, reported))
             for number, head, mine, reported in zip(kept, heads, held_out, dev, strict=True)
         ]
-        main = "f1" if frozen.task.kind == "spans" else frozen.task.metrics[0]
-        name = main if frozen.dev is not None else f"held_out_{main}"
+        name = ("" if frozen.dev is not None else HELD_OUT_PREFIX) + frozen.task.main_metric
         rows.sort(key=lambda row: -row["metrics"][name] if math.isfinite(row["metrics"][name]) else math.inf)
         for row in rows:
             row["metrics"] = {metric: defined(value) for metric, value in row["metrics"].items()}
@@ -188,9 +187,9 @@ class FitRun:
         """The score of the head that is kept; None if none is, and less than any where it is not defined."""
         return self._best.get(number)
 
-    def _note_best(self, number: int, shown: object) -> None:
+    def _note_best(self, number: int, shown: float | None) -> None:
         """Remember the score of a head that is kept, as the log has it."""
-        self._best[number] = -math.inf if shown is None else float(str(shown))
+        self._best[number] = -math.inf if shown is None else shown
 
     def _keep(self, number: int) -> None:
         """Write a head; the one before stays until the new one is whole."""

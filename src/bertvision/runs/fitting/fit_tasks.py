@@ -22,7 +22,7 @@ class TasksResult:
 
     Attributes:
         out: folder of the fits.
-        results: of each task, by name.
+        results: results of each task, by name.
         notices: what the user should know.
     """
 

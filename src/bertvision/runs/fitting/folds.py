@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from bertvision.encoder.encoder import Encoder
+from bertvision.encoder.snapshot import split_snapshot
 from bertvision.errors import BertVisionError
 from bertvision.inference.computed_states import StreamStates, encode_texts
 from bertvision.inference.outputs import PassOptions
 from bertvision.inference.pair_rows import PARTS
-from bertvision.runs.fitting.fit_request import WHOLE, FitRequest, fold_encoder, split_snapshot
+from bertvision.runs.fitting.fit_request import WHOLE, FitRequest, fold_encoder
 from bertvision.runs.tuned_split import check_unseen
 from bertvision.tasks.examples import Examples, IntArray
 from bertvision.tasks.files import read_json
@@ -106,7 +107,7 @@ def load_folds(request: FitRequest, fold_of: Mapping[str, int], train: Part, loa
     Args:
         request: what is asked for.
         fold_of: the fold of every example, by id.
-        train: what heads learn from.
+        train: examples that heads learn from.
         load: an encoder by name.
     """
     encoders = [load(fold_encoder(request.encoder, fold)) for fold in range(request.cross_fit or 0)]

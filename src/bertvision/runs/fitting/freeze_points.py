@@ -48,7 +48,7 @@ def fit_snapshots(  # noqa: PLR0913 - what it depends on, by keyword
 ) -> FreezeResult:
     """Fit the heads on each snapshot's frozen encoder, in a folder of its own, and find the freeze point.
 
-    Heads and the freeze point are chosen by held-out training examples, which the run must not have learnt from.
+    Heads and the freeze point are chosen by held-out training examples, which the run must not have learned from.
 
     Args:
         request: what to fit; its encoder is a tuned run.
@@ -110,7 +110,7 @@ def freeze_point(points: Sequence[Mapping[str, Any]], tolerance: float) -> dict[
     """The earliest point whose held-out score is within the tolerance of the best later one; None if none has a score.
 
     Args:
-        points: by epochs; each with `snapshot`, `epochs` and `held_out`, a score or None.
+        points: points by epochs; each with `snapshot`, `epochs` and `held_out`, a score or None.
         tolerance: share of the best later score that may be missing.
     """
     scored = [point for point in points if point["held_out"] is not None]

@@ -41,7 +41,7 @@ class FrozenTask:
         parts: the task's examples, and how they are cut.
         encoder: frozen.
         passes: how it is run.
-        train: what heads learn from.
+        train: examples that heads learn from.
         held_out: training examples that judge them.
         dev: what is reported, where there is one.
         request: what was asked for.
@@ -146,12 +146,12 @@ class FrozenTask:
 
     @property
     def examples_digest(self) -> str:
-        """Of what heads learn from, and what judges them."""
+        """Digest of what heads learn from, and of what judges them."""
         return examples_digest([self.train.windows, self.held_out.windows])
 
     @property
     def fingerprint(self) -> str:
-        """Of all encoders."""
+        """Fingerprints of all encoders."""
         others = () if self.folds is None else self.folds.encoders
         return "+".join(fingerprint(encoder) for encoder in (self.encoder, *others))
 

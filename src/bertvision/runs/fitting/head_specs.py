@@ -25,7 +25,7 @@ def parse_heads(words: str, kind: TaskKind, base: HeadSpec) -> list[HeadSpec]:
 
     Args:
         words: as the user wrote them.
-        kind: of the task.
+        kind: kind of the task.
         base: how heads learn where nothing else is said.
 
     Raises:

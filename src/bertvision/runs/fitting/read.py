@@ -35,22 +35,24 @@ def read_heads(  # noqa: PLR0913 - what outputs depend on, by keyword
     """The outputs of every head on every window of a split.
 
     Args:
-        heads: that read.
-        states: of the windows.
-        windows: of the split.
+        heads: the heads that read.
+        states: states of the windows.
+        windows: windows of the split.
         task: what is asked.
         pool: which row counts for labels, tags and scores.
-        device: of the heads.
+        device: device of the heads.
         bf16: whether they compute in bfloat16.
         tell: hears now and then how far that is, where it takes long.
     """
+    if not heads:
+        return []
     spans = task.kind == "spans"
     rows_of = None if spans else pool  # of spans every token counts
     gathered = GatheredOutputs(task, windows, len(heads))
     modes = [head.training for head in heads]
     for head in heads:
         head.eval()
-    follows = bool(heads) and spans and all(can_follow(head) for head in heads)
+    follows = spans and all(can_follow(head) for head in heads)
     done, told = 0, time.monotonic()
     for rows in frozen_batches(windows.sizes, device):
         if follows and isinstance(states, StreamStates):

@@ -36,8 +36,8 @@ def solve_task(  # noqa: PLR0913 - what a solution depends on, by keyword
     Args:
         task: with labels, tags or scores.
         inputs: (examples, inputs), float32.
-        targets: of every example.
-        layout: of the inputs.
+        targets: targets of every example.
+        layout: layout of the inputs.
         groups: (examples,) copies of a text have the same number; None where there are none.
         weights: (classes,) how much an example of each class counts; they then decide alone.
     """

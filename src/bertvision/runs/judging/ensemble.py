@@ -78,7 +78,7 @@ def ensemble(  # noqa: PLR0913 - what it depends on, by keyword
         data: where the split is; None takes the runs' own data.
         split: which split.
         resamples: draws for intervals and tests.
-        seed: of the draws.
+        seed: seed of the draws.
         device: where to compute.
         out: folder; None takes one below the first run.
         show: is told what takes long now.
@@ -121,10 +121,12 @@ def gather_candidates(  # noqa: PLR0913 - what it depends on, by keyword
         _check_way(how, first)
     judged = [subject.kept() is not None for subject in subjects]
     found = outputs_of(subjects, device=device, show=show)
-    for subject, outputs, known in zip(subjects, found, judged, strict=True):
-        if not known:  # kept for the next time, too
+    known: dict[tuple[str, str], Verdict] = {}
+    for subject, outputs, kept in zip(subjects, found, judged, strict=True):
+        if not kept:  # from now on it is, for the next time
             tell(show, f"scoring {in_words(len(outputs.models), 'model')} …")
-            judge_subject(subject, outputs, resamples=resamples, seed=seed, begin=begin)
+            _, verdicts = judge_subject(subject, outputs, resamples=resamples, seed=seed, begin=begin)
+            known |= {(subject.run.name, name): verdict for name, verdict in verdicts.items()}
     members = choose_members(list_members(subjects, found), heads)
     judge = Judge(first.parts.task, first.part, first.held_out)
     tell(show, f"judging {in_words(len(members), 'member')} …")
@@ -133,7 +135,10 @@ def gather_candidates(  # noqa: PLR0913 - what it depends on, by keyword
         subjects=subjects,
         members=members,
         judge=judge,
-        verdicts={label: judge.judge(one.outputs.split, one.outputs.held_out) for label, one in members.items()},
+        verdicts={
+            label: known.get((one.subject.run.name, one.name)) or judge.judge(one.outputs.split, one.outputs.held_out)
+            for label, one in members.items()
+        },
         asked={"data": data, "split": first.split, "bootstrap": resamples, "seed": seed},
         heads=heads,
         seconds=time.perf_counter() - begin,
@@ -149,11 +154,11 @@ class Candidates:
         runs: where they come from.
         subjects: these runs, opened.
         members: the models, by name.
-        judge: who knows the examples.
+        judge: judge of the examples.
         verdicts: on every model.
         asked: what was asked for, for the command that does it again.
         heads: the names that were asked for; None are all.
-        seconds: that all this took.
+        seconds: wall-clock seconds that all this took.
     """
 
     runs: list[str]

@@ -12,7 +12,7 @@ class EnsembleMember:
     """A member of an ensemble.
 
     Attributes:
-        weight: of the member, all of which add up to 1; 0 for one that was not chosen.
+        weight: weight of the member, all of which add up to 1; 0 for one that was not chosen.
         encoder: fingerprint of its encoder.
         row: what it is worth alone.
     """
@@ -27,22 +27,22 @@ class EnsembleRecord(Record):
     """An ensemble, and its scores.
 
     Attributes:
-        runs: that its members are of.
-        how: members became one.
+        runs: runs that the members come from.
+        how: how members were joined.
         task: its name.
-        kind: of the task.
+        kind: kind of the task.
         data: where the split comes from; None is the built-in set.
         split: dev, or another.
-        examples: how many it has.
-        held_out_examples: how many training examples were held out.
+        examples: number of its examples.
+        held_out_examples: number of training examples that were held out.
         resamples: draws of the intervals and tests.
-        seed: of the draws.
+        seed: seed of the draws.
         against: the member that is best on held-out examples, which the others are compared with.
         steps: score on held-out examples after each step of a greedy choice.
         ensemble: what it is worth.
         members: best first by held-out examples.
-        command: that repeats it.
-        seconds: it took.
+        command: the command that repeats it.
+        seconds: wall-clock seconds that it took.
         provenance: where it was made.
     """
 

@@ -59,7 +59,7 @@ def evaluate(  # noqa: PLR0913 - what it depends on, by keyword
         data: where the split is; None takes the run's own data.
         split: which split.
         resamples: draws for intervals and tests.
-        seed: of the draws.
+        seed: seed of the draws.
         device: where to compute.
         show: is told what takes long now.
 
@@ -71,20 +71,20 @@ def evaluate(  # noqa: PLR0913 - what it depends on, by keyword
     subject = load_subject(run, data=data, split=split)
     (outputs,) = outputs_of([subject], device=device, show=show)
     tell(show, f"scoring {in_words(len(outputs.models), 'model')} …")
-    record = judge_subject(subject, outputs, resamples=resamples, seed=seed, begin=begin)
+    record, _ = judge_subject(subject, outputs, resamples=resamples, seed=seed, begin=begin)
     return EvaluationResult(folder=subject.folder, record=record, notices=subject.notices)
 
 
 def judge_subject(
     subject: Subject, outputs: RunOutputs, *, resamples: int, seed: int, begin: float
-) -> EvaluationRecord:
-    """Score the outputs of a subject, and write its evaluation.
+) -> tuple[EvaluationRecord, dict[str, Verdict]]:
+    """Score the outputs of a subject, and write its evaluation; the record, and the verdict on every model by name.
 
     Args:
         subject: what is evaluated.
-        outputs: of its models.
+        outputs: outputs of its models.
         resamples: draws for intervals and tests.
-        seed: of the draws.
+        seed: seed of the draws.
         begin: when the evaluation began, by `time.perf_counter`.
 
     Raises:
@@ -114,7 +114,7 @@ def judge_subject(
         provenance=provenance(),
     )
     write_folder(subject.folder, judge, verdicts, outputs.models, record.save)
-    return record
+    return record, verdicts
 
 
 def outputs_of(subjects: Sequence[Subject], *, device: Device, show: Show | None) -> list[RunOutputs]:

@@ -10,9 +10,10 @@ from bertvision.atomic import whole_folder
 from bertvision.evaluation.decode import SpanPredictions
 from bertvision.evaluation.outputs import predicted_words
 from bertvision.evaluation.prediction_files import SURE
+from bertvision.lock import lock_folder
 from bertvision.runs.judging.judge import FITTED, ZERO, Judge, Verdict
 from bertvision.runs.judging.kept_outputs import ModelOutputs, save_outputs
-from bertvision.tasks.examples import Questions
+from bertvision.tasks.examples import Questions, as_questions
 
 PREDICTIONS, NO_ANSWER, ANSWERS, N_BEST = "predictions.json", "no_answer.json", "answers.json", "nbest.json"
 BEST = 5
@@ -29,16 +30,19 @@ def write_folder(
     """Write an evaluation; its folder appears, or is replaced, only when it is whole.
 
     Args:
-        folder: of the evaluation.
-        judge: who knows the examples.
-        verdicts: of every model, by name.
-        outputs: to keep, by name.
+        folder: folder of the evaluation.
+        judge: judge of the examples.
+        verdicts: verdicts of every model, by name.
+        outputs: outputs to keep, by name.
         save: writes the record into a folder.
 
     Raises:
         WriteError: it cannot be written; nothing half-written is left.
     """
-    with whole_folder(folder, "the evaluation", otherwise="Make room, and try again.") as part:
+    with (
+        lock_folder(folder.absolute().parent, wait=True),  # another process may write the same one
+        whole_folder(folder, "the evaluation", otherwise="Make room, and try again.") as part,
+    ):
         for name, verdict in verdicts.items():
             place = part / name
             place.mkdir(parents=True)
@@ -52,10 +56,9 @@ def write_folder(
 
 def _contents(judge: Judge, verdict: Verdict) -> dict[str, object]:
     """What every file of a model holds."""
-    examples, said = judge.split.examples, verdict.said
+    said = verdict.said
     if isinstance(said, SpanPredictions):
-        if not isinstance(examples, Questions):
-            raise TypeError("spans come from questions")
+        examples = as_questions(judge.split.examples)
         files: dict[str, object] = {PREDICTIONS: said.texts(examples, None), N_BEST: n_best(examples, said)}
         if ZERO in verdict.thresholds:
             margins = np.nan_to_num(said.margin, posinf=SURE).tolist()
@@ -63,7 +66,7 @@ def _contents(judge: Judge, verdict: Verdict) -> dict[str, object]:
             files[NO_ANSWER] = dict(zip(examples.ids, margins, strict=True))
             files[ANSWERS] = said.texts(examples, threshold)
         return files
-    return {PREDICTIONS: dict(zip(examples.ids, predicted_words(judge.task, said), strict=True))}
+    return {PREDICTIONS: dict(zip(judge.split.examples.ids, predicted_words(judge.task, said), strict=True))}
 
 
 def n_best(examples: Questions, said: SpanPredictions) -> dict[str, list[dict[str, object]]]:

@@ -12,15 +12,15 @@ class EvaluatedRow:
     """A head, an encoder's own output or an ensemble, and its scores.
 
     Attributes:
-        name: of its folder in the evaluation.
+        name: name of its folder in the evaluation.
         head: the head's name; None for an ensemble.
         own: whether it is the encoder's own output.
-        options: of the head.
-        seed: of the head's training; None where it has none of its own.
-        parameters: of the head.
+        options: options of the head.
+        seed: seed of the head's training; None where it has none of its own.
+        parameters: parameters of the head.
         depth: the last layer that it needs.
         held_out: its main metric on held-out training examples; of questions F1 at its best threshold.
-        scores: by the name of the threshold: `plain` where there is none, `zero`, `fitted` on held-out training
+        scores: scores by the name of the threshold: `plain` where there is none, `zero`, `fitted` on held-out training
             questions, `best_on_split`, which has seen the answers.
         loss: the mean of the task's training loss on the split, no threshold considered; None of an
             ensemble, where it is not finite, and in records of before it was told.
@@ -43,11 +43,11 @@ class Fingerprints:
     """What outputs and thresholds depend on.
 
     Attributes:
-        weights: of the encoder.
-        split: of the token windows that were judged by.
-        held_out: of those of the held-out examples; None without any.
-        heads: of every head's weights, by name.
-        no_answer_share: for which thresholds were fitted; None in records of before it was chosen.
+        weights: fingerprint of the encoder.
+        split: digest of the token windows that were judged by.
+        held_out: digest of those of the held-out examples; None without any.
+        heads: digest of every head's weights, by name.
+        no_answer_share: share of questions without an answer that thresholds were fitted for; None in older records.
     """
 
     weights: str
@@ -64,19 +64,19 @@ class EvaluationRecord(Record):
     Attributes:
         run: what was evaluated: `RUN` or `RUN@0.3`.
         task: its name.
-        kind: of the task.
+        kind: kind of the task.
         encoder: the one whose states were read.
         data: where the split comes from; None is the built-in set.
         split: dev, or another.
-        examples: how many it has.
-        held_out_examples: how many training examples were held out.
+        examples: number of its examples.
+        held_out_examples: number of training examples that were held out.
         resamples: draws of the intervals and tests.
-        seed: of the draws.
+        seed: seed of the draws.
         own: name of the encoder's own output, which heads are compared with; None without one.
         rows: every head and the encoder's own output, best first by held-out examples.
         fingerprints: what the outputs depend on.
-        command: that repeats it.
-        seconds: it took.
+        command: the command that repeats it.
+        seconds: wall-clock seconds that it took.
         provenance: where it was made.
     """
 

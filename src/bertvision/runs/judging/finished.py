@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from bertvision.encoder.load import mean_pooled
-from bertvision.encoder.snapshot import Snapshot, find_snapshot
+from bertvision.encoder.snapshot import Snapshot, find_snapshot, split_snapshot
 from bertvision.errors import BertVisionError
 from bertvision.heads.options import ATTENTION
 from bertvision.runs.fitting.fit import LEADERBOARD
-from bertvision.runs.fitting.fit_request import STREAM, FitRequest, split_snapshot
+from bertvision.runs.fitting.fit_request import STREAM, FitRequest
 from bertvision.runs.folder import CONFIG, RESULT, RunFolder
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.tuned_split import learnt_from, seen_notice, tuned_run
@@ -25,7 +25,7 @@ class FinishedRun:
 
     Attributes:
         name: as it was asked for: `RUN` or `RUN@0.3`.
-        folder: of the run.
+        folder: folder of the run.
         place: folder of a snapshot's results below those of its run, such as `at-0.3`; empty for a fit.
         request: what heads on its encoder depend on; states are streamed from one encoder.
         heads: a row of the leaderboard for each head, by the name of its folder; none for a tuned run.
@@ -89,7 +89,7 @@ def _fit(run: Path, asked: dict[str, Any], weights: str) -> FinishedRun:
     if asked["pairs"] is None:  # what nobody asked for meant before texts could be aligned
         apart = mean_pooled(request.main_encoder) and request.pool != ATTENTION
         request = replace(request, pairs="apart" if apart else "together")
-    # one encoder gives the states of all examples that none has learnt from
+    # one encoder gives the states of all examples that none has learned from
     request = replace(request, encoder=request.main_encoder, cross_fit=None, source=STREAM)
     leaderboard = read_json(run / LEADERBOARD)
     if not isinstance(leaderboard, list):
@@ -104,7 +104,7 @@ def _fit(run: Path, asked: dict[str, Any], weights: str) -> FinishedRun:
         request=request,
         heads={Path(row["folder"]).name: row for row in sorted(leaderboard, key=lambda row: row["folder"])},
         own=own,
-        weights=weights.partition("+")[0],  # of a cross-fit's encoders, the one that learnt from all folds
+        weights=weights.partition("+")[0],  # of a cross-fit's encoders, the one that learned from all folds
         notices=() if own is None else seen_notice(request),
     )
 

@@ -14,7 +14,7 @@ from bertvision.evaluation.score import Scoring, defined, score_targets, scoring
 from bertvision.evaluation.squad_metric import AnswerComparison, QuestionScores, apply_threshold, score_questions
 from bertvision.evaluation.threshold import NoAnswerThreshold, fit_threshold
 from bertvision.runs.judging.split_loss import split_loss
-from bertvision.tasks.examples import Questions, gold_targets
+from bertvision.tasks.examples import Questions, as_questions, gold_targets
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Task
 
@@ -73,7 +73,7 @@ class Answers:
 
     Attributes:
         said: the best answers to each.
-        scores: of the best one, if it were always given.
+        scores: scores of the best one, if it were always given.
     """
 
     said: SpanPredictions
@@ -90,12 +90,12 @@ class Verdict:
 
     Attributes:
         said: the best answers to every question, or one row per example.
-        scorings: by the name of the threshold.
+        scorings: scorings by the name of the threshold.
         thresholds: their values.
         held_out: its main metric on the held-out examples; None without any, or where it is not defined.
         loss: the mean of the task's training loss on the split; None where it is not finite.
-        answers: to the questions of the split; None of other kinds.
-        held_out_answers: to the held-out questions; None without any.
+        answers: answers to the questions of the split; None for other kinds of tasks.
+        held_out_answers: answers to the held-out questions; None without any.
     """
 
     said: SpanPredictions | NDArray[np.float32]
@@ -143,7 +143,7 @@ class Judge:
         """The main metric on the held-out examples, by which one chooses; of questions F1 at its best threshold."""
         if isinstance(held_out, SpanScores):
             return self._best_f1(self._judging().answers(held_out))
-        return self._judging().score_rows(held_out).values[self.task.metrics[0]]
+        return self._judging().score_rows(held_out).values[self.task.main_metric]
 
     def _judge_spans(self, outputs: SpanScores, held_out: Outputs | None) -> Verdict:
         answers = self._side.answers(outputs)
@@ -198,9 +198,7 @@ class _Side:
 
     @property
     def questions(self) -> Questions:
-        if not isinstance(self._part.examples, Questions):
-            raise TypeError("spans come from questions")
-        return self._part.examples
+        return as_questions(self._part.examples)
 
     def answers(self, outputs: SpanScores) -> Answers:
         """The best answers, and their scores."""
@@ -221,10 +219,10 @@ def compare_verdicts(
     At the threshold that is best for the split nothing is compared: it was chosen by looking at the answers.
 
     Args:
-        verdicts: by the model's name.
+        verdicts: verdicts by the model's name.
         against: which model the others are compared with; None compares none.
         resamples: how many draws.
-        seed: of the draws.
+        seed: seed of the draws.
     """
     keys = [(name, at) for name, verdict in verdicts.items() for at in verdict.scorings]
     scorings = [verdicts[name].scorings[at] for name, at in keys]

@@ -22,10 +22,10 @@ class InferenceSeconds:
     """Measured seconds over some examples.
 
     Attributes:
-        examples: how many.
-        device: on which.
-        encoder: up to each depth, without any head.
-        heads: of each head on states that are there, by name.
+        examples: number of examples.
+        device: device that they ran on.
+        encoder: seconds of the encoder up to each depth, without any head.
+        heads: seconds of each head on states that are there, by name.
     """
 
     examples: int

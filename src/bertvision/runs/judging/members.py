@@ -9,7 +9,7 @@ from bertvision.runs.judging.subject import Subject
 from bertvision.tasks.examples import gold_targets
 
 FEWEST_MEMBERS = 2
-"""Of an ensemble."""
+"""Fewest members of an ensemble."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def check_alike(subjects: Sequence[Subject]) -> None:
 
 
 def list_members(subjects: Sequence[Subject], found: Sequence[RunOutputs]) -> dict[str, Member]:
-    """Every model of every subject once, by label; one that two runs share, such as an own output, is of the first."""
+    """Every model of every subject once, by label; one that two runs share, such as its own output, is of the first."""
     members: dict[str, Member] = {}
     seen = set()
     for subject, outputs in zip(subjects, found, strict=True):

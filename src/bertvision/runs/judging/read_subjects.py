@@ -84,7 +84,7 @@ class SharedPass:
         self.pool: Pool | None = None if self._spans else first.parts.pool
 
     def check(self, subject: Subject) -> None:
-        """Refuse an encoder that is not the one that heads learnt on.
+        """Refuse an encoder that is not the one that heads learned on.
 
         Raises:
             BertVisionError: it is another.
@@ -118,7 +118,7 @@ class SharedPass:
         ]
 
     def load(self, subject: Subject, name: str) -> Head | None:
-        """A head of a subject, ready to read; None for an own output that cannot read what heads read.
+        """A head of a subject, ready to read; None where its own output cannot read what heads read.
 
         Raises:
             BertVisionError: it is not there, or does not fit the encoder.

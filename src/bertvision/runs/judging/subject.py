@@ -38,7 +38,7 @@ class Subject:
         split: the split's name.
         part: the split.
         held_out: training examples that the run held out; None if it held out none.
-        digests: of the token windows of both.
+        digests: digests of the token windows of both.
         heads: digest of every head's weights, the encoder's own output's included, by name.
         notices: what the user should know.
     """
@@ -108,7 +108,7 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
             is what the run held out.
 
     Raises:
-        BertVisionError: there is no such run or split, it is not finished, or it learnt from the split.
+        BertVisionError: there is no such run or split, it is not finished, or it learned from the split.
     """
     run = open_run(name)
     request = run.request
@@ -133,7 +133,7 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
     else:
         if _alike(judged.splits[split], loaded.splits["train"]):
             raise BertVisionError(
-                f"{run.name} learnt from these examples: they are its training split. Use --split dev."
+                f"{run.name} learned from these examples: they are its training split. Use --split dev."
             )
         part = parts.part(judged.splits[split])
     return Subject(
@@ -189,7 +189,7 @@ def _no_split(split: str, there: Collection[str], task: Task) -> BertVisionError
 def _check_labels(learnt: TaskData, judged: TaskData, data: str) -> None:
     if learnt.task.labels != judged.task.labels:
         raise BertVisionError(
-            f"{data} has the labels {', '.join(judged.task.labels)}; heads learnt {', '.join(learnt.task.labels)}."
+            f"{data} has the labels {', '.join(judged.task.labels)}; heads learned {', '.join(learnt.task.labels)}."
         )
 
 

@@ -149,7 +149,7 @@ class _Timer:
         return self.time(function) / self.tokens(rows)
 
     def tokens(self, rows: IntArray) -> int:
-        """Of some windows."""
+        """Number of tokens of some windows."""
         return int(self._lengths[rows].sum())
 
 

@@ -28,7 +28,7 @@ class Source:
         kind: `stream` computes them for every batch, `store` reads them from disk, `memory` keeps one row per text.
         keep: how a store keeps them.
         layers: which it keeps, such as `0..6`.
-        folder: of a store that is there already; None makes one in the run's folder.
+        folder: folder of a store that is there already; None makes one in the run's folder.
     """
 
     kind: Literal["stream", "store", "memory"]
@@ -49,14 +49,14 @@ class Rates:
     """What this machine takes, in seconds per token.
 
     Attributes:
-        encode_step: to encode a batch of a step, as deep as heads read.
-        encode_pass: to encode a batch of a pass that learns nothing, as deep as heads read.
+        encode_step: seconds to encode a batch of a step, as deep as heads read.
+        encode_pass: seconds to encode a batch of a pass that learns nothing, as deep as heads read.
         encode_whole: the same with all layers.
         heads: for a step of all heads, without the encoder.
         slowest: the head that takes most of it, and its share; empty where no head is trained.
-        write: to write one layer, by how it is kept.
-        read: to read one layer from a store that the system has in memory.
-        read_cold: to read one layer from the disk itself.
+        write: seconds to write one layer, by how it is kept.
+        read: seconds to read one layer from a store that the system has in memory.
+        read_cold: seconds to read one layer from the disk itself.
         half: which kind of 16 bits the states fit into.
     """
 
@@ -91,10 +91,10 @@ class Limits:
     """Bytes that may be taken; None is no limit.
 
     Attributes:
-        disk: that the user allows.
-        free_disk: that the disk has left.
-        memory: that the user allows.
-        free_memory: that the machine has left.
+        disk: bytes on disk that the user allows.
+        free_disk: bytes that the disk has left.
+        memory: bytes of memory that the user allows.
+        free_memory: bytes of memory that the machine has left.
     """
 
     disk: int | None = None
@@ -251,13 +251,13 @@ class RowWork:
     """What a fit of labels, tags or scores passes over: one row per text.
 
     Attributes:
-        tokens: that are encoded, once.
+        tokens: the tokens that are encoded, once.
         learnt: rows of all steps.
         judged: rows of all passes over held-out and dev examples.
-        rows: of all parts.
+        rows: rows of all parts.
         numbers: per row.
         copied: numbers of all rows that solving the largest convex head copies; 0 if none is solved.
-        parts: of a row, each as wide as the encoder.
+        parts: parts of a row, each as wide as the encoder.
     """
 
     tokens: float

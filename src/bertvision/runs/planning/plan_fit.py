@@ -14,7 +14,7 @@ def plan_fit(request: FitRequest, out: str | Path) -> FitPlan:
     """Measure a few batches, and say what `fit_heads` would do with the source `auto`; nothing is left on disk.
 
     Args:
-        request: of a fit; its source does not matter.
+        request: request of a fit; its source does not matter.
         out: folder that the run would have.
 
     Raises:

@@ -15,6 +15,7 @@ from bertvision.runs.fitting.extract import ExtractRequest, default_store, extra
 from bertvision.runs.fitting.fit_request import STORE, STREAM, FitRequest
 from bertvision.runs.fitting.frozen import FrozenTask
 from bertvision.runs.fitting.solve import CONVEX
+from bertvision.runs.planning.free_memory import free_memory
 from bertvision.runs.planning.measure_rates import STORE_BYTES, has_room_to_try, measure_rows, measure_spans, rough_rate
 from bertvision.runs.planning.plan_costs import Limits, RowWork, Source, SpanWork
 from bertvision.runs.planning.planner import FitPlan, plan_rows, plan_spans, plan_stream, pointless
@@ -152,13 +153,6 @@ def row_work(frozen: FrozenTask) -> RowWork:
         copied=rows[0] * max((len(head.reads) * frozen.shape.width for head in solved), default=0),
         parts=PARTS[frozen.parts.pairs],
     )
-
-
-def free_memory() -> int | None:
-    """Bytes that the machine could give; None where it does not say."""
-    path = Path("/proc/meminfo")
-    lines = path.read_text(encoding="ascii").splitlines() if path.is_file() else []
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
 
 
 def _held_out_passes(request: FitRequest) -> int:

@@ -19,7 +19,7 @@ except ImportError:
 import torch
 from optuna.trial import FrozenTrial
 
-from bertvision.atomic import write_json
+from bertvision.atomic import whole_folder, write_json
 from bertvision.encoder.snapshot import find_snapshot
 from bertvision.lock import lock_folder
 from bertvision.runs.folder import CONFIG, RunFolder
@@ -82,7 +82,7 @@ class SearchPlace:
 
     @property
     def url(self) -> str:
-        """Of the database."""
+        """URL of the database."""
         return self.storage or f"sqlite:///{(self.out / STUDY).absolute()}"
 
     def check(self) -> None:
@@ -175,7 +175,7 @@ def _runner(request: SearchRequest, show: Show | None) -> Runner:
 
 
 def _check_judges(request: SearchRequest) -> None:
-    """Refuse an encoder that has learnt from what judges."""
+    """Refuse an encoder that has learned from what judges."""
     snapshot = find_snapshot(request.encoder)
     run = tuned_run(request.encoder)
     if snapshot is None or not (run / CONFIG).is_file():
@@ -246,15 +246,13 @@ def _finish(
 
 def _keep(out: Path, trial: FrozenTrial, runner: Callable[[], Runner]) -> dict[str, Any]:
     """Put the best trial's run into its place, and score it on dev, if that was not done before; its scores."""
-    best, part = out / BEST, out / f".{BEST}.part"
+    best = out / BEST
     if (best / KEPT).is_file() and read_json(best / KEPT)["trial"] == trial.number:
         dev: dict[str, Any] = read_json(best / KEPT)["dev"]
         return dev
-    shutil.rmtree(part, ignore_errors=True)
     runs = runner()
-    runs.keep(trial, out, part)
-    shutil.rmtree(best, ignore_errors=True)
-    part.rename(best)
+    with whole_folder(best, "the best trial's run", otherwise="Make room; the same command goes on.") as part:
+        runs.keep(trial, out, part)
     dev = runs.score(best)
     write_json(best / KEPT, {"trial": trial.number, "dev": dev})
     return dev

@@ -23,7 +23,7 @@ class Group:
 
     Attributes:
         path: its folder.
-        numbers: of its trials.
+        numbers: numbers of its trials.
     """
 
     path: Path
@@ -35,7 +35,7 @@ class SearchGroups:
     """The groups of a search.
 
     Attributes:
-        folder: of the search.
+        folder: folder of the search.
         study: its trials.
         request: what they depend on.
         trials: how many there are to be in all.

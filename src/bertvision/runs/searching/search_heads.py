@@ -12,6 +12,7 @@ from optuna.trial import FrozenTrial
 
 from bertvision.atomic import write_json
 from bertvision.errors import BertVisionError
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.heads import blank_head
 from bertvision.inference.shared_rows import SharedRows
 from bertvision.provenance import provenance
@@ -105,7 +106,7 @@ class HeadTrials:
 
         Args:
             trial: which.
-            folder: of the search.
+            folder: folder of the search.
             best: where the fit goes.
 
         Raises:
@@ -115,7 +116,7 @@ class HeadTrials:
         request = self._request.fit((spec,), tuple(self._rungs)[:-1])
         frozen = replace(self._frozen, request=request)
         head = folder / str(notes[FOLDER])
-        if not head.is_dir():  # another machine has it: what learns alone is what learnt among others
+        if not head.is_dir():  # another machine has it: what learns alone is what learned among others
             fit_heads(request, best, show=self._show, frozen=frozen)
             return
         trainee = build_trainee(spec, frozen, request)
@@ -134,7 +135,7 @@ class HeadTrials:
         if self._frozen.dev is None:
             return {}
         metrics: dict[str, Any] = read_json(best / LEADERBOARD)[0]["metrics"]
-        return {name: value for name, value in metrics.items() if not name.startswith("held_out_")}
+        return {name: value for name, value in metrics.items() if not name.startswith(HELD_OUT_PREFIX)}
 
     def _spec(self, params: Mapping[str, Any]) -> HeadSpec:
         return self._request.spec(self._request.space.point(params))

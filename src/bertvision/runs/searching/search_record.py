@@ -1,4 +1,4 @@
-"""What a search found, as one JSON file: every trial, the best, how it got there, and what counted."""
+"""What a search found, as one JSON file: every trial, the best, how it got there, and parameter importance."""
 
 import json
 import math
@@ -8,6 +8,7 @@ from typing import Any
 from optuna.trial import FrozenTrial
 
 from bertvision.atomic import write_json
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.provenance import provenance
 from bertvision.runs.searching.search_request import TRIALS_FILE, TRIALS_FORMAT, SearchRequest
 from bertvision.runs.searching.search_study import (
@@ -51,9 +52,9 @@ def search_record(request: SearchRequest, trials: list[FrozenTrial], *, dev: dic
 def _objective(request: SearchRequest) -> str:
     """What trials are judged by: of several tasks, the mean of their main metrics, of which each is at most 1."""
     if request.space.kind == "multitask":
-        return "held_out_mean"
+        return f"{HELD_OUT_PREFIX}mean"
     task = find_task(request.task, data=request.data, columns=request.columns)
-    return f"held_out_{'best_f1' if task.kind == 'spans' else task.metrics[0]}"
+    return HELD_OUT_PREFIX + task.choosing_metric
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:

@@ -34,14 +34,14 @@ class SearchRequest(DataRequest):
 
     Attributes:
         space: what is chosen from.
-        epochs: of a trial that is never pruned.
+        epochs: epochs of a trial that is never pruned.
         batch: windows per step, where the space says nothing else.
         rungs: how often trials are judged; all but the best are pruned at each but the last.
         reduction: one of so many trials goes on from rung to rung.
         together: most heads that learn in one pass.
         fraction: share of the training examples to use.
         held_out: share of those that nobody learns from: the objective.
-        seed: of data order, held-out examples, every trial's weights, and what is tried; never searched.
+        seed: seed of data order, held-out examples, every trial's weights, and what is tried; never searched.
         pool: which row counts for labels, tags and scores.
         pairs: how pairs of texts are encoded for heads.
         source: where states come from: `stream`, or `store:DIR`.

@@ -75,7 +75,7 @@ class Point:
     Attributes:
         learning: how it learns, by name.
         head: the head; None leaves it as it is without a choice.
-        options: of the head.
+        options: options of the head.
         tasks: what was chosen for single tasks.
     """
 

@@ -112,9 +112,9 @@ def open_study(url: str, name: str, *, kind: Kind, reduction: int, settings: Map
     """A study in a database, new or as it is.
 
     Args:
-        url: of the database, such as sqlite:///FILE or postgresql://USER@HOST/NAME.
-        name: of the study.
-        kind: of trials: heads of a pass are pruned by whole rungs, tuned encoders one by one as Optuna does.
+        url: URL of the database, such as sqlite:///FILE or postgresql://USER@HOST/NAME.
+        name: name of the study.
+        kind: kind of trials: heads of a pass are pruned by whole rungs, tuned encoders one by one as Optuna does.
         reduction: one of so many trials goes on from rung to rung.
         settings: what all processes must have alike.
 

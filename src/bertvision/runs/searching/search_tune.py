@@ -195,7 +195,7 @@ class TuneTrials:
 
         Args:
             trial: which.
-            folder: of the search.
+            folder: folder of the search.
             best: where the run goes.
 
         Raises:
@@ -208,7 +208,7 @@ class TuneTrials:
                 f"trial {trial.number}, the best, was tuned on another machine, in {place} of its --out. "
                 "Give this command there once more: it ends the search."
             )
-        shutil.copytree(run, best)
+        shutil.copytree(run, best, dirs_exist_ok=True)
 
     def score(self, best: Path) -> dict[str, Any]:
         """The scores of a run on dev; none without a dev split.

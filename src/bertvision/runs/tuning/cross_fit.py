@@ -24,7 +24,7 @@ class CrossFitResult:
 
     Attributes:
         run: their folder.
-        results: of every run, by the name of its folder.
+        results: results of every run, by the name of its folder.
         notices: what the user should know.
         main: whether this process is the one that reports.
     """

@@ -25,8 +25,8 @@ class Distances:
     Attributes:
         anchors: how many.
         positive: Euclidean distances to what belongs near.
-        negative: to what does not, of the same set.
-        other: to what does not, of other sets; None where there is one set.
+        negative: distance to what does not, of the same set.
+        other: distance to what does not, of other sets; None where there is one set.
         in_order: share of the anchors whose positive is nearer than every negative.
     """
 

@@ -1,4 +1,4 @@
-"""LabelCounts: how often each label is there, is learnt and is predicted, for plots of what balancing changes."""
+"""LabelCounts: how often each label is there, is learned and is predicted, for plots of what balancing changes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -13,6 +13,7 @@ from bertvision.encoder.load import usual_pool
 from bertvision.encoder.snapshot import Snapshot, list_snapshots, save_snapshot
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError, MisfitError
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.evaluation.outputs import SpanScores
 from bertvision.evaluation.score import defined
 from bertvision.heads import Head, HeadShape, load_head, save_head
@@ -39,9 +40,7 @@ from bertvision.training.processes import join_processes
 from bertvision.typed_json import from_json
 
 HEADS_FOLDER = "heads"
-"""Of a snapshot: a folder for the head of each task."""
-
-HELD_OUT = "held_out_"
+"""The folder in a snapshot that holds a folder for the head of each task."""
 
 
 def multitask(
@@ -105,7 +104,7 @@ def score_dev(run: Path, *, show: Show | None = None) -> dict[str, float]:
     tell(show, "scoring dev …")
     values, _ = keeper.score()
     folder.finish(result | {"metrics": {name: defined(value) for name, value in values.items()}})
-    return {name: value for name, value in values.items() if f".{HELD_OUT}" not in name}
+    return {name: value for name, value in values.items() if f".{HELD_OUT_PREFIX}" not in name}
 
 
 def _build(

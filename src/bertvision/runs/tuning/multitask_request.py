@@ -25,11 +25,11 @@ class MultitaskRequest(LearnRequest):
         heads_of: the head of each task, by name; `dense_stack` where nothing is said.
         options_of: options of the head of each task.
         input: how texts reach the encoder.
-        questions: of the input `qa`, by task, in place of ours.
-        order: of an epoch's batches.
-        temperature: of the order of that name.
+        questions: questions of the input `qa`, by task, in place of ours.
+        order: order of an epoch's batches.
+        temperature: temperature of the order of that name.
         caps: most windows of a task in an epoch.
-        balance: draw windows so that every class is learnt equally often.
+        balance: draw windows so that every class is learned equally often.
     """
 
     heads_of: Mapping[str, str] = field(default_factory=dict)

@@ -30,7 +30,7 @@ class Taught:
 
     Attributes:
         targets: what it says of a student's windows.
-        fingerprint: of its encoder and its head.
+        fingerprint: fingerprint of its encoder and its head.
         notice: what the user should know.
     """
 
@@ -71,7 +71,7 @@ class Teacher:
         theirs = _task_of(run)
         if (theirs.kind, theirs.labels, theirs.limits) != (task.kind, task.labels, task.limits):
             raise BertVisionError(
-                f"--teacher {asked.run} was tuned for {_described(theirs)}; {_described(task)} is to be learnt. "
+                f"--teacher {asked.run} was tuned for {_described(theirs)}; {_described(task)} is to be learned. "
                 "Use a teacher of the same kind with the same labels."
             )
         return cls(asked, run, run.own, task)
@@ -80,9 +80,9 @@ class Teacher:
         """Read all examples once, cut into windows as the teacher's run cut its own; several processes each do so.
 
         Args:
-            examples: what is learnt from.
+            examples: what is learned from.
             windows: the student's, of the same examples.
-            request: of the student.
+            request: request of the student.
 
         Raises:
             BertVisionError: the encoder or the head cannot be had.
@@ -102,13 +102,13 @@ class Teacher:
         alone = int((~targets.taught).sum())
         if alone:
             notice += (
-                f" {alone:,} of {len(windows):,} windows are learnt without it: "
+                f" {alone:,} of {len(windows):,} windows are learned without it: "
                 "none of its tokens begins or ends where their answers do."
             )
         return Taught(targets, self._fingerprint(), notice)
 
     def _fingerprint(self) -> str:
-        """Of the encoder before it was tuned, of what changed in it, and of the head; the same on every device."""
+        """A digest of the encoder before tuning, of what changed in it, and of the head; the same on every device."""
         files = (self.own.changes, self.own.folder / WEIGHTS)
         return "+".join([self.own.fingerprint, *(file_digest(path)[:16] for path in files)])
 

@@ -15,7 +15,7 @@ class TripletRequest(LearnRequest):
     """All that a run on triplets depends on; `task` names the tasks between commas.
 
     Attributes:
-        loss: of a triplet.
+        loss: loss of a triplet.
         margin: how much farther a negative should be, for the loss of that name.
         caps: most triplets of a task.
     """

@@ -1,4 +1,4 @@
-"""triplets: several tasks and an encoder → a run whose encoder has learnt which texts are near each other."""
+"""triplets: several tasks and an encoder → a run whose encoder has learned which texts are near each other."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,6 +15,7 @@ from bertvision.encoder.load import usual_pool
 from bertvision.encoder.snapshot import Snapshot, save_snapshot
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
+from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.inference.outputs import PassOptions, frozen_batches
 from bertvision.runs.parts import load_tasks, training_split
 from bertvision.runs.tuning.distances import Distances, measure_distances
@@ -157,7 +158,7 @@ class _TripletKeeper:
         }
         write_json(self.card.run / DISTANCES, content)
         values = {
-            f"{name}.{'held_out_' if part == 'held_out' else ''}{what}": value
+            f"{name}.{HELD_OUT_PREFIX if part == 'held_out' else ''}{what}": value
             for part, sets in after.items()
             for name, measured in sets.items()
             for what, value in measured.values().items()

@@ -63,7 +63,7 @@ class Begun:
     """A run that has begun, or goes on.
 
     Attributes:
-        folder: of the run.
+        folder: folder of the run.
         accelerator: this process among those of the run.
         resume: whether it may go on.
         finished: its result, if there is nothing left to do.
@@ -82,7 +82,7 @@ class Prepared:
     Attributes:
         encoder: with what learns set free.
         passes: how it is run when it does not learn.
-        fingerprint: of its weights before.
+        fingerprint: fingerprint of its weights before.
         recorded: whether steps are recorded for every shape, so that few shapes should occur.
     """
 

@@ -12,6 +12,7 @@ import torch
 
 from bertvision.encoder.encoder import Encoder
 from bertvision.errors import BertVisionError
+from bertvision.evaluation.outputs import Outputs
 from bertvision.evaluation.prediction_files import read_answers
 from bertvision.evaluation.squad_metric import score_questions
 from bertvision.heads import load_head
@@ -21,6 +22,7 @@ from bertvision.runs.fitting.fit import fit_heads
 from bertvision.runs.fitting.freeze_points import fit_snapshots
 from bertvision.runs.judging.evaluate import evaluate
 from bertvision.runs.judging.evaluation_record import EvaluationRecord
+from bertvision.runs.judging.judge import Judge, Verdict
 from bertvision.runs.judging.read_subjects import SharedPass
 from bertvision.runs.judging.subject import load_subject
 from bertvision.runs.tuning.tune import tune
@@ -77,6 +79,21 @@ def questions(place: Path) -> Questions:
 
 def model(result: AnalysisResult, name: str | None) -> AnalysedModel:
     return next(one for one in result.record.models if one.name == name)
+
+
+def test_models_of_a_run_that_was_not_evaluated_yet_are_judged_once(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(run, tmp_path / "fit", ignore=shutil.ignore_patterns("evaluation", "analysis.json"))
+    judge, judged = Judge.judge, list[Outputs]()
+
+    def count(self: Judge, outputs: Outputs, held_out: Outputs | None) -> Verdict:
+        judged.append(outputs)
+        return judge(self, outputs, held_out)
+
+    monkeypatch.setattr(Judge, "judge", count)
+    models = analyse(tmp_path / "fit", device="cpu").record.models
+    assert len(judged) == len(models) == 7
 
 
 def test_the_record_can_be_read_again(run: Path, result: AnalysisResult) -> None:

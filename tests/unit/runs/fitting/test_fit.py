@@ -543,8 +543,8 @@ def test_whoever_watches_is_told_how_far_it_is(ask: Ask, tmp_path: Path) -> None
         "scoring 2 heads …",
     ]
     assert told[1][2]["heads"] == 2
-    assert 0 < told[1][2]["least loss"] < 2
-    assert np.isfinite(told[3][2]["least loss"])
+    assert 0 < told[1][2]["lowest loss"] < 2
+    assert np.isfinite(told[3][2]["lowest loss"])
 
 
 def test_every_step_is_told_where_steps_are_slow(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

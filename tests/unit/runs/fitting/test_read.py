@@ -83,8 +83,11 @@ def test_heads_are_judged_without_dropout_and_left_as_they_were(encoder: str, wi
     assert (first.training, second.training) == (True, False)
 
 
-def test_no_head_gives_no_outputs(encoder: str, windows: Windows) -> None:
+def test_no_head_gives_no_outputs_and_reads_nothing(
+    encoder: str, windows: Windows, monkeypatch: pytest.MonkeyPatch
+) -> None:
     states = StreamStates(load_encoder(encoder), windows, PASS, range(3))
+    monkeypatch.setattr(StreamStates, "batch", lambda *_: pytest.fail("a batch was encoded"))
     assert read_heads([], states, windows, task=TASKS["squad2"], pool="cls", device=CPU, bf16=False) == []
 
 

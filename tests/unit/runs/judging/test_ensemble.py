@@ -1,6 +1,7 @@
 """Ensembles of heads of a run, of several runs and of snapshots: who is a member, what comes out, what is refused."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +67,21 @@ def test_members_are_joined_token_by_token(place: Path, how: How) -> None:
             expected = np.maximum(*shares) if how == "max" else np.sqrt(shares[0] * shares[1])
             assert np.exp(getattr(joined, side)[begin:end]) == pytest.approx(expected, rel=FLOAT32)
     assert [member.weight for member in result.record.members] == [0.5, 0.5]
+
+
+def test_models_of_a_run_that_was_not_evaluated_yet_are_judged_once(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(place / "fit1", tmp_path / "fit", ignore=shutil.ignore_patterns("evaluation", "ensembles"))
+    judge, judged = Judge.judge, list[Outputs]()
+
+    def count(self: Judge, outputs: Outputs, held_out: Outputs | None) -> Verdict:
+        judged.append(outputs)
+        return judge(self, outputs, held_out)
+
+    monkeypatch.setattr(Judge, "judge", count)
+    members = join(tmp_path / "fit").record.members
+    assert len(judged) == len(members) + 1 == 4  # the members, and what they are together
 
 
 def test_models_that_are_joined_in_several_ways_are_judged_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

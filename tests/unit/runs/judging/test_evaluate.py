@@ -319,14 +319,14 @@ def test_what_cannot_be_evaluated_is_refused(place: Path, tmp_path: Path) -> Non
     }.items():
         with pytest.raises(BertVisionError, match=message.replace(".", r"\.")):
             evaluate(name, device="cpu")
-    with pytest.raises(BertVisionError, match="learnt from these examples"):
+    with pytest.raises(BertVisionError, match="learned from these examples"):
         evaluate(place / "fit", split="train", device="cpu")
     with pytest.raises(BertVisionError, match="has no split 'test' here; there is: dev"):
         evaluate(place / "fit", split="test", device="cpu")
 
 
 def test_questions_that_were_held_out_are_not_judged_by(place: Path, tmp_path: Path) -> None:
-    with pytest.raises(BertVisionError, match="learnt from these examples: they are its training split"):
+    with pytest.raises(BertVisionError, match="learned from these examples: they are its training split"):
         evaluate(place / "fit", data=place / "data", split="train", device="cpu")
     content = json.loads((place / "data" / "train.json").read_text(encoding="utf-8"))
     for split, articles in (("train", content["data"][:2]), ("dev", content["data"][1:])):
@@ -339,7 +339,7 @@ def test_texts_that_were_learnt_from_are_not_judged_by_from_elsewhere_either(pla
     data = write_labels(tmp_path / "data")
     fit_heads(tiny_fit("sst2", data, str(place / "encoder"), MIX), tmp_path / "fit")
     shutil.copy(tmp_path / "data" / "train.tsv", tmp_path / "dev.tsv")
-    with pytest.raises(BertVisionError, match="learnt from these examples"):
+    with pytest.raises(BertVisionError, match="learned from these examples"):
         evaluate(tmp_path / "fit", data=tmp_path / "dev.tsv", device="cpu")
 
 

@@ -20,7 +20,7 @@ from bertvision.runs.fitting.frozen import freeze_task
 from bertvision.runs.planning import source as source_module
 from bertvision.runs.planning.plan_costs import RowRates, Source
 from bertvision.runs.planning.plan_fit import plan_fit
-from bertvision.runs.planning.source import free_memory, plan_source, row_work, span_work
+from bertvision.runs.planning.source import plan_source, row_work, span_work
 from bertvision.store import writer as writer_module
 from bertvision.training import fit as loop_module
 from bertvision.training.trainee import HeadSpec
@@ -374,16 +374,6 @@ def test_a_plan_measures_even_where_the_choice_is_clear(ask: Ask, tmp_path: Path
 def test_heads_that_a_fit_refuses_are_refused_by_its_plan(ask: Ask, tmp_path: Path) -> None:
     with pytest.raises(BertVisionError, match="'ladder' looks at neighbouring tokens"):
         plan_fit(ask("sst2", HeadSpec(head="ladder")), tmp_path / "run")
-
-
-def test_the_machine_says_how_much_memory_it_has_left() -> None:
-    free = free_memory()
-    assert free is None or 10**7 < free < 10**14
-
-
-def test_where_the_machine_does_not_say_there_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Path, "is_file", lambda _: False)
-    assert free_memory() is None
 
 
 @pytest.mark.usefixtures("slow_encoder")

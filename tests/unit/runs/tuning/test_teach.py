@@ -199,7 +199,7 @@ def test_a_run_says_how_many_windows_it_learns_without_its_teacher(
     taught = teacher.read(examples, windows, tiny_request("squad2", data["squad2"], "tiny"))
     alone = int(examples.answerable.sum())
     assert 0 < alone < 40
-    assert f"s. {alone} of 40 windows are learnt without it: none of its tokens begins or ends where" in taught.notice
+    assert f"s. {alone} of 40 windows are learned without it: none of its tokens begins or ends where" in taught.notice
 
 
 def test_a_teacher_may_read_the_pooled_vector(encoder: str, data: dict[str, str], tmp_path: Path) -> None:
@@ -216,10 +216,10 @@ def test_who_answers_something_else_is_no_teacher(
     encoder: str, data: dict[str, str], teachers: dict[str, str], tmp_path: Path
 ) -> None:
     labels = taught(tiny_request("sst2", data["sst2"], encoder), teachers["squad2"])
-    expected = r"squad2 was tuned for squad2 \(spans\); sst2 \(labels: .*\) is to be learnt. Use a teacher of the same"
+    expected = r"squad2 was tuned for squad2 \(spans\); sst2 \(labels: .*\) is to be learned. Use a teacher of the same"
     with pytest.raises(BertVisionError, match=expected):
         tune(labels, tmp_path / "run")
-    with pytest.raises(BertVisionError, match=r"tuned for sst2 \(labels: .*moods \(tags: 0, 1\) is to be learnt"):
+    with pytest.raises(BertVisionError, match=r"tuned for sst2 \(labels: .*moods \(tags: 0, 1\) is to be learned"):
         Teacher.find(TeacherRequest(run=teachers["sst2"]), make_tags("0", "1"))
     with pytest.raises(BertVisionError, match=r"nobody holds no run: config.json is not there"):
         tune(replace(labels, teacher=TeacherRequest(run=str(tmp_path / "nobody"))), tmp_path / "run")
