@@ -1,11 +1,10 @@
 """write_report: runs in, a folder with a page, Markdown, LaTeX tables and model cards out."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertvision.atomic import write_text
+from bertvision.atomic import whole_folder, write_text
 from bertvision.errors import BertVisionError
 from bertvision.report.build import build_report
 from bertvision.report.card import write_card
@@ -56,17 +55,9 @@ def write_report(runs: Sequence[str | Path], out: str | Path, *, title: str = ""
     files |= {f"{TABLES}/{table.key}.tex": write_latex(table, report) for table in report.tables()}
     for group in group_runs(found):
         files |= {f"{CARDS}/{run.place}/README.md": write_card(run, group) for run in group.runs}
-    temporary = folder.with_name(f".{folder.name}.part")
-    try:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with whole_folder(folder, "the report", otherwise="Make room, or use another --out.") as part:
         for name, text in files.items():
-            write_text(temporary / name, text)
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.rename(folder)
-    except OSError as error:
-        raise BertVisionError(f"the report {folder} cannot be written: {error.strerror}.") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            write_text(part / name, text)
     return ReportResult(folder=folder, page=folder / PAGE, files=tuple(files), report=report)
 
 

@@ -53,3 +53,13 @@ def test_a_report_that_cannot_be_written_leaves_the_older_one(tmp_path: Path, mo
         write_report([run], out)
     assert everything(tmp_path) == before
     assert not list(tmp_path.glob(".*"))
+
+
+def test_a_report_does_not_replace_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_fit(tmp_path / "fit")
+    out = write_report([run], tmp_path / "report").folder
+    before = everything(tmp_path)
+    monkeypatch.chdir(out)
+    with pytest.raises(BertVisionError, match=r"the report \. cannot be written: it is the working directory"):
+        write_report([run], ".")
+    assert everything(tmp_path) == before
