@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from bertvision.heads import Head, HeadOptions, HeadShape, build_head
 from bertvision.heads.random_stream import RandomStream
+from bertvision.training.decay import decays
 from bertvision.training.schedule import LARGEST_RATE, Schedule
 
 
@@ -89,14 +90,13 @@ class Trainee:
         self._count = 0
 
     def groups(self) -> list[dict[str, object]]:
-        """For an optimiser: matrices decay, biases, norms and mixing weights do not."""
+        """For an optimiser: its parameters by whether weight decay applies to them."""
         split: dict[bool, list[nn.Parameter]] = {True: [], False: []}
         for name, value in self.head.named_parameters():
-            # own adapters' biases and own mixing weights stand in matrices, too
-            split[value.ndim > 1 and name.rpartition(".")[2] not in {"bias", "mix"}].append(value)
+            split[decays(name, value)].append(value)
         return [
-            {"params": some, "lr": self.spec.lr, "weight_decay": self.spec.weight_decay if decays else 0.0}
-            for decays, some in split.items()
+            {"params": some, "lr": self.spec.lr, "weight_decay": self.spec.weight_decay if decayed else 0.0}
+            for decayed, some in split.items()
             if some
         ]
 
