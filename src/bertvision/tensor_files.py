@@ -1,13 +1,14 @@
-"""Tensors in a safetensors file, which is either whole and on the disk, or not there."""
+"""Tensors in a safetensors file: written so that it is either whole and on the disk, or not there; and read."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bertvision.atomic import whole_file
+from bertvision.errors import BertVisionError
 
 
 def save_tensors(
@@ -33,3 +34,20 @@ def save_tensors(
             save_file(dict(tensors), made, metadata=metadata)
         except SafetensorError as error:
             raise OSError(str(error)) from None
+
+
+def load_tensors(path: Path, *, otherwise: str = "") -> dict[str, Tensor]:
+    """The tensors of a file, by name.
+
+    Args:
+        path: of the file.
+        otherwise: what to do where it cannot be read.
+
+    Raises:
+        BertVisionError: it cannot be read.
+    """
+    try:
+        loaded: dict[str, Tensor] = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise BertVisionError(f"{path} cannot be read ({error}). {otherwise}".rstrip()) from None
+    return loaded

@@ -1,13 +1,17 @@
 """Record: what a command found, as one JSON file that says what it is."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from bertvision.atomic import write_json
+from bertvision.cards import read_card
 from bertvision.errors import BertVisionError
-from bertvision.tasks.files import read_json
 from bertvision.typed_json import from_json
+
+T = TypeVar("T")
 
 FORMAT = 1
 
@@ -45,11 +49,7 @@ class Record:
         Raises:
             BertVisionError: there is none, or it is of another format.
         """
-        content = cls.read_content(folder)
-        try:
-            return from_json(cls, content)
-        except (KeyError, TypeError) as error:
-            raise BertVisionError(f"{folder / cls.FILE} cannot be read ({error}). {cls.AGAIN}") from None
+        return cls._read(folder, partial(from_json, cls))
 
     @classmethod
     def read_content(cls, folder: Path) -> dict[str, Any]:
@@ -58,14 +58,11 @@ class Record:
         Raises:
             BertVisionError: there is none, or it is of another format.
         """
+        return cls._read(folder, dict)
+
+    @classmethod
+    def _read(cls, folder: Path, build: Callable[[dict[str, Any]], T]) -> T:
         path = folder / cls.FILE
         if not path.is_file():
             raise BertVisionError(f"{path} is not there. Make it: {cls.AGAIN.partition(': ')[2]}")
-        content = read_json(path)
-        try:
-            if content.pop("format") != FORMAT or content.pop("record") != cls.NAME:
-                raise BertVisionError(f"{path} has another format than {FORMAT}. {cls.AGAIN}")
-        except (AttributeError, KeyError, TypeError) as error:
-            raise BertVisionError(f"{path} cannot be read ({error}). {cls.AGAIN}") from None
-        found: dict[str, Any] = content
-        return found
+        return read_card(path, build, format=FORMAT, record=cls.NAME, otherwise=cls.AGAIN)

@@ -8,7 +8,6 @@ from typing import final
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
 from torch import Tensor
 
 from bertvision.errors import BertVisionError
@@ -25,7 +24,7 @@ from bertvision.store.manifest import (
     write_manifest,
 )
 from bertvision.tasks.examples import IntArray
-from bertvision.tensor_files import save_tensors
+from bertvision.tensor_files import load_tensors, save_tensors
 
 SHARD_WINDOWS = 128
 """Windows in a shard; the last one may have fewer."""
@@ -280,10 +279,5 @@ def load_statistics(folder: Path) -> Statistics:
     Raises:
         BertVisionError: the file is not whole.
     """
-    try:
-        found = load_file(folder / STATISTICS)
-    except (OSError, SafetensorError) as error:
-        raise BertVisionError(
-            f"{folder / STATISTICS} cannot be read ({error}). Run the same extract again: it writes them anew."
-        ) from None
+    found = load_tensors(folder / STATISTICS, otherwise="Run the same extract again: it writes them anew.")
     return Statistics(found["mean"], found["deviation"])

@@ -63,7 +63,7 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
     write_content(tmp_path, CONTENT)
     path = tmp_path / "content.json"
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"format": 2}), encoding="utf-8")
-    with pytest.raises(BertVisionError, match=r"content\.json has another format than 1; it was made by another versi"):
+    with pytest.raises(BertVisionError, match=r"content\.json has format 2, 1 is expected\. Make another store"):
         read_content(tmp_path)
 
 
