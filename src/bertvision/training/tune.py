@@ -159,7 +159,8 @@ class _Tuning:
             except torch.OutOfMemoryError:
                 raise MisfitError(
                     f"the GPU has no room for {len(part)} windows at once. Snapshots made before are kept; "
-                    f"use --accumulate {2 * self.options.accumulate} or a smaller --batch, and another --out."
+                    f"use a smaller --batch or, unless --loss is in-batch, --accumulate {2 * self.options.accumulate}, "
+                    "and another --out."
                 ) from None
         if self.options.clip:
             values = [value for group in self.optimizer.param_groups for value in group["params"]]

@@ -266,7 +266,8 @@ def test_a_batch_that_the_gpu_has_no_room_for_is_told_with_what_to_do(tmp_path: 
 
     model.register_forward_pre_hook(full)
     expected = (
-        r"no room for 4 windows at once\. Snapshots made before are kept; use --accumulate 4 or a smaller --batch"
+        r"no room for 4 windows at once\. Snapshots made before are kept; "
+        r"use a smaller --batch or, unless --loss is in-batch, --accumulate 4, and another --out\."
     )
     with pytest.raises(BertVisionError, match=expected):
         tune(tmp_path, notes, model, options=TuneOptions(batch=8, accumulate=2), fractions=[1 / 3, 1])
