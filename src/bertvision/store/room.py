@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from bertvision.amounts import in_bytes
 from bertvision.errors import BertVisionError
 from bertvision.store.codec import Keep, bytes_per_token
 from bertvision.store.manifest import Content
@@ -40,10 +41,10 @@ def check_room(contents: Sequence[Content], max_disk: int | None) -> None:
     if max_disk is None or needed <= max_disk:
         return
     shard = max(content.bytes * min(SHARD_WINDOWS, content.windows) // max(1, content.windows) for content in contents)
-    allowed = f"--max-disk allows {size_words(max_disk)}"
+    allowed = f"--max-disk allows {in_bytes(max_disk)}"
     if max_disk < shard:
-        allowed += f", less than one shard ({size_words(shard)})"
-    raise BertVisionError(f"the store would take {size_words(needed)}; {allowed}. Allow more, or use {_less(contents)}")
+        allowed += f", less than one shard ({in_bytes(shard)})"
+    raise BertVisionError(f"the store would take {in_bytes(needed)}; {allowed}. Allow more, or use {_less(contents)}")
 
 
 def check_disk(contents: Sequence[Content], store: Path, there: int = 0) -> None:
@@ -63,17 +64,9 @@ def check_disk(contents: Sequence[Content], store: Path, there: int = 0) -> None
     if needed > free:
         more = " more" if there else ""
         raise BertVisionError(
-            f"the store would take {size_words(needed)}{more}; {size_words(free)} are free on the disk of {disk}. "
+            f"the store would take {in_bytes(needed)}{more}; {in_bytes(free)} are free on the disk of {disk}. "
             f"Make room, or use {_less(contents, 'another disk')}"
         )
-
-
-def size_words(size: int) -> str:
-    """Bytes in words, such as 1.625 GB."""
-    for factor, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "KB")):
-        if size >= factor:
-            return f"{size / factor:.4g} {unit}"
-    return f"{size} bytes"
 
 
 def _bytes_of(contents: Sequence[Content]) -> int:
@@ -85,8 +78,8 @@ def _less(contents: Sequence[Content], *more: str) -> str:
     ways = list(more)
     if any(content.keep != "int8" for content in contents):
         small = _bytes_of([replace(content, keep="int8") for content in contents])
-        ways.append(f"--keep int8 ({size_words(small)})")
+        ways.append(f"--keep int8 ({in_bytes(small)})")
     if any(content.layers > 1 for content in contents):
         layer = sum(content.bytes // content.layers for content in contents)
-        ways.append(f"fewer --layers ({size_words(layer)} each)")
+        ways.append(f"fewer --layers ({in_bytes(layer)} each)")
     return " or ".join([", ".join(ways)] * bool(ways) + ["no store: bertvision fit computes states anew."])
