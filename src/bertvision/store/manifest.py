@@ -67,10 +67,12 @@ class Content:
         """About what it takes on disk."""
         return self.tokens * bytes_per_token(self.keep, self.layers, self.width)
 
-    def differences(self, other: "Content") -> list[str]:
-        """In what another content differs, in words."""
-        mine, theirs = asdict(self), asdict(other)
-        return [f"{name} is {mine[name]}, {theirs[name]} is asked for" for name in mine if mine[name] != theirs[name]]
+    def differences(self, wanted: "Content") -> dict[str, str]:
+        """In what this is not what is wanted: by field, in words."""
+        mine, theirs = asdict(self), asdict(wanted)
+        return {
+            name: f"{name} is {mine[name]}, {theirs[name]} is asked for" for name in mine if mine[name] != theirs[name]
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +154,7 @@ def read_manifest(folder: Path) -> Manifest:
     manifest = _read(path, _manifest)
     begun = read_content(folder)
     if begun is not None and begun != manifest.content:
-        told, meant = asdict(manifest.content), asdict(begun)
-        listed = "; ".join(f"{name} is {told[name]}, not {meant[name]}" for name in told if told[name] != meant[name])
+        listed = "; ".join(manifest.content.differences(begun).values())
         raise BertVisionError(
             f"{path} and {CONTENT} beside it contradict each other: {listed}. Put back what was changed, or make "
             "another store: bertvision extract."

@@ -20,6 +20,9 @@ from bertvision.store.manifest import Content, read_manifest
 from bertvision.store.writer import load_statistics
 from bertvision.tasks.examples import IntArray
 
+_MAY_DIFFER = {"encoder", "keep", "first_layer", "layers"}
+"""Fields of a content in which a store may differ from what is wanted; layers are compared by themselves."""
+
 
 @final
 class StoreReader:
@@ -54,12 +57,8 @@ class StoreReader:
             BertVisionError: it holds something else; the message has the difference, and the command that makes the
                 right one.
         """
-        content = self.manifest.content
-        odd = [
-            difference
-            for difference in content.differences(wanted)
-            if difference.partition(" ")[0] not in {"keep", "layers", "first_layer", "encoder"}
-        ]
+        differences = self.manifest.content.differences(wanted)
+        odd = [words for field, words in differences.items() if field not in _MAY_DIFFER]
         if not self._has(wanted.layer_numbers):
             odd.append(self._missed(wanted.layer_numbers))
         if odd:

@@ -106,7 +106,7 @@ class StoreWriter:
         if before is None and self.folder.is_dir() and any(self.folder.glob("[!.]*")):
             raise BertVisionError(f"{self.folder} is there already and is no store. Use another --store.")
         if before is not None and before != self.content:
-            listed = "; ".join(before.differences(self.content))
+            listed = "; ".join(before.differences(self.content).values())
             raise BertVisionError(f"{self.folder} holds another store: {listed}. Use another --store.")
         return before
 

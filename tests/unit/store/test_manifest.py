@@ -90,15 +90,20 @@ def test_shards_that_are_not_those_of_all_windows_in_order_are_refused(
 def test_a_manifest_that_says_something_else_than_the_store_began_with_is_refused(tmp_path: Path) -> None:
     write_content(tmp_path, CONTENT)
     write_manifest(tmp_path, Manifest(content=replace(CONTENT, first_layer=1), shards=SHARDS))
-    expected = r"manifest\.json and content\.json beside it contradict each other: first_layer is 1, not 0\. Put back"
+    expected = (
+        r"manifest\.json and content\.json beside it contradict each other: first_layer is 1, 0 is asked for\. Put back"
+    )
     with pytest.raises(BertVisionError, match=expected):
         read_manifest(tmp_path)
 
 
 def test_differences_are_told_in_words() -> None:
     other = Source(5, 2, 3).content(keep="int8", layers=2)
-    assert CONTENT.differences(CONTENT) == []
-    assert CONTENT.differences(other) == ["keep is fp16, int8 is asked for", "layers is 3, 2 is asked for"]
+    assert CONTENT.differences(CONTENT) == {}
+    assert CONTENT.differences(other) == {
+        "keep": "keep is fp16, int8 is asked for",
+        "layers": "layers is 3, 2 is asked for",
+    }
 
 
 def test_the_digest_of_a_file_is_its_sha256(tmp_path: Path) -> None:
