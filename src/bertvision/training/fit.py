@@ -165,10 +165,13 @@ class _Fitting:
         self.optimizer = torch.optim.AdamW([group for _, group in groups], fused=True)
         self.waiting: dict[nn.Parameter, Tensor] = {}
         self.places: Places | None = None
-        self.backward: list[Backward] = [partial(backward, trainee.head, data.device) for trainee in trainees]
+        adders: list[Backward] = [partial(backward, trainee.head, data.device) for trainee in trainees]
         if data.device.type == "cuda":
             self.places, studio = Places(), Studio(data.device)
-            self.backward = [Recorder(trainee.head, studio).backward for trainee in trainees]
+            adders = [Recorder(trainee.head, studio).backward for trainee in trainees]
+        self.sharing: dict[bytes, list[tuple[Trainee, Backward]]] = {}  # those who learn from the same windows
+        for trainee, add in zip(trainees, adders, strict=True):
+            self.sharing.setdefault(b"" if trainee.rows is None else trainee.rows.tobytes(), []).append((trainee, add))
 
     def batches(self, begin: int) -> Generator[tuple[int, StateBatch, IntArray]]:
         """Every step from `begin` on with its states."""
@@ -183,15 +186,14 @@ class _Fitting:
     def learn(self, batch: StateBatch, rows: IntArray, step: int) -> None:
         """One batch for everybody."""
         targets = torch.from_numpy(self.data.targets[rows]).to(self.data.device, non_blocking=True)
-        shared = self._lesson(batch, targets), len(rows)
-        for trainee, add in zip(self.trainees, self.backward, strict=True):
-            if trainee.failure is None:
-                with trainee.watch:
-                    lesson, count = shared if trainee.rows is None else self._some(trainee.rows[rows], batch, targets)
-                    if count:
-                        with trainee.stream:
-                            trainee.add(add(lesson, 1 / self.data.batch), count)
-                    self._prepare(trainee, step)
+        whole = self._lesson(batch, targets), len(rows)
+        for members in self.sharing.values():
+            learning = [(trainee, add) for trainee, add in members if trainee.failure is None]
+            if learning:
+                chosen = learning[0][0].rows
+                lesson, count = whole if chosen is None else self._some(chosen[rows], batch, targets)
+                for trainee, add in learning:
+                    self._gather(trainee, add, lesson, count, step)
         for owner, group in zip(self.owners, self.optimizer.param_groups, strict=True):
             group["lr"] = owner.spec.lr * self._factor(owner, step)
         self.optimizer.step()
@@ -199,6 +201,14 @@ class _Fitting:
         for value, gradient in self.waiting.items():
             value.grad = gradient
         self.waiting.clear()
+
+    def _gather(self, trainee: Trainee, add: Backward, lesson: Lesson, count: int, step: int) -> None:
+        """Add a lesson of so many windows to the gradient of one."""
+        with trainee.watch:
+            if count:
+                with trainee.stream:
+                    trainee.add(add(lesson, 1 / self.data.batch), count)
+            self._prepare(trainee, step)
 
     def _lesson(self, batch: StateBatch, targets: Tensor) -> Lesson:
         """What everybody learns from a batch; at fixed places, where recordings find it, unless it is large."""
