@@ -8,8 +8,8 @@ from typing_extensions import override
 
 from bertvision.heads.head import Head, HeadShape
 from bertvision.heads.options import Share, Whole
+from bertvision.heads.parts.float32_products import has_kernels, layer_scores
 from bertvision.heads.parts.output import OutputMap
-from bertvision.heads.parts.wide import has_kernels, layer_scores
 
 
 @final

@@ -31,7 +31,7 @@ from bertvision.training.states import StateBatch
 from bertvision.training.trainee import Trainee, trainees_as_module
 from bertvision.training.tune import LOG_STEPS, SAVE_SECONDS
 
-LARGEST = 2**30
+MAX_RECORDED_BYTES = 2**30
 """Bytes of a batch's states above which nothing is recorded: such a batch keeps a GPU busy by itself."""
 
 Backward = Callable[[Lesson, float], Tensor]
@@ -212,7 +212,7 @@ class _Fitting:
 
     def _lesson(self, batch: StateBatch, targets: Tensor) -> Lesson:
         """What everybody learns from a batch; at fixed places, where recordings find it, unless it is large."""
-        if self.places is None or batch.padded_bytes > LARGEST:
+        if self.places is None or batch.padded_bytes > MAX_RECORDED_BYTES:
             return self.data.lesson(batch, targets)
         whole = batch.padded
         tensors = [whole.states, whole.mask, targets, *(() if whole.context is None else (whole.context,))]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bertvision.tasks.task import TaskKind
 
-STEPS = 100
+MAX_STEPS = 100
 """Most L-BFGS steps for one strength."""
 
 DIRECTIONS = 256
@@ -21,8 +21,8 @@ SUM_SCALE = 30.0
 DECORRELATION = 0.5
 """How far layers are decorrelated before the penalty looks at them: 0 leaves them as they are, 1 does so wholly."""
 
-FEW = 8
-"""With so many times more numbers than examples, what the examples span is found before anything is solved."""
+MIN_NUMBERS_PER_EXAMPLE = 8
+"""From so many numbers per example on, the span of the examples is found before anything is solved."""
 
 _ROWS = 4096
 """Rows that are mixed at a time, so that no second copy of all inputs is needed."""
@@ -130,7 +130,7 @@ class LinearProblem:
         weight = self._rescaled(self._weight, 1.0 / scales).requires_grad_()
         bias = (self._bias * self._steepness**0.5).requires_grad_()
         optimizer = torch.optim.LBFGS(
-            [weight, bias], max_iter=STEPS, history_size=10, tolerance_grad=1e-5, line_search_fn="strong_wolfe"
+            [weight, bias], max_iter=MAX_STEPS, history_size=10, tolerance_grad=1e-5, line_search_fn="strong_wolfe"
         )
 
         def loss() -> Tensor:
@@ -228,7 +228,7 @@ def _span(inputs: Tensor) -> Tensor | None:
     The best weights lie among them whatever the L2 penalty, so that as many numbers as examples say the same as all.
     """
     examples, numbers = inputs.shape
-    if FEW * examples > numbers:
+    if MIN_NUMBERS_PER_EXAMPLE * examples > numbers:
         return None
     directions: Tensor = torch.linalg.qr(inputs.T).Q
     return directions

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from bertvision.encoder.batch import move
 from bertvision.training.lessons import Forward, Lesson
 
-MOST = 128
-"""Recordings that are kept; shapes beyond them are computed step by step."""
+MAX_RECORDINGS = 128
+"""Most recordings that are kept; further shapes are computed step by step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Recorder:
             loss = backward(self._model, device, lesson, share)
             self._met[key] = [value for value in self._learning if value.grad is not None]
             return loss
-        if key not in self._recordings and len(self._recordings) < MOST:
+        if key not in self._recordings and len(self._recordings) < MAX_RECORDINGS:
             self._record(key, lesson, share)
         recording = self._recordings.get(key)
         return backward(self._model, device, lesson, share) if recording is None else recording.play(lesson)

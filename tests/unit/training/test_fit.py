@@ -233,7 +233,7 @@ def test_recorded_steps_end_where_single_steps_do(
     monkeypatch.setattr(recorded_module._Recording, "play", count)  # noqa: SLF001
     recorded, notes = fit(tmp_path / "recorded", *specs, task=task, device=GPU, epochs=4, ahead=ahead)
     assert played > 3 * 20
-    monkeypatch.setattr(fit_module, "LARGEST", 0)
+    monkeypatch.setattr(fit_module, "MAX_RECORDED_BYTES", 0)
     single, others = fit(tmp_path / "single", *specs, task=task, device=GPU, epochs=4, ahead=ahead)
     for one, other in zip(recorded, single, strict=True):
         mine, theirs = tensors(one), tensors(other)

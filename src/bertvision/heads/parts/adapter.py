@@ -6,16 +6,16 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from bertvision.heads.parts.wide import ALIGNED, has_kernels, layer_maps
+from bertvision.heads.parts.float32_products import ALIGNED, has_kernels, layer_maps
 
 SCALE = 1e-3
 """Standard deviation of the first weights."""
 
-MOST_OUTPUTS = 16
-"""That a kernel of ours projects to; every one takes registers of its own."""
+MAX_OUTPUTS = 16
+"""Most outputs that our kernel projects to: each takes registers of its own."""
 
-MOST_GROUPS = 65535
-"""Layers of all windows that it takes; CUDA starts no more programs side by side but along one axis."""
+MAX_GROUPS = 65535
+"""Most layers of all windows together that our kernel takes: a CUDA grid is no larger along its second axis."""
 
 
 @final
@@ -81,7 +81,7 @@ class Adapter(nn.Module):
 
 def _fits(states: Tensor, outputs: int) -> bool:
     """Whether our kernel takes so many windows, layers and outputs."""
-    return outputs <= MOST_OUTPUTS and states.shape[0] * states.shape[1] <= MOST_GROUPS
+    return outputs <= MAX_OUTPUTS and states.shape[0] * states.shape[1] <= MAX_GROUPS
 
 
 def _pad(values: Tensor, size: int, dtype: torch.dtype) -> Tensor:
