@@ -1,4 +1,4 @@
-"""A file or a folder is either whole or not there: made under another name, brought to the disk, then renamed."""
+"""Files and folders that are either whole or not there: made under another name, synced to the disk, then renamed."""
 
 import errno
 import json
@@ -122,7 +122,7 @@ def _beside(place: Path, ending: str) -> Path:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk: a power cut could else take back a file that is there already."""
+    """Sync the names in a folder to the disk: otherwise a power cut could take back a file that was there already."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

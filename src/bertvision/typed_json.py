@@ -67,7 +67,7 @@ def _several(container: type, inner: tuple[Any, ...]) -> Callable[[Any], Any]:
 
 
 def _row(items: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    """A tuple whose places have types of their own."""
+    """What makes a tuple whose places have types of their own."""
 
     def build(value: Any) -> Any:  # noqa: ANN401 - a tuple of them
         if len(_checked(value, list)) != len(items):

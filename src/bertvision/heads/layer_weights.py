@@ -1,4 +1,4 @@
-"""Document 002's parameterised model: own layer weights and an own scale for every output."""
+"""Document 002's parameterised model: layer weights and a scale of its own for every output."""
 
 from typing import ClassVar, final
 

@@ -19,7 +19,7 @@ _BYTES = {"fp16": 2, "bf16": 2, "int8": 1}
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Of every channel of every layer, over a sample of tokens; each (layers, width)."""
+    """Mean and deviation of every channel of every layer over a sample of tokens, each (layers, width)."""
 
     mean: Tensor
     deviation: Tensor

@@ -59,16 +59,16 @@ class Content:
 
     @property
     def layer_numbers(self) -> range:
-        """Which layers these are."""
+        """Numbers of the layers."""
         return range(self.first_layer, self.first_layer + self.layers)
 
     @property
     def bytes(self) -> int:
-        """About what it takes on disk."""
+        """About how many bytes it takes on disk."""
         return self.tokens * bytes_per_token(self.keep, self.layers, self.width)
 
     def differences(self, wanted: "Content") -> dict[str, str]:
-        """In what this is not what is wanted: by field, in words."""
+        """The fields in which this differs from what is wanted, each with the difference in words."""
         mine, theirs = asdict(self), asdict(wanted)
         return {
             name: f"{name} is {mine[name]}, {theirs[name]} is asked for" for name in mine if mine[name] != theirs[name]
@@ -112,12 +112,12 @@ class Manifest:
 
     @property
     def files(self) -> tuple[Shard, ...]:
-        """All that have a checksum."""
+        """All files that have a checksum."""
         return self.shards if self.statistics is None else (*self.shards, self.statistics)
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
+        """Size of all files."""
         return sum(file.bytes for file in self.files)
 
 
@@ -133,7 +133,7 @@ def read_content(folder: Path) -> Content | None:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Finish a store."""
+    """Write the manifest, which makes a store a finished one."""
     write_json(folder / MANIFEST, {"format": FORMAT, **asdict(manifest)})
 
 

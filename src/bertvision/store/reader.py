@@ -51,7 +51,7 @@ class StoreReader:
         return self.manifest.content.layer_numbers
 
     def check(self, wanted: Content, command: str) -> None:
-        """See that it holds what is wanted; more layers do no harm.
+        """Check that it holds what is wanted; it may hold more layers.
 
         Raises:
             BertVisionError: it holds something else; the message has the difference, and the command that makes the
@@ -166,7 +166,7 @@ class StoreReader:
         return f"it has layers {in_layers(self.layers)}, {in_layers(layers)} are asked for"
 
     def _statistics(self, layers: range, device: torch.device) -> Statistics | None:
-        """Of these layers, on a device; None where nothing was standardised."""
+        """The statistics of these layers, on a device; None where nothing was standardised."""
         if self.manifest.content.keep != "int8":
             return None
         if device not in self._moved:
@@ -178,11 +178,11 @@ class StoreReader:
 
     @cached_property
     def _moved(self) -> dict[torch.device, Statistics]:
-        """Statistics by device."""
+        """The statistics of all layers, by the device that they were moved to."""
         return {torch.device("cpu"): load_statistics(self.folder)}
 
     def _places(self, layers: range) -> slice:
-        """Where layers stand among those of the store."""
+        """The places of some layers among those of the store."""
         if not self._has(layers):
             raise BertVisionError(f"store {self.folder} does not fit: {self._missed(layers)}.")
         return slice(layers[0] - self.layers[0], layers[-1] - self.layers[0] + 1)

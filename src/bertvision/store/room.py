@@ -12,10 +12,10 @@ from bertvision.store.codec import Keep, bytes_per_token
 from bertvision.store.manifest import Content
 from bertvision.store.writer import SHARD_WINDOWS
 
-_BESIDE_STATES = 2048
+_MAX_SHARD_OVERHEAD = 2048
 """Most bytes of a shard that are no states: its header, its bounds, its lines in the manifest."""
 
-_BESIDE_SHARDS = 16384
+_MAX_STORE_OVERHEAD = 16384
 """Most bytes of a store's other files, but for the statistics of int8."""
 
 
@@ -28,7 +28,8 @@ def bytes_on_disk(keep: Keep, layers: int, width: int, *, windows: int, tokens: 
     """The most that a store of so many windows and tokens takes on disk."""
     statistics = 8 * layers * width if keep == "int8" else 0
     shards = math.ceil(windows / SHARD_WINDOWS)
-    return tokens * bytes_per_token(keep, layers, width) + shards * _BESIDE_STATES + statistics + _BESIDE_SHARDS
+    overhead = shards * _MAX_SHARD_OVERHEAD + _MAX_STORE_OVERHEAD
+    return tokens * bytes_per_token(keep, layers, width) + statistics + overhead
 
 
 def check_room(contents: Sequence[Content], max_disk: int | None) -> None:
@@ -74,7 +75,7 @@ def _bytes_of(contents: Sequence[Content]) -> int:
 
 
 def _less(contents: Sequence[Content], *more: str) -> str:
-    """These ways out, and what takes less room, in words."""
+    """What the user may do instead: the ways that are given, and those that take less room."""
     ways = list(more)
     if any(content.keep != "int8" for content in contents):
         small = _bytes_of([replace(content, keep="int8") for content in contents])

@@ -73,7 +73,7 @@ class LinearProblem:
         self,
         inputs: Tensor,
         targets: Tensor,
-        learnt: Tensor,
+        learned: Tensor,
         *,
         kind: TaskKind,
         outputs: int,
@@ -86,7 +86,7 @@ class LinearProblem:
         Args:
             inputs: (examples, inputs), float32.
             targets: (examples,) class numbers, or scores; or (examples, labels) tags.
-            learnt: (examples, maps), which examples each map learns from.
+            learned: (examples, maps), which examples each map learns from.
             kind: of the task.
             outputs: how many: one per label, or one score.
             layout: of the inputs.
@@ -111,11 +111,11 @@ class LinearProblem:
         if self._span is not None:
             self._inputs = self._inputs @ self._span
         self._kind = kind
-        maps = learnt.shape[1]
+        maps = learned.shape[1]
         self._unit = _unit(targets) if kind == "scores" else 1.0
         targets = targets / self._unit if kind == "scores" else targets
         self._targets = targets.repeat_interleave(maps, dim=0)  # (examples · maps, …)
-        shares = learnt.float() if weights is None else learnt * weights[targets][:, None]
+        shares = learned.float() if weights is None else learned * weights[targets][:, None]
         self._shares = shares / shares.sum(dim=0).clamp(min=1e-12)  # (examples, maps)
         self._steepness = _steepness(targets, kind, outputs)
         self._variances, self._axes = _most_variance(self._inputs)
@@ -150,7 +150,7 @@ class LinearProblem:
         return self._in_units() * self._unit
 
     def _in_units(self) -> Tensor:
-        """The same in the unit that targets are learnt in."""
+        """The same in the unit that targets are learned in."""
         return (self._inputs @ self._shared().flatten(0, 1).T).view(-1, *self._bias.shape) + self._bias
 
     def likeness(self) -> Tensor:
@@ -244,7 +244,7 @@ def _mixed(values: Tensor, mixing: Tensor | None) -> Tensor:
 
 
 def _unit(scores: Tensor) -> float:
-    """The power of two below the standard deviation of scores, in which they are learnt; 1 where they are all alike.
+    """The power of two below the standard deviation of scores, in which they are learned; 1 where they are all alike.
 
     When to stop is told by how large gradients are: of prices they would never be small enough, and of shares of a
     thousandth always. A power of two rounds nothing.

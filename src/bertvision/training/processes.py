@@ -45,7 +45,7 @@ def join_processes(
 
 
 def leave_processes() -> None:
-    """Take leave of the other processes; nothing can be said to them afterwards."""
+    """Leave the group of processes; nothing can be exchanged with the others afterwards."""
     from accelerate import PartialState  # noqa: PLC0415
 
     PartialState().destroy_process_group()
@@ -97,7 +97,7 @@ def gather(accelerator: Processes, value: T) -> list[T]:
 
 
 def _check_tracker(tracker: str) -> None:
-    """Accelerate leaves out a tracker that is not installed without a word."""
+    """Refuse a tracker that is unknown or not installed: Accelerate would leave it out silently."""
     from accelerate.tracking import get_available_trackers  # noqa: PLC0415
     from accelerate.utils import LoggerType  # noqa: PLC0415
 

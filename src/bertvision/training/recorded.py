@@ -97,7 +97,7 @@ class Recorder:
     """Gradients of lessons by recordings, where a lesson is like others and the GPU allows it."""
 
     def __init__(self, model: nn.Module, studio: Studio) -> None:
-        """Nothing is recorded yet.
+        """Make a recorder without recordings.
 
         Args:
             model: what learns; its parameters stay where they are.
@@ -173,7 +173,7 @@ def backward(model: Forward, device: torch.device, lesson: Lesson, share: float)
 
 
 def _use(gradients: dict[nn.Parameter, Tensor]) -> None:
-    """Gather gradients at these places: from zero where there are none, from what there is elsewhere."""
+    """Accumulate gradients at these places, which begin with zero or with the gradient that there is elsewhere."""
     fresh = [place for value, place in gradients.items() if value.grad is None]
     if fresh:
         torch._foreach_zero_(fresh)

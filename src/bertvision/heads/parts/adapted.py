@@ -105,7 +105,7 @@ class _Adapted(torch.autograd.Function):
 
 
 def _padded(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """With zeros behind the numbers, in another precision."""
+    """The values in another precision, with zeros behind up to a multiple of `SECTOR`."""
     size = values.shape[-1]
     padded = values.new_zeros(*values.shape[:-1], size + -size % SECTOR, dtype=dtype)
     padded[..., :size] = values
@@ -152,7 +152,7 @@ def _product(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _sizes(inner: Tensor, shift: Tensor, factors: Tensor) -> tuple[int | bool, ...]:
-    """What both kernels want to know."""
+    """Sizes that both kernels take."""
     _, layers, tokens, columns = inner.shape
     by_instruction = inner.is_cuda and torch.version.hip is None
     return tokens, layers, columns * (shift.ndim - 1), columns, factors.shape[1], by_instruction

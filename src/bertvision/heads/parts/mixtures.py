@@ -56,7 +56,7 @@ class _Mixtures(torch.autograd.Function):
 
 
 def _sizes(weights: Tensor, states: Tensor, heads: int) -> tuple[int, ...]:
-    """What both kernels end with."""
+    """The last arguments of both kernels."""
     _, layers, _, sets = weights.shape
     rows, columns = (max(MIN_TILE, triton.next_power_of_2(size)) for size in (sets, layers))
     return layers, sets, heads, states.shape[3], *weights.stride(), *states.stride(), rows, columns, COLUMNS
