@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "bertvision"
 
 ORDER = [
     *("errors", "amounts", "atomic", "typed_json", "tensor_files", "lock", "device"),
-    *("provenance", "pretrained", "pack_files"),
+    *("provenance", "cards", "pretrained", "pack_files"),
     *("tasks", "encoder", "store", "heads", "objectives", "training", "evaluation", "inference", "analysis"),
     *("runs", "report", "packs", "estimators", "server", "bench", "cli"),
 ]
@@ -44,8 +44,8 @@ WALLS = {
     "argparse": {"cli/options.py"},
     "rich": {"cli/output.py"},
     "safetensors": {
-        *("tensor_files.py", "encoder/snapshot.py", "encoder/own_output.py", "store/writer.py", "store/reader.py"),
-        *("heads/files.py", "training/checkpoint.py", "runs/judging/kept_outputs.py", "estimators/files.py"),
+        *("tensor_files.py", "encoder/own_output.py", "store/writer.py", "store/reader.py"),
+        "runs/judging/kept_outputs.py",
     },
     "huggingface_hub": {"packs/hub.py"},
     "fastapi": {"server"},

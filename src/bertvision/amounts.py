@@ -14,10 +14,11 @@ def in_layers(layers: range) -> str:
 
 def in_bytes(count: float) -> str:
     """Bytes as one would say them."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}" if count < 1000 * size else f"{count / size:,.0f} {unit}"
-    return f"{count / 1e3:.3g} KB"
+    for unit, size in (("KB", 1e3), ("MB", 1e6), ("GB", 1e9)):
+        number = f"{count / size:.3g}"
+        if float(number) < 1000:  # as it is told: 999,700 KB are 1 GB
+            return f"{number} {unit}"
+    return f"{count / 1e9:,.0f} GB"
 
 
 def in_seconds(seconds: float) -> str:

@@ -1,16 +1,17 @@
 """The files of a pack, by name: which folders hold one, and what its card says; read without torch."""
 
-import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from bertvision.cards import read_card
 from bertvision.errors import BertVisionError
-from bertvision.provenance import file_digest, package_version
+from bertvision.provenance import file_digest
+
+T = TypeVar("T")
 
 FORMAT = 1
 PACK_FILE, HEADS_FOLDER = "pack.json", "heads"
-DIGESTS = "digests"
-"""Under this name the card keeps `weights_digests`; those of earlier versions have none."""
 BUILTIN_PACKS = Path(__file__).parent / "packs" / "builtin"
 BUILTIN_PACK = "qa-minilm"
 """Name of the pack that comes with the installation, and answers questions."""
@@ -42,28 +43,21 @@ def find_pack(name: str) -> Path | None:
     return builtin_pack() if name == BUILTIN_PACK else None
 
 
-def read_pack_file(folder: Path) -> dict[str, Any]:
-    """What the card of the pack in a folder holds, but for what tells its format.
+def read_pack_file(folder: Path, build: Callable[[dict[str, Any]], T]) -> T:
+    """What the card of the pack in a folder says; no file of weights is looked at.
+
+    Args:
+        folder: of the pack.
+        build: what the card holds, but for what tells its format → the result.
 
     Raises:
-        BertVisionError: there is none, it cannot be read, it is of another format, or a file of weights is not the one
-            that the card was written for.
+        BertVisionError: there is none, it cannot be read, is of another format, or lacks something that `build` needs.
     """
     path = folder / PACK_FILE
     if not path.is_file():
         raise BertVisionError(f"{folder} holds no pack: {PACK_FILE} is not there. Make one: bertvision pack RUN")
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found, version = content.pop("format"), content.pop("version")
-        if found != FORMAT or content.pop("record") != "pack":
-            raise BertVisionError(
-                f"{path} has format {found}, {FORMAT} is expected; it was made by version {version}, "
-                f"this is {package_version()}."
-            )
-        _check_weights(folder, content.get(DIGESTS, {}))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise unreadable(folder, error) from None
-    return content
+    otherwise = "Make the pack again: bertvision pack RUN"
+    return read_card(path, build, format=FORMAT, record="pack", otherwise=otherwise)
 
 
 def weights_digests(folder: Path) -> dict[str, str]:
@@ -72,21 +66,31 @@ def weights_digests(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
 
 
-def _check_weights(folder: Path, digests: dict[str, str]) -> None:
-    """Refuse weights that are not those of the card; which files have to be there, others know."""
-    for name, digest in digests.items():
-        path = folder / name
-        if path.is_file() and file_digest(path) != digest:
-            raise BertVisionError(
-                f"{path} is damaged: it is not the file that the pack was made with. Copy it again, or make it again."
-            )
+def check_digest(path: Path, digest: str | None) -> None:
+    """Refuse a file of weights that is not the one that its pack's card was written for.
 
+    Args:
+        path: of the file.
+        digest: what the card says; None of packs that were made before cards had digests.
 
-def unreadable(folder: Path, error: Exception) -> BertVisionError:
-    """What to say of a card that lacks something, or has it in another form."""
-    return BertVisionError(f"{folder / PACK_FILE} cannot be read ({error}). Make the pack again: bertvision pack RUN")
+    Raises:
+        BertVisionError: it is another one, or cannot be read.
+    """
+    try:
+        damaged = digest is not None and file_digest(path) != digest
+    except OSError as error:
+        raise BertVisionError(f"{path} cannot be read ({error}). Copy it again, or make it again.") from None
+    if damaged:
+        raise BertVisionError(
+            f"{path} is damaged: it is not the file that the pack was made with. Copy it again, or make it again."
+        )
 
 
 def changes_file(number: int) -> str:
     """Name of the file with what changed in the encoder when it was tuned for the first time (0), the second, …."""
     return f"encoder-{number}.safetensors"
+
+
+def head_file(name: str) -> str:
+    """Path, in a pack, of the file with the weights of a head."""
+    return f"{HEADS_FOLDER}/{name}/head.safetensors"

@@ -19,7 +19,7 @@ COMMIT = "BERTVISION_COMMIT"
 """Environment variable that names the commit where git cannot, as in a container or in a copied tree."""
 
 COMMAND: ContextVar[str | None] = ContextVar("command", default=None)
-"""The command line that is at work; None where Python code is."""
+"""The command line that is running; None where Python code calls."""
 
 
 def provenance() -> dict[str, object]:

@@ -1,16 +1,14 @@
-"""Tensors in a safetensors file, which is either whole and on the disk, or not there."""
+"""Tensors in a safetensors file: written so that it is either whole and on the disk, or not there; and read."""
 
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from bertvision.atomic import part_of, reason_of, sync_folder
-from bertvision.errors import WriteError
+from bertvision.atomic import whole_file
+from bertvision.errors import BertVisionError
 
 
 def save_tensors(
@@ -20,7 +18,7 @@ def save_tensors(
     *,
     otherwise: str = "Make room, or use another folder.",
 ) -> None:
-    """Write tensors into a folder that is there; an older file is replaced only when the new one is on the disk.
+    """Write tensors into a folder that is there, as `whole_file` does.
 
     Args:
         path: of the file.
@@ -31,18 +29,25 @@ def save_tensors(
     Raises:
         WriteError: it cannot be written; nothing half-written is left, and an older file stays.
     """
-    part = part_of(path)
+    with whole_file(path, otherwise=otherwise) as made:
+        try:
+            save_file(dict(tensors), made, metadata=metadata)
+        except SafetensorError as error:
+            raise OSError(str(error)) from None
+
+
+def load_tensors(path: Path, *, otherwise: str = "") -> dict[str, Tensor]:
+    """The tensors of a file, by name.
+
+    Args:
+        path: of the file.
+        otherwise: what to do where it cannot be read.
+
+    Raises:
+        BertVisionError: it cannot be read.
+    """
     try:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir()  # safetensors takes a random name beside its target: after a kill nobody would know whose it was
-        made = part / path.name
-        save_file(dict(tensors), made, metadata=metadata)
-        made.chmod(part.stat().st_mode & 0o666)  # as the umask allows; safetensors writes for its owner alone
-        with made.open("rb") as file:
-            os.fsync(file.fileno())
-        made.replace(path)
-        sync_folder(path.parent)
+        loaded: dict[str, Tensor] = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise WriteError(path, reason_of(error), otherwise) from None
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        raise BertVisionError(f"{path} cannot be read ({error}). {otherwise}".rstrip()) from None
+    return loaded

@@ -32,7 +32,7 @@ def _builder(hint: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - any type
     if is_dataclass(hint):
         return _dataclass(hint)
     if origin in (list, tuple):
-        return _several(origin, _builder(inner[0]))
+        return _several(origin, inner)
     if origin in (dict, Mapping):
         item = _builder(inner[1])
         return lambda value: {key: item(one) for key, one in _checked(value, dict).items()}
@@ -59,8 +59,22 @@ def _dataclass(kind: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - any datacla
     return build
 
 
-def _several(container: type, item: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _several(container: type, inner: tuple[Any, ...]) -> Callable[[Any], Any]:
+    if container is tuple and inner[-1] is not ...:
+        return _row([_builder(one) for one in inner])
+    item = _builder(inner[0])
     return lambda value: container(item(one) for one in _checked(value, list))
+
+
+def _row(items: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    """What makes a tuple whose places have types of their own."""
+
+    def build(value: Any) -> Any:  # noqa: ANN401 - a tuple of them
+        if len(_checked(value, list)) != len(items):
+            raise TypeError(f"{value!r} has {len(value)} values, {len(items)} are expected")
+        return tuple(item(one) for item, one in zip(items, value, strict=True))
+
+    return build
 
 
 def _first_fit(builders: Sequence[Callable[[Any], Any]], value: object) -> object:

@@ -13,7 +13,17 @@ def test_what_is_counted_has_its_number(count: float, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("count", "expected"),
-    [(0, "0 KB"), (1234, "1.23 KB"), (45_600_000, "45.6 MB"), (19_400_000_000, "19.4 GB"), (2.5e12, "2,500 GB")],
+    [
+        (0, "0 KB"),
+        (1234, "1.23 KB"),
+        (999_400, "999 KB"),
+        (999_700, "1 MB"),
+        (45_600_000, "45.6 MB"),
+        (999_700_000, "1 GB"),
+        (19_400_000_000, "19.4 GB"),
+        (999.7e9, "1,000 GB"),
+        (2.5e12, "2,500 GB"),
+    ],
 )
 def test_bytes_have_three_digits_and_a_unit(count: float, expected: str) -> None:
     assert in_bytes(count) == expected

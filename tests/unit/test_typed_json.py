@@ -23,6 +23,7 @@ class Outer:
     flag: bool
     rows: tuple[Inner, ...]
     table: tuple[tuple[int, ...], ...]
+    row: tuple[int, str]
     listed: list[float]
     by_name: dict[str, Inner]
     other: Inner | None
@@ -36,6 +37,7 @@ WHOLE = Outer(
     flag=True,
     rows=(Inner("a", 0.5), Inner("b", None)),
     table=((1, 2), ()),
+    row=(1, "a"),
     listed=[1.0, 2],
     by_name={"x": Inner("c", 1.0)},
     other=None,
@@ -57,6 +59,9 @@ def test_what_was_written_comes_back() -> None:
         ("flag", 1, "1 is not of type"),
         ("rows", {"name": "a", "share": None}, "is not of type"),
         ("rows", [{"name": "a", "share": None, "more": 1}], "Inner has no more"),
+        ("row", ["a", 1], "'a' is not of type"),
+        ("row", [1, "a", "b"], "has 3 values, 2 are expected"),
+        ("row", "ab", "is not of type"),
         ("by_name", [], "is not of type"),
         ("other", 3, "3 is not of type"),
         ("how", "min", "'min' is none of"),

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from transformers.activations import GELUActivation
 from typing_extensions import override
 
-STEPS = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
+ERF_COEFFICIENTS = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
 """Coefficients of erf in formula 7.1.26 of Abramowitz and Stegun, whose error is at most 1.5e-7."""
 
 
@@ -24,7 +24,7 @@ class BriefGELU(nn.Module):
         x = states.float()
         z = x.abs() * 0.5**0.5
         t = 1.0 / (1.0 + 0.3275911 * z)
-        a, b, c, d, e = STEPS
+        a, b, c, d, e = ERF_COEFFICIENTS
         tail = 0.5 * t * (a + t * (b + t * (c + t * (d + t * e)))) * torch.exp(-z * z)  # the share above |x|
         return torch.where(x < 0, x * tail, x - x * tail).to(states.dtype)
 

@@ -16,8 +16,8 @@ PACKED = "bertvision_packed"
 WIDEST = 192
 """Numbers of the widest head that the kernel takes both ways on every GPU; some take wider ones."""
 
-OLDEST = (8, 0)
-"""Compute capability of the oldest GPU that it runs on."""
+MIN_CAPABILITY = (8, 0)
+"""Lowest compute capability of a GPU that it runs on."""
 
 
 def packed_attention(  # noqa: PLR0913 - transformers gives the signature
@@ -74,7 +74,8 @@ def has_kernel(tokens: Tensor, width: int) -> bool:
     if not (tokens.is_cuda and narrow and width % 8 == 0 and width <= WIDEST):
         return False
     return (
-        torch.backends.cuda.is_flash_attention_available() and torch.cuda.get_device_capability(tokens.device) >= OLDEST
+        torch.backends.cuda.is_flash_attention_available()
+        and torch.cuda.get_device_capability(tokens.device) >= MIN_CAPABILITY
     )
 
 

@@ -1,6 +1,5 @@
 """A snapshot of a tuned encoder: what changed, its output, and the encoder it belongs to."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,8 +7,10 @@ from pathlib import Path
 from torch import Tensor
 
 from bertvision.atomic import whole_folder, write_json
+from bertvision.cards import read_card
 from bertvision.errors import BertVisionError
-from bertvision.tensor_files import save_tensors
+from bertvision.tensor_files import load_tensors, save_tensors
+from bertvision.typed_json import from_json
 
 FORMAT = 2
 SNAPSHOTS = "snapshots"
@@ -131,26 +132,9 @@ def read_snapshot(folder: Path) -> Snapshot:
     Raises:
         BertVisionError: it cannot be read, or is of another format.
     """
-    try:
-        card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BertVisionError(f"{folder / _CARD} cannot be read ({error}).") from None
-    if card.pop("format", None) != FORMAT:
-        raise BertVisionError(f"{folder} has another format than {FORMAT}; it was made by another version.")
-    return Snapshot(folder=folder, **(card | {"labels": tuple(card["labels"])}))
-
-
-def load_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file, by name.
-
-    Raises:
-        BertVisionError: it cannot be read.
-    """
-    from safetensors import SafetensorError  # noqa: PLC0415
-    from safetensors.torch import load_file  # noqa: PLC0415
-
-    try:
-        loaded: dict[str, Tensor] = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise BertVisionError(f"{path} cannot be read ({error}).") from None
-    return loaded
+    return read_card(
+        folder / _CARD,
+        lambda card: from_json(Snapshot, card | {"folder": folder}),
+        format=FORMAT,
+        otherwise="Tune again, with another --out.",
+    )

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
-from bertvision.encoder.snapshot import find_snapshot, load_tensors
+from bertvision.encoder.snapshot import find_snapshot
 from bertvision.errors import BertVisionError
-from bertvision.pack_files import changes_file, find_pack, read_pack_file, unreadable
+from bertvision.pack_files import changes_file, check_digest, find_pack, read_pack_file
+from bertvision.tensor_files import load_tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +19,20 @@ class Stage:
     Attributes:
         learn: what learned.
         file: the file with the parameters that learned.
+        digest: sha256 of the file, as the card of a pack says; None where nothing is said.
     """
 
     learn: str
     file: Path
+    digest: str | None = None
 
     def load(self) -> dict[str, Tensor]:
         """The parameters that learned, by name.
 
         Raises:
-            BertVisionError: the file cannot be read.
+            BertVisionError: the file cannot be read, or is another one.
         """
+        check_digest(self.file, self.digest)
         return load_tensors(self.file)
 
 
@@ -86,19 +91,20 @@ def read_tuned_pack(folder: Path) -> Tuned:
     Raises:
         BertVisionError: there is none, or it is not whole.
     """
-    card = read_pack_file(folder)
-    try:
-        stages = [Stage(str(word), folder / changes_file(number)) for number, word in enumerate(card["learn"])]
-        tuned = Tuned(
+
+    def build(card: dict[str, Any]) -> Tuned:
+        digests = card.get("digests", {})
+        files = [(str(word), changes_file(number)) for number, word in enumerate(card["learn"])]
+        return Tuned(
             folder=folder,
             encoder=str(card["encoder"]),
             fingerprint=str(card["fingerprint"]),
-            stages=tuple(stages),
+            stages=tuple(Stage(word, folder / name, digests.get(name)) for word, name in files),
             licence=str(card["licence"]),
         )
-    except (LookupError, TypeError) as error:
-        raise unreadable(folder, error) from None
-    missing = [stage.file.name for stage in stages if not stage.file.is_file()]
+
+    tuned = read_pack_file(folder, build)
+    missing = [stage.file.name for stage in tuned.stages if not stage.file.is_file()]
     if missing:
         raise BertVisionError(
             f"{folder} lacks {missing[0]}, so it is no encoder. If it was exported, name the pack it was made of; "

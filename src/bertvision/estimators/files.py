@@ -1,20 +1,18 @@
 """A fitted estimator in a folder: its settings as JSON, its map as safetensors; never pickle."""
 
-import json
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 from torch import tensor
 
 from bertvision.atomic import whole_folder, write_json
+from bertvision.cards import read_card
 from bertvision.encoder.load import fingerprint
 from bertvision.errors import BertVisionError
 from bertvision.estimators.rows import text_rows
 from bertvision.provenance import package_version
-from bertvision.tensor_files import save_tensors
+from bertvision.tensor_files import load_tensors, save_tensors
 
 FORMAT = 2
 CARD, WEIGHTS = "estimator.json", "estimator.safetensors"
@@ -54,24 +52,23 @@ def load_linear(kind: type[E], folder: Path) -> E:
     Raises:
         BertVisionError: there is none that can be read, it is of another kind, or its encoder has other weights here.
     """
-    try:
-        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
-        weights = load_file(folder / WEIGHTS)
-        if card["format"] != FORMAT:
-            raise BertVisionError(f"{folder} has format {card['format']}, {FORMAT} is expected.")
-        name = card["estimator"]
-        if name != kind.__name__:
-            raise BertVisionError(f"{folder} holds a {name}. Use {name}.load.")
+    again = "Fit and save the estimator again, or copy it again."
+
+    def build(card: dict[str, Any]) -> tuple[Any, str]:
+        if card["estimator"] != kind.__name__:
+            raise BertVisionError(f"{folder} holds a {card['estimator']}. Use {card['estimator']}.load.")
         settings = {"pairs": "apart"} | card["settings"]  # of estimators that were saved before texts could be aligned
         layers = settings["layers"]
-        estimator: Any = kind(**settings | {"layers": None if layers is None else tuple(layers)})
-        estimator.coef_, estimator.intercept_ = weights["coef"], weights["intercept"]
-        estimator.strength_, estimator.n_features_in_ = card["strength"], weights["coef"].shape[1]
+        made: Any = kind(**settings | {"layers": None if layers is None else tuple(layers)})
+        made.strength_ = card["strength"]
         if card["classes"] is not None:
-            estimator.classes_ = np.array(card["classes"])
-        expected = card["fingerprint"]
-    except (OSError, ValueError, LookupError, TypeError, SafetensorError) as error:
-        raise BertVisionError(f"{folder} holds no estimator that can be read ({error}).") from None
+            made.classes_ = np.array(card["classes"])
+        return made, card["fingerprint"]
+
+    estimator, expected = read_card(folder / CARD, build, format=FORMAT, otherwise=again)
+    weights = load_tensors(folder / WEIGHTS, otherwise=again)
+    estimator.coef_, estimator.intercept_ = (weights[name].numpy() for name in ("coef", "intercept"))
+    estimator.n_features_in_ = estimator.coef_.shape[1]
     got = _fingerprint(estimator)
     if got != expected:
         raise BertVisionError(

@@ -8,9 +8,9 @@ from typing_extensions import override
 from bertvision.heads.head import Head, HeadShape
 from bertvision.heads.options import Whole
 from bertvision.heads.parts.adapter import Adapter
+from bertvision.heads.parts.float32_products import layer_scores
 from bertvision.heads.parts.output import OutputMap
 from bertvision.heads.parts.pool import LayerPool
-from bertvision.heads.parts.wide import layer_scores
 
 
 @final

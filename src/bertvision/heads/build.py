@@ -64,6 +64,6 @@ def blank_head(name: str, shape: HeadShape, options: HeadOptions | Mapping[str, 
 
 
 def count_parameters(head: Head) -> int:
-    """How many numbers a head has learnt, the running statistics of batch normalisation among them, as Keras counts."""
+    """Parameters of a head, with the running statistics of batch normalisation, as Keras counts them."""
     running = sum(2 * len(part.weight) for part in head.modules() if isinstance(part, MaskedBatchNorm))
     return running + sum(value.numel() for value in head.parameters())

@@ -6,8 +6,8 @@ from torch import Tensor
 from typing_extensions import override
 
 from bertvision.heads.head import HeadShape, LayerwiseHead
+from bertvision.heads.parts.float32_products import layer_scores
 from bertvision.heads.parts.output import OutputMap
-from bertvision.heads.parts.wide import layer_scores
 
 
 @final

@@ -8,13 +8,13 @@ from typing_extensions import override
 
 from bertvision.heads.head import Head, HeadShape
 from bertvision.heads.options import Share, Whole
+from bertvision.heads.parts.float32_products import has_kernels, layer_scores
 from bertvision.heads.parts.output import OutputMap
-from bertvision.heads.parts.wide import has_kernels, layer_scores
 
 
 @final
 class EncoderAttention(Head):
-    """Every output vector attends to the layers of a token, goes through a feed-forward part, and meets the result."""
+    """Every output vector attends to the layers of a token; the result, fed forward, is compared with that vector."""
 
     first_layer: ClassVar[int] = 1
 
@@ -43,11 +43,11 @@ class EncoderAttention(Head):
 
     @override
     def compile_steps(self) -> None:
-        self._meet = torch.compile(self._meet, dynamic=True)  # type: ignore[method-assign]  # for this one alone
+        self._agreement = torch.compile(self._agreement, dynamic=True)  # type: ignore[method-assign]  # for this one alone
 
     @override
     def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
-        return self._meet(self._read(states))
+        return self._agreement(self._read(states))
 
     def _read(self, states: Tensor) -> Tensor:
         """What every output vector reads of the layers of a token, (batch, tokens, outputs, heads · size)."""
@@ -63,7 +63,7 @@ class EncoderAttention(Head):
         mixtures = mixtures.reshape(*mixtures.shape[:2], self.shape.outputs, self.heads, -1)
         return torch.einsum("btohw,hdw->btohd", mixtures, values).flatten(-2)
 
-    def _meet(self, read: Tensor) -> Tensor:
+    def _agreement(self, read: Tensor) -> Tensor:
         """The rest of the block, and how well its result agrees with the query: (batch, tokens, outputs)."""
         queries = self.project.weight  # (outputs, width)
         read = read + self.value.bias  # once: weights sum to 1

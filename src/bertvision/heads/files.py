@@ -1,19 +1,17 @@
 """A head in a folder: its weights as safetensors, and JSON that says what it is."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-
 from bertvision.atomic import write_json
+from bertvision.cards import read_card
 from bertvision.errors import BertVisionError
 from bertvision.heads.build import build_head
 from bertvision.heads.head import Head, HeadOptions, HeadShape
 from bertvision.provenance import package_version
-from bertvision.tensor_files import save_tensors
+from bertvision.tensor_files import load_tensors, save_tensors
+from bertvision.typed_json import from_json
 
 FORMAT = 1
 CARD, WEIGHTS = "head.json", "head.safetensors"
@@ -54,15 +52,8 @@ def load_head(folder: Path, *, shape: HeadShape | None = None) -> Head:
     Raises:
         BertVisionError: there is none, it is not whole, or it has another shape.
     """
-    try:
-        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
-        weights = load_file(folder / WEIGHTS)
-        _check_format(card, folder / CARD)
-        name, saved = card["head"], HeadShape(**card["shape"])
-        kept = {key: value for key, value in card["options"].items() if key not in _RETIRED}
-        options = {**_ADDED.get(name, {}), **kept}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:
-        raise BertVisionError(f"{folder} holds no head that can be read ({error}).") from None
+    name, saved, options = read_card(folder / CARD, _card, format=FORMAT)
+    weights = load_tensors(folder / WEIGHTS)
     if shape is not None and shape != saved:
         raise BertVisionError(
             f"{folder} holds a head for {saved}; {shape} were asked for. Use its own encoder and task."
@@ -75,9 +66,8 @@ def load_head(folder: Path, *, shape: HeadShape | None = None) -> Head:
     return head.eval()
 
 
-def _check_format(card: dict[str, Any], path: Path) -> None:
-    if card["format"] != FORMAT:
-        raise BertVisionError(
-            f"{path} has format {card['format']}, {FORMAT} is expected; it was made by version {card['version']}, "
-            f"this is {package_version()}."
-        )
+def _card(card: dict[str, Any]) -> tuple[str, HeadShape, dict[str, Any]]:
+    """Name, shape and options of a head."""
+    name = str(card["head"])
+    kept = {key: value for key, value in card["options"].items() if key not in _RETIRED}
+    return name, from_json(HeadShape, card["shape"]), {**_ADDED.get(name, {}), **kept}

@@ -96,7 +96,7 @@ class Head(nn.Module, ABC):
         return slice(reads[0] - lowest, reads[-1] - lowest + 1)
 
     def layer_weights(self) -> Tensor | None:
-        """What it has learnt to multiply each layer by, (sets of weights, layers), for any token; None if nothing.
+        """What it has learned to multiply each layer by, (sets of weights, layers), for any token; None if nothing.
 
         The layers are those from `lowest` on. Most heads have one set for all outputs.
         """

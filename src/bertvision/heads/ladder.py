@@ -16,7 +16,7 @@ from bertvision.heads.parts.output import OutputMap
 
 @final
 class Ladder(PackedHead):
-    """Climb the layers: each rung mixes what came from below with its layer made small, and attends over tokens."""
+    """One block per layer, a rung: it mixes the output of the rung before with its layer made small, and attends."""
 
     token_wise = False
 
@@ -36,10 +36,10 @@ class Ladder(PackedHead):
     @override
     def compile_steps(self) -> None:
         # one program for all rungs
-        alone, packed = (torch.compile(step, dynamic=True) for step in (_Rung.forward, _Rung.climb))
+        alone, packed = (torch.compile(step, dynamic=True) for step in (_Rung.forward, _Rung.forward_packed))
         for rung in self._each():
             rung.forward = MethodType(alone, rung)  # type: ignore[method-assign]  # for this one alone
-            rung.climb = MethodType(packed, rung)  # type: ignore[method-assign]
+            rung.forward_packed = MethodType(packed, rung)  # type: ignore[method-assign]
 
     @override
     def parts(self, states: Tensor, first: int = 0) -> tuple[Tensor, ...]:
@@ -50,10 +50,10 @@ class Ladder(PackedHead):
     def combine(self, parts: tuple[Tensor, ...], mask: Tensor) -> Tensor:
         # attention's 0 times what overflows in padding would be NaN
         entered = torch.where(mask[:, None, :, None], parts[0], 0.0)  # (batch, layers, tokens, size)
-        below: Tensor | None = None
+        previous: Tensor | None = None
         for rung, layer in zip(self.rungs, entered.unbind(dim=1), strict=True):
-            below = rung(below, layer, mask)  # (batch, tokens, size)
-        outputs: Tensor = self.project(self.norm(below))
+            previous = rung(previous, layer, mask)  # (batch, tokens, size)
+        outputs: Tensor = self.project(self.norm(previous))
         return outputs
 
     @override
@@ -66,18 +66,18 @@ class Ladder(PackedHead):
 
     @override
     def combine_packed(self, parts: tuple[Tensor, ...], windows: WindowBounds) -> Tensor:
-        below: _Below | None = None
+        previous: _Residual | None = None
         for rung, layer in zip(self._each(), parts[0].unbind(dim=1), strict=True):
-            below = rung.climb(below, layer, windows.bounds, windows.longest, windows.real)
-        outputs: Tensor = self.project(self.norm(self._each()[-1].leave(cast("_Below", below))))
+            previous = rung.forward_packed(previous, layer, windows.bounds, windows.longest, windows.real)
+        outputs: Tensor = self.project(self.norm(self._each()[-1].add_update(cast("_Residual", previous))))
         return outputs
 
     def _each(self) -> "list[_Rung]":
         return cast("list[_Rung]", list(self.rungs))
 
 
-_Below = tuple[Tensor, Tensor]
-"""What a rung gives the next one: what it made, each (1, all tokens, size), but for adding the second to the first."""
+_Residual = tuple[Tensor, Tensor]
+"""What a rung gives the next one, each (1, all tokens, size): the sum so far, and an update not yet added to it."""
 
 
 @final
@@ -87,7 +87,7 @@ class _Rung(nn.Module):
         self.heads = heads
         self.enter = nn.Linear(width, size)
         self.enter_norm = nn.LayerNorm(size)
-        self.gate = None if lowest else nn.Parameter(torch.zeros(()))  # half from below, half from the layer
+        self.gate = None if lowest else nn.Parameter(torch.zeros(()))  # half from the rung before, half from the layer
         self.attention_norm = nn.LayerNorm(size)
         self.attention = nn.Linear(size, 3 * size)
         self.merge = nn.Linear(size, size)
@@ -97,24 +97,26 @@ class _Rung(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     @override
-    def forward(self, below: Tensor | None, entered: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, previous: Tensor | None, entered: Tensor, mask: Tensor) -> Tensor:
         inner = self.enter_norm(entered)
-        if below is not None and self.gate is not None:
+        if previous is not None and self.gate is not None:
             share = torch.sigmoid(self.gate)
-            inner = share * below + (1 - share) * inner
+            inner = share * previous + (1 - share) * inner
         inner = inner + self.dropout(self._attend(self.attention_norm(inner), mask))
         outputs: Tensor = inner + self.dropout(self.feed_forward(inner))
         return outputs
 
-    def climb(self, below: _Below | None, entered: Tensor, bounds: Tensor, longest: int, real: Tensor | None) -> _Below:
-        """The same of windows end to end, with as few looks at all tokens as can be, for they are what it costs.
+    def forward_packed(
+        self, previous: _Residual | None, entered: Tensor, bounds: Tensor, longest: int, real: Tensor | None
+    ) -> _Residual:
+        """The same of windows end to end, with as few passes over all tokens as possible, since these cost the time.
 
-        Between two products stands one step. What goes from rung to rung is not rounded to 16 bits: that would double
-        the distance of outputs and gradients from exact ones. Sums over all tokens, for gradients of norms and gates,
-        are taken together, or not at all.
+        There is one kernel between two products. What goes from rung to rung is not rounded to 16 bits: that would
+        double the error of outputs and gradients. Sums over all tokens, for gradients of norms and gates, are taken
+        together, or not at all.
 
         Args:
-            below: what the rung below gave; None for the lowest.
+            previous: what the rung before gave; None for the lowest.
             entered: (1, all tokens, size).
             bounds: (windows + 1,) int32, where each window begins.
             longest: no window has more tokens.
@@ -125,26 +127,27 @@ class _Rung(nn.Module):
         if real is not None:  # a gradient's 0 times what overflows in padding would be NaN
             entered = torch.where(real[:, :, None], entered, 0.0)
         scale, shift, eps = self.enter_norm.weight, self.enter_norm.bias, self.enter_norm.eps
-        if below is None or self.gate is None:
+        if previous is None or self.gate is None:
             inner = nn.functional.layer_norm(entered, scale.shape, scale, shift, eps)
         else:
             share = torch.sigmoid(self.gate).expand_as(scale)  # as a row its gradient is summed with the norm's
             normed = nn.functional.layer_norm(entered, scale.shape, (1 - share) * scale, (1 - share) * shift, eps)
-            inner = share * self.leave(below) + normed
+            inner = share * self.add_update(previous) + normed
         tokens = _normed_map(self.attention_norm, self.attention, inner)  # (1, all tokens, 3 · size)
         parts = tokens.reshape(*tokens.shape[:2], 3, self.heads, -1)
         query, key, value = parts.permute(2, 0, 3, 1, 4)  # each (1, heads, all tokens, …)
         read, _ = packed_attention(self, query, key, value, None, window_bounds=bounds, window_longest=longest)
         inner = inner + self.dropout(self.merge(read.flatten(2)))
-        first_norm, widen, bend, narrow = self.feed_forward
-        grown: Tensor = narrow(bend(_normed_map(cast("nn.LayerNorm", first_norm), cast("nn.Linear", widen), inner)))
-        return inner, grown
+        norm, expand, activation, reduce = self.feed_forward
+        expanded = _normed_map(cast("nn.LayerNorm", norm), cast("nn.Linear", expand), inner)
+        update: Tensor = reduce(activation(expanded))
+        return inner, update
 
-    def leave(self, below: _Below) -> Tensor:
-        """What a rung made."""
-        inner, grown = below
-        left: Tensor = inner + self.dropout(grown)
-        return left
+    def add_update(self, previous: _Residual) -> Tensor:
+        """The output of a rung."""
+        inner, update = previous
+        outputs: Tensor = inner + self.dropout(update)
+        return outputs
 
     def _attend(self, tokens: Tensor, mask: Tensor) -> Tensor:
         parts = self.attention(tokens).unflatten(-1, (3, self.heads, -1))  # (batch, tokens, 3, heads, …)

@@ -7,8 +7,8 @@ from torch import Tensor
 from typing_extensions import override
 
 from bertvision.heads.head import HeadShape, LayerwiseHead
+from bertvision.heads.parts.float32_products import layer_maps
 from bertvision.heads.parts.output import OutputMap
-from bertvision.heads.parts.wide import layer_maps
 
 
 @final
@@ -28,7 +28,7 @@ class LayerConcat(LayerwiseHead):
         self.project = OutputMap(shape.layers * shape.width, shape.outputs)
 
     def standardise(self, mean: Tensor, deviation: Tensor) -> None:
-        """Set what every number is standardised by, each (layers, width)."""
+        """Set the mean and deviation that every number is standardised by, each (layers, width)."""
         self.mean.copy_(mean)
         self.deviation.copy_(deviation)
 
@@ -44,5 +44,5 @@ class LayerConcat(LayerwiseHead):
         return parts[0].sum(dim=1) + bias
 
     def _weight(self) -> Tensor:
-        """For states as they are, (outputs, layers, width)."""
+        """The weight for states that are not standardised, (outputs, layers, width)."""
         return self.project.weight.reshape(-1, *self.mean.shape) / self.deviation

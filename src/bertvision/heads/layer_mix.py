@@ -8,9 +8,9 @@ from typing_extensions import override
 
 from bertvision.heads.head import HeadShape, LayerwiseHead
 from bertvision.heads.options import Share
+from bertvision.heads.parts.float32_products import layer_scores
 from bertvision.heads.parts.output import OutputMap
 from bertvision.heads.parts.pool import Gate, LayerPool, SharedDropout
-from bertvision.heads.parts.wide import layer_scores
 
 
 @final

@@ -1,4 +1,4 @@
-"""A small recurrent cell that climbs the layers of each token."""
+"""A small recurrent cell that reads the layers of each token, from the lowest up."""
 
 from typing import final
 

@@ -164,6 +164,8 @@ HEADS: dict[str, HeadEntry] = {
         head=LayerConcat, summary="all layers side by side, standardised; can be solved", document="ours"
     ),
     "ladder": HeadEntry(head=Ladder, summary="a side network, one small transformer block per layer", document="ours"),
-    "recurrent": HeadEntry(head=Recurrent, summary="a recurrent cell that climbs the layers", document="ours"),
+    "recurrent": HeadEntry(
+        head=Recurrent, summary="a recurrent cell that reads the layers from the lowest up", document="ours"
+    ),
 }
 """Every head by name."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertvision.errors import BertVisionError
-from bertvision.pack_files import FORMAT, PACK_FILE, read_pack_file, unreadable
+from bertvision.pack_files import FORMAT, PACK_FILE, read_pack_file
 from bertvision.provenance import package_version
 from bertvision.tasks.task import Pairs, Pool, SquadLayout, TableLayout, Task
 from bertvision.tasks.windows import WindowOptions
@@ -79,17 +79,13 @@ class PackCard:
         return {"format": FORMAT, "record": "pack", "version": package_version(), **whole}
 
 
-def read_card(folder: Path) -> PackCard:
+def read_pack_card(folder: Path) -> PackCard:
     """The card of the pack in a folder.
 
     Raises:
         BertVisionError: there is none, it cannot be read, or it is of another format.
     """
-    content = read_pack_file(folder)
-    try:
-        card = _build(content)
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise unreadable(folder, error) from None
+    card = read_pack_file(folder, _build)
     odd = [name for name in card.heads if Path(name).name != name or name in (".", "..")]
     if odd or not card.heads:
         raise BertVisionError(f"{folder / PACK_FILE}: heads are {list(card.heads)}, names of folders are expected.")
@@ -112,6 +108,7 @@ def _build(content: dict[str, Any]) -> PackCard:
     asked |= {name: tuple(asked[name]) for name in ("labels", "metrics", "limits") if asked[name] is not None}
     task = Task(layout=form(**layout), files={}, **asked)
     content |= {name: tuple(content[name]) for name in ("learn", "heads")}
+    content["digests"] = dict(content.get("digests", {}))
     if "apart" in content:  # of packs that were made before texts could be aligned
         content["pairs"] = "apart" if content.pop("apart") else "together"
     return PackCard(task=task, windows=WindowOptions(**content.pop("windows")), **content)

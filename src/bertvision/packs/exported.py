@@ -1,14 +1,16 @@
 """ExportedPack: one graph with the encoder and all heads, a tokenizer and a card; nothing else is needed to run it."""
 
-import json
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, final
 
+from bertvision.cards import read_card
 from bertvision.errors import BertVisionError
-from bertvision.packs.card import read_card
+from bertvision.packs.card import read_pack_card
 from bertvision.packs.pack_folder import EXPORT_FILE, PackFolder
 from bertvision.packs.runtimes import GraphRuntime, choose_runtime
+from bertvision.typed_json import from_json
 
 FORMAT = 2
 GRAPH_FILE, TOKENIZER_FILE = "model.onnx", "tokenizer.json"
@@ -83,19 +85,13 @@ class ExportedPack(PackFolder):
             BertVisionError: there is none, or it is not whole.
         """
         place = Path(folder)
-        path = place / EXPORT_FILE
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            found = content.pop("format")
-            if found != FORMAT or content.pop("record") != "export":
-                raise BertVisionError(f"{path} has format {found}, {FORMAT} is expected. Export the pack again.")
-            export = ExportCard(**content)
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-            raise BertVisionError(f"{path} cannot be read ({error}). Export the pack again.") from None
+        otherwise = "Export the pack again."
+        build = partial(from_json, ExportCard)
+        export = read_card(place / EXPORT_FILE, build, format=FORMAT, record="export", otherwise=otherwise)
         missing = [name for name in (GRAPH_FILE, TOKENIZER_FILE) if not (place / name).is_file()]
         if missing:
             raise BertVisionError(f"{place} is not whole: {missing[0]} is not there. Copy it again.")
-        return cls(place, read_card(place), export, runtime or _own_runtime(export))
+        return cls(place, read_pack_card(place), export, runtime or _own_runtime(export))
 
 
 def _own_runtime(export: ExportCard) -> GraphRuntime:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from bertvision.evaluation.outputs import GatheredOutputs, Outputs
+from bertvision.pack_files import check_digest
 from bertvision.packs.card import PackCard
 from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE
 from bertvision.packs.reader import Ask, Reader
@@ -51,8 +52,10 @@ class GraphReader(Reader):
             threads: number of threads; 0 leaves it to the runtime, which takes one for each core.
 
         Raises:
-            BertVisionError: the runtime is not installed, or cannot read the graph.
+            BertVisionError: the runtime is not installed, cannot read the graph, or it is not the one that the card was
+                written for.
         """
+        check_digest(folder / GRAPH_FILE, card.digests.get(GRAPH_FILE))
         super().__init__([card], TextTokenizer.from_file(folder / TOKENIZER_FILE, limit=limit))
         self._pad = pad
         self._step, self._limit = LENGTH_STEP[runtime], limit

@@ -1,6 +1,5 @@
 """Pack: a folder of safetensors and JSON over a named frozen encoder, here or on the hub."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,10 +18,11 @@ from bertvision.encoder.tuned import read_tuned_pack
 from bertvision.errors import BertVisionError
 from bertvision.heads import Head, load_head, save_head
 from bertvision.inference.frozen_encoder import load_frozen
-from bertvision.pack_files import HEADS_FOLDER, PACK_FILE, changes_file, weights_digests
-from bertvision.packs.card import Keep, PackCard, read_card
+from bertvision.pack_files import HEADS_FOLDER, PACK_FILE, changes_file, check_digest, head_file, weights_digests
+from bertvision.packs.card import Keep, PackCard, read_pack_card
 from bertvision.packs.model_card import model_card
 from bertvision.packs.pack_folder import PackFolder, is_exported, locate_pack, with_folder
+from bertvision.provenance import file_digest
 from bertvision.tensor_files import save_tensors
 
 README = "README.md"
@@ -41,7 +41,7 @@ class Pack(PackFolder):
             BertVisionError: there is none, or it is not whole.
         """
         place = Path(folder)
-        pack = cls(place, read_card(place))
+        pack = cls(place, read_pack_card(place))
         if is_exported(place):
             raise BertVisionError(f"{place} was exported, and PyTorch does not read it. Name the pack it was made of.")
         missing = [path for path in pack._files if not path.is_file()]
@@ -62,8 +62,8 @@ class Pack(PackFolder):
     @override
     def encoder_id(self) -> str:
         """Tells encoders apart, with what changed in them: packs with the same one can share a pass."""
-        digests = [hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in self._changes]
-        return "+".join([self.card.fingerprint, *digests])
+        digests = [self.card.digests.get(path.name) or file_digest(path) for path in self._changes]
+        return "+".join([self.card.fingerprint, *(digest[:16] for digest in digests)])
 
     def load_encoder(self, *, encoder: str | None = None, device: Device = "auto") -> Encoder:
         """The frozen encoder with the pack's changes in it.
@@ -88,8 +88,10 @@ class Pack(PackFolder):
         """Its heads.
 
         Raises:
-            BertVisionError: one cannot be read.
+            BertVisionError: one cannot be read, or is another one than the card was written for.
         """
+        for name in map(head_file, self.card.heads):
+            check_digest(self.folder / name, self.card.digests.get(name))
         try:
             return [load_head(self.folder / HEADS_FOLDER / name) for name in self.card.heads]
         except BertVisionError as error:

@@ -58,7 +58,7 @@ def write_report(runs: Sequence[str | Path], out: str | Path, *, title: str = ""
         files |= {f"{CARDS}/{run.place}/README.md": write_card(run, group) for run in group.runs}
     with (
         lock_folder(folder.absolute().parent, wait=True),  # another process may write the same one
-        whole_folder(folder, "the report", otherwise="Make room, and try again.") as part,
+        whole_folder(folder, "the report", otherwise="Make room, or use another --out.") as part,
     ):
         for name, text in files.items():
             write_text(part / name, text)

@@ -1,12 +1,13 @@
 """Record: what a command found, as one JSON file that says what it is."""
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from bertvision.atomic import write_json
+from bertvision.cards import read_card
 from bertvision.errors import BertVisionError
-from bertvision.tasks.files import read_json
 from bertvision.typed_json import from_json
 
 FORMAT = 1
@@ -48,10 +49,4 @@ class Record:
         path = folder / cls.FILE
         if not path.is_file():
             raise BertVisionError(f"{path} is not there. Make it: {cls.AGAIN.partition(': ')[2]}")
-        content = read_json(path)
-        try:
-            if content.pop("format") != FORMAT or content.pop("record") != cls.NAME:
-                raise BertVisionError(f"{path} has another format than {FORMAT}. {cls.AGAIN}")
-            return from_json(cls, content)
-        except (AttributeError, KeyError, TypeError) as error:
-            raise BertVisionError(f"{path} cannot be read ({error}). {cls.AGAIN}") from None
+        return read_card(path, partial(from_json, cls), format=FORMAT, record=cls.NAME, otherwise=cls.AGAIN)

@@ -23,7 +23,7 @@ class Buffers:
         self._free: list[NDArray[np.float32]] = []
 
     def take(self, shape: Sequence[int]) -> Tensor:
-        """A tensor with any numbers in it."""
+        """An uninitialised tensor of a shape."""
         size = math.prod(shape)
         try:
             buffer = self._free.pop()  # one step, so that two threads never get the same

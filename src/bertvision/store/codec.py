@@ -13,13 +13,13 @@ Keep = Literal["fp16", "bf16", "int8"]
 """How states are kept."""
 
 LARGEST_HALF = float(torch.finfo(torch.float16).max)
-_STEPS = 127
+_INT8_MAX = 127
 _BYTES = {"fp16": 2, "bf16": 2, "int8": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Of every channel of every layer, over a sample of tokens; each (layers, width)."""
+    """Mean and deviation of every channel of every layer over a sample of tokens, each (layers, width)."""
 
     mean: Tensor
     deviation: Tensor
@@ -69,10 +69,10 @@ def encode(states: Tensor, keep: Keep, statistics: Statistics | None = None) -> 
     if statistics is None:
         raise ValueError("int8 needs statistics")
     scaled = (states - statistics.mean) / statistics.deviation
-    scales = (scaled.abs().amax(dim=-1, keepdim=True) / _STEPS).clamp(min=1e-6).to(torch.float16)
+    scales = (scaled.abs().amax(dim=-1, keepdim=True) / _INT8_MAX).clamp(min=1e-6).to(torch.float16)
     if not bool(scales.isfinite().all()):
         raise BertVisionError("a state is too far from those that int8 was measured on. Use --keep fp16.")
-    steps = (scaled / scales.float()).round().clamp(-_STEPS, _STEPS)
+    steps = (scaled / scales.float()).round().clamp(-_INT8_MAX, _INT8_MAX)
     return {"states": steps.to(torch.int8), "scales": scales[..., 0]}
 
 

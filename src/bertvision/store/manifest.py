@@ -1,9 +1,9 @@
 """Manifest: what a store holds, of which encoder and windows; written last, so a store without one is not finished."""
 
 import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertvision.atomic import write_json
+from bertvision.cards import read_card
 from bertvision.errors import BertVisionError
 from bertvision.store.codec import Keep, bytes_per_token
 from bertvision.tasks.examples import IntArray
+from bertvision.typed_json import from_json
 
 T = TypeVar("T")
 
@@ -57,18 +59,20 @@ class Content:
 
     @property
     def layer_numbers(self) -> range:
-        """Which layers these are."""
+        """Numbers of the layers."""
         return range(self.first_layer, self.first_layer + self.layers)
 
     @property
     def bytes(self) -> int:
-        """About what it takes on disk."""
+        """About how many bytes it takes on disk."""
         return self.tokens * bytes_per_token(self.keep, self.layers, self.width)
 
-    def differences(self, other: "Content") -> list[str]:
-        """In what another content differs, in words."""
-        mine, theirs = asdict(self), asdict(other)
-        return [f"{name} is {mine[name]}, {theirs[name]} is asked for" for name in mine if mine[name] != theirs[name]]
+    def differences(self, wanted: "Content") -> dict[str, str]:
+        """The fields in which this differs from what is wanted, each with the difference in words."""
+        mine, theirs = asdict(self), asdict(wanted)
+        return {
+            name: f"{name} is {mine[name]}, {theirs[name]} is asked for" for name in mine if mine[name] != theirs[name]
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +112,12 @@ class Manifest:
 
     @property
     def files(self) -> tuple[Shard, ...]:
-        """All that have a checksum."""
+        """All files that have a checksum."""
         return self.shards if self.statistics is None else (*self.shards, self.statistics)
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
+        """Size of all files."""
         return sum(file.bytes for file in self.files)
 
 
@@ -125,11 +129,11 @@ def write_content(folder: Path, content: Content) -> None:
 def read_content(folder: Path) -> Content | None:
     """What a store that is being made will hold; None if there is none."""
     path = folder / CONTENT
-    return _parse(path, lambda found: Content(**found)) if path.is_file() else None
+    return _read(path, partial(from_json, Content)) if path.is_file() else None
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Finish a store."""
+    """Write the manifest, which makes a store a finished one."""
     write_json(folder / MANIFEST, {"format": FORMAT, **asdict(manifest)})
 
 
@@ -147,11 +151,10 @@ def read_manifest(folder: Path) -> Manifest:
             if unfinished
             else f"{folder} is no store: it has no {MANIFEST}. Make one with `bertvision extract`."
         )
-    manifest = _parse(path, _manifest)
+    manifest = _read(path, _manifest)
     begun = read_content(folder)
     if begun is not None and begun != manifest.content:
-        told, meant = asdict(manifest.content), asdict(begun)
-        listed = "; ".join(f"{name} is {told[name]}, not {meant[name]}" for name in told if told[name] != meant[name])
+        listed = "; ".join(manifest.content.differences(begun).values())
         raise BertVisionError(
             f"{path} and {CONTENT} beside it contradict each other: {listed}. Put back what was changed, or make "
             "another store: bertvision extract."
@@ -160,12 +163,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _manifest(found: dict[str, Any]) -> Manifest:
-    statistics = found["statistics"]
-    manifest = Manifest(
-        content=Content(**found["content"]),
-        shards=tuple(Shard(**shard) for shard in found["shards"]),
-        statistics=None if statistics is None else Shard(**statistics),
-    )
+    manifest = from_json(Manifest, found)
     names = [shard.file for shard in manifest.shards]
     windows, tokens = (sum(getattr(shard, kind) for shard in manifest.shards) for kind in ("windows", "tokens"))
     if names != sorted(set(names)) or (windows, tokens) != (manifest.content.windows, manifest.content.tokens):
@@ -173,14 +171,8 @@ def _manifest(found: dict[str, Any]) -> Manifest:
     return manifest
 
 
-def _parse(path: Path, build: Callable[[dict[str, Any]], T]) -> T:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if found.pop("format") != FORMAT:
-            raise BertVisionError(f"{path} has another format than {FORMAT}; it was made by another version.")
-        return build(found)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:  # cut short, or not ours
-        raise BertVisionError(f"{path} cannot be read ({error}). Make another store: bertvision extract.") from None
+def _read(path: Path, build: Callable[[dict[str, Any]], T]) -> T:
+    return read_card(path, build, format=FORMAT, otherwise="Make another store: bertvision extract.")
 
 
 def windows_digest(ids: NDArray[np.int32], bounds: IntArray) -> str:

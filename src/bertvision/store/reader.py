@@ -20,6 +20,9 @@ from bertvision.store.manifest import Content, read_manifest
 from bertvision.store.writer import load_statistics
 from bertvision.tasks.examples import IntArray
 
+_MAY_DIFFER = {"encoder", "keep", "first_layer", "layers"}
+"""Fields of a content in which a store may differ from what is wanted; layers are compared by themselves."""
+
 
 @final
 class StoreReader:
@@ -48,18 +51,14 @@ class StoreReader:
         return self.manifest.content.layer_numbers
 
     def check(self, wanted: Content, command: str) -> None:
-        """See that it holds what is wanted; more layers do no harm.
+        """Check that it holds what is wanted; it may hold more layers.
 
         Raises:
             BertVisionError: it holds something else; the message has the difference, and the command that makes the
                 right one.
         """
-        content = self.manifest.content
-        odd = [
-            difference
-            for difference in content.differences(wanted)
-            if difference.partition(" ")[0] not in {"keep", "layers", "first_layer", "encoder"}
-        ]
+        differences = self.manifest.content.differences(wanted)
+        odd = [words for field, words in differences.items() if field not in _MAY_DIFFER]
         if not self._has(wanted.layer_numbers):
             odd.append(self._missed(wanted.layer_numbers))
         if odd:
@@ -167,7 +166,7 @@ class StoreReader:
         return f"it has layers {in_layers(self.layers)}, {in_layers(layers)} are asked for"
 
     def _statistics(self, layers: range, device: torch.device) -> Statistics | None:
-        """Of these layers, on a device; None where nothing was standardised."""
+        """The statistics of these layers, on a device; None where nothing was standardised."""
         if self.manifest.content.keep != "int8":
             return None
         if device not in self._moved:
@@ -179,11 +178,11 @@ class StoreReader:
 
     @cached_property
     def _moved(self) -> dict[torch.device, Statistics]:
-        """Statistics by device."""
+        """The statistics of all layers, by the device that they were moved to."""
         return {torch.device("cpu"): load_statistics(self.folder)}
 
     def _places(self, layers: range) -> slice:
-        """Where layers stand among those of the store."""
+        """The places of some layers among those of the store."""
         if not self._has(layers):
             raise BertVisionError(f"store {self.folder} does not fit: {self._missed(layers)}.")
         return slice(layers[0] - self.layers[0], layers[-1] - self.layers[0] + 1)

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from bertvision.amounts import in_bytes
 from bertvision.errors import BertVisionError
 from bertvision.store.codec import Keep, bytes_per_token
 from bertvision.store.manifest import Content
 from bertvision.store.writer import SHARD_WINDOWS
 
-_BESIDE_STATES = 2048
+_MAX_SHARD_OVERHEAD = 2048
 """Most bytes of a shard that are no states: its header, its bounds, its lines in the manifest."""
 
-_BESIDE_SHARDS = 16384
+_MAX_STORE_OVERHEAD = 16384
 """Most bytes of a store's other files, but for the statistics of int8."""
 
 
@@ -27,7 +28,8 @@ def bytes_on_disk(keep: Keep, layers: int, width: int, *, windows: int, tokens: 
     """The most that a store of so many windows and tokens takes on disk."""
     statistics = 8 * layers * width if keep == "int8" else 0
     shards = math.ceil(windows / SHARD_WINDOWS)
-    return tokens * bytes_per_token(keep, layers, width) + shards * _BESIDE_STATES + statistics + _BESIDE_SHARDS
+    overhead = shards * _MAX_SHARD_OVERHEAD + _MAX_STORE_OVERHEAD
+    return tokens * bytes_per_token(keep, layers, width) + statistics + overhead
 
 
 def check_room(contents: Sequence[Content], max_disk: int | None) -> None:
@@ -40,10 +42,10 @@ def check_room(contents: Sequence[Content], max_disk: int | None) -> None:
     if max_disk is None or needed <= max_disk:
         return
     shard = max(content.bytes * min(SHARD_WINDOWS, content.windows) // max(1, content.windows) for content in contents)
-    allowed = f"--max-disk allows {size_words(max_disk)}"
+    allowed = f"--max-disk allows {in_bytes(max_disk)}"
     if max_disk < shard:
-        allowed += f", less than one shard ({size_words(shard)})"
-    raise BertVisionError(f"the store would take {size_words(needed)}; {allowed}. Allow more, or use {_less(contents)}")
+        allowed += f", less than one shard ({in_bytes(shard)})"
+    raise BertVisionError(f"the store would take {in_bytes(needed)}; {allowed}. Allow more, or use {_less(contents)}")
 
 
 def check_disk(contents: Sequence[Content], store: Path, there: int = 0) -> None:
@@ -63,17 +65,9 @@ def check_disk(contents: Sequence[Content], store: Path, there: int = 0) -> None
     if needed > free:
         more = " more" if there else ""
         raise BertVisionError(
-            f"the store would take {size_words(needed)}{more}; {size_words(free)} are free on the disk of {disk}. "
+            f"the store would take {in_bytes(needed)}{more}; {in_bytes(free)} are free on the disk of {disk}. "
             f"Make room, or use {_less(contents, 'another disk')}"
         )
-
-
-def size_words(size: int) -> str:
-    """Bytes in words, such as 1.625 GB."""
-    for factor, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "KB")):
-        if size >= factor:
-            return f"{size / factor:.4g} {unit}"
-    return f"{size} bytes"
 
 
 def _bytes_of(contents: Sequence[Content]) -> int:
@@ -81,12 +75,12 @@ def _bytes_of(contents: Sequence[Content]) -> int:
 
 
 def _less(contents: Sequence[Content], *more: str) -> str:
-    """These ways out, and what takes less room, in words."""
+    """What the user may do instead: the ways that are given, and those that take less room."""
     ways = list(more)
     if any(content.keep != "int8" for content in contents):
         small = _bytes_of([replace(content, keep="int8") for content in contents])
-        ways.append(f"--keep int8 ({size_words(small)})")
+        ways.append(f"--keep int8 ({in_bytes(small)})")
     if any(content.layers > 1 for content in contents):
         layer = sum(content.bytes // content.layers for content in contents)
-        ways.append(f"fewer --layers ({size_words(layer)} each)")
+        ways.append(f"fewer --layers ({in_bytes(layer)} each)")
     return " or ".join([", ".join(ways)] * bool(ways) + ["no store: bertvision fit computes states anew."])

@@ -8,7 +8,6 @@ from typing import final
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
 from torch import Tensor
 
 from bertvision.errors import BertVisionError
@@ -25,7 +24,7 @@ from bertvision.store.manifest import (
     write_manifest,
 )
 from bertvision.tasks.examples import IntArray
-from bertvision.tensor_files import save_tensors
+from bertvision.tensor_files import load_tensors, save_tensors
 
 SHARD_WINDOWS = 128
 """Windows in a shard; the last one may have fewer."""
@@ -44,10 +43,10 @@ _SAMPLE_TOKENS = 4096
 _SAMPLE_WINDOWS = (16, 64)
 """Fewest and most windows that those tokens are taken from."""
 
-_LEFT = (".*.safetensors.part", ".*.json.*", ".tmp??????")
+_HALF_WRITTEN = (".*.safetensors.part", ".*.json.*", ".tmp??????")
 """Names of what a killed writer leaves half-written; the last one is that of safetensors, in earlier versions."""
 
-_FULL = "Whole shards are kept; make room, and run the same command again."
+_IF_FULL = "Whole shards are kept; make room, and run the same command again."
 
 _CHUNK = 256
 """Tokens that are encoded at once: they stay in the processor's cache, and a GPU needs little memory for them."""
@@ -98,7 +97,7 @@ class StoreWriter:
         self._lengths = lengths
 
     def check(self) -> Content | None:
-        """See whether the folder is new or of an interrupted writer of the same; what it says of itself.
+        """Check that the folder is new or holds an interrupted store of the same content, which is returned.
 
         Raises:
             BertVisionError: the folder holds something else.
@@ -107,7 +106,7 @@ class StoreWriter:
         if before is None and self.folder.is_dir() and any(self.folder.glob("[!.]*")):
             raise BertVisionError(f"{self.folder} is there already and is no store. Use another --store.")
         if before is not None and before != self.content:
-            listed = "; ".join(before.differences(self.content))
+            listed = "; ".join(before.differences(self.content).values())
             raise BertVisionError(f"{self.folder} holds another store: {listed}. Use another --store.")
         return before
 
@@ -152,7 +151,7 @@ class StoreWriter:
         rows = np.unique(np.linspace(0, self.content.windows - 1, windows).astype(np.int64))
         found = measure(states_of(rows).float())
         kept = {"mean": found.mean.cpu().contiguous(), "deviation": found.deviation.cpu().contiguous()}
-        save_tensors(path, kept, otherwise=_FULL)
+        save_tensors(path, kept, otherwise=_IF_FULL)
 
     def write(self, states_of: StatesOf, *, process: int = 0, processes: int = 1) -> Iterator[Shard]:
         """Write what is missing of one process's share, shard by shard; yields every shard that is whole.
@@ -205,8 +204,8 @@ class StoreWriter:
         return [int(self._lengths[self._rows(number)].sum()) for number in numbers]
 
     def _left(self) -> list[Path]:
-        """What a killed writer left half-written."""
-        return [path for pattern in _LEFT for path in self.folder.glob(pattern)]
+        """Half-written files of a killed writer."""
+        return [path for pattern in _HALF_WRITTEN for path in self.folder.glob(pattern)]
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06}.safetensors"
@@ -259,7 +258,7 @@ class StoreWriter:
         lengths = self._lengths[self._rows(number)]
         kept["bounds"] = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]))
         path = self._path(number)
-        save_tensors(path, kept, None if named is None else {"statistics": named}, otherwise=_FULL)
+        save_tensors(path, kept, None if named is None else {"statistics": named}, otherwise=_IF_FULL)
         return _listed(path, windows=len(lengths), tokens=len(states), wide=keep != self.content.keep)
 
 
@@ -275,15 +274,10 @@ def _listed(path: Path, *, windows: int = 0, tokens: int = 0, wide: bool = False
 
 
 def load_statistics(folder: Path) -> Statistics:
-    """What an int8 store was standardised by.
+    """The statistics that an int8 store was standardised by.
 
     Raises:
         BertVisionError: the file is not whole.
     """
-    try:
-        found = load_file(folder / STATISTICS)
-    except (OSError, SafetensorError) as error:
-        raise BertVisionError(
-            f"{folder / STATISTICS} cannot be read ({error}). Run the same extract again: it writes them anew."
-        ) from None
+    found = load_tensors(folder / STATISTICS, otherwise="Run the same extract again: it writes them anew.")
     return Statistics(found["mean"], found["deviation"])

@@ -1,22 +1,21 @@
 """Checkpoints: everything a killed run needs to end as if nothing had happened, in safetensors and JSON."""
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from bertvision.atomic import whole_folder, write_json
+from bertvision.cards import read_card
 from bertvision.errors import BertVisionError
 from bertvision.heads.random_stream import RandomStream
-from bertvision.tensor_files import save_tensors
+from bertvision.tensor_files import load_tensors, save_tensors
+from bertvision.typed_json import from_json
 
 FORMAT = 1
 _PREFIX, _STATE, _TENSORS = "checkpoint-", "state.json", "tensors.safetensors"
@@ -39,6 +38,16 @@ class Progress:
     step: int = 0
     best: float | None = None
     stale: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What a checkpoint holds beside its tensors: how far the run is, and the loss of every process."""
+
+    step: int
+    best: float | None
+    stale: int
+    losses: tuple[Loss, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +95,10 @@ def save_checkpoint(  # noqa: PLR0913, PLR0917 - what a checkpoint holds
         tensors |= {f"random.{process}.{device}": state for device, state in own.random.items()}
     for name, stream in streams.items():
         tensors |= {f"stream.{name}.{place}": state for place, state in enumerate(stream.state)}
-    state = {"format": FORMAT, **asdict(progress), "losses": [own.loss for own in owns]}
+    state = _State(**asdict(progress), losses=tuple(own.loss for own in owns))
     with whole_folder(folder, "the checkpoint", otherwise="Make room and --resume.") as part:
         save_tensors(part / _TENSORS, {name: value.cpu().contiguous() for name, value in tensors.items()})
-        write_json(part / _STATE, state)
+        write_json(part / _STATE, {"format": FORMAT, **asdict(state)})
     remove_checkpoints(run, keep=folder)
 
 
@@ -114,17 +123,12 @@ def load_checkpoint(  # noqa: PLR0913 - as it was saved
     if not folders:
         return None
     folder = max(folders, key=lambda path: int(path.name.removeprefix(_PREFIX)))
-    try:
-        state: dict[str, Any] = json.loads((folder / _STATE).read_text(encoding="utf-8"))
-        tensors: dict[str, Tensor] = load_file(folder / _TENSORS)
-    except (OSError, ValueError, SafetensorError) as error:
+    again = "Start anew with another --out."
+    state = read_card(folder / _STATE, partial(from_json, _State), format=FORMAT, otherwise=again)
+    tensors = load_tensors(folder / _TENSORS, otherwise=again)
+    if len(state.losses) != processes:
         raise BertVisionError(
-            f"the checkpoint {folder} cannot be read ({error}). Start anew with another --out."
-        ) from None
-    if state["format"] != FORMAT or len(state["losses"]) != processes:
-        raise BertVisionError(
-            f"the checkpoint {folder} is of format {state['format']} and of {len(state['losses'])} processes; "
-            f"{FORMAT} and {processes} are expected."
+            f"the checkpoint {folder} is of {len(state.losses)} processes; {processes} are expected. {again}"
         )
     changing = _changing(model)
     saved = {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
@@ -145,8 +149,7 @@ def load_checkpoint(  # noqa: PLR0913 - as it was saved
         stream.state = states
     prefix = f"random.{process}."
     _set_random_states({key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)})
-    loss = state["losses"][process]
-    return Progress(state["step"], state["best"], state["stale"]), (loss[0], loss[1])
+    return Progress(state.step, state.best, state.stale), state.losses[process]
 
 
 def _put_moments(

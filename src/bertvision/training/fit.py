@@ -31,7 +31,7 @@ from bertvision.training.states import StateBatch
 from bertvision.training.trainee import Trainee, trainees_as_module
 from bertvision.training.tune import LOG_STEPS, SAVE_SECONDS
 
-LARGEST = 2**30
+MAX_RECORDED_BYTES = 2**30
 """Bytes of a batch's states above which nothing is recorded: such a batch keeps a GPU busy by itself."""
 
 Backward = Callable[[Lesson, float], Tensor]
@@ -49,16 +49,16 @@ class FitWatcher(Protocol):
     """Who follows a fit."""
 
     def on_begin(self, step: int, total: int) -> None:
-        """Called once, with the steps that were made before, and those of the whole fit; drops whoever was dropped."""
+        """Called once, with the steps made before and those of the whole fit; drops again who was dropped before."""
 
     def on_step(self, step: int) -> None:
         """Called after every step, of which a GPU may still have some to do."""
 
     def on_log(self, step: int, losses: Mapping[int, float]) -> None:
-        """Called every `LOG_STEPS` steps with the mean loss of each that learns, by number, since the last time."""
+        """Called every `LOG_STEPS` steps with the mean loss since the last time of each head that learns, by number."""
 
     def on_drop(self, number: int, step: int) -> None:
-        """Called when one was dropped."""
+        """Called when a head was dropped."""
 
     def on_validate(self, fraction: float, step: int) -> None:
         """Called at every fraction of an epoch that was asked for; judges heads, keeps the best, and may drop some."""
@@ -147,7 +147,7 @@ def fit_trainees(  # noqa: PLR0913 - what a fit depends on, by keyword
 
 
 def try_step(trainee: Trainee, data: FitData, plan: Plan, batch: StateBatch, rows: IntArray) -> None:
-    """One step of somebody who is thrown away, so that it can be timed."""
+    """Make one step with a head that is thrown away afterwards, so that it can be timed."""
     _Fitting([trainee], data, plan).learn(batch, rows, 0)
 
 
@@ -165,10 +165,13 @@ class _Fitting:
         self.optimizer = torch.optim.AdamW([group for _, group in groups], fused=True)
         self.waiting: dict[nn.Parameter, Tensor] = {}
         self.places: Places | None = None
-        self.backward: list[Backward] = [partial(backward, trainee.head, data.device) for trainee in trainees]
+        adders: list[Backward] = [partial(backward, trainee.head, data.device) for trainee in trainees]
         if data.device.type == "cuda":
             self.places, studio = Places(), Studio(data.device)
-            self.backward = [Recorder(trainee.head, studio).backward for trainee in trainees]
+            adders = [Recorder(trainee.head, studio).backward for trainee in trainees]
+        self.sharing: dict[bytes, list[tuple[Trainee, Backward]]] = {}  # those who learn from the same windows
+        for trainee, add in zip(trainees, adders, strict=True):
+            self.sharing.setdefault(b"" if trainee.rows is None else trainee.rows.tobytes(), []).append((trainee, add))
 
     def batches(self, begin: int) -> Generator[tuple[int, StateBatch, IntArray]]:
         """Every step from `begin` on with its states."""
@@ -181,17 +184,16 @@ class _Fitting:
             return step, self.data.states.batch(rows), rows
 
     def learn(self, batch: StateBatch, rows: IntArray, step: int) -> None:
-        """One batch for everybody."""
+        """Let all heads learn from one batch."""
         targets = torch.from_numpy(self.data.targets[rows]).to(self.data.device, non_blocking=True)
-        shared = self._lesson(batch, targets), len(rows)
-        for trainee, add in zip(self.trainees, self.backward, strict=True):
-            if trainee.failure is None:
-                with trainee.watch:
-                    lesson, count = shared if trainee.rows is None else self._some(trainee.rows[rows], batch, targets)
-                    if count:
-                        with trainee.stream:
-                            trainee.add(add(lesson, 1 / self.data.batch), count)
-                    self._prepare(trainee, step)
+        whole = self._lesson(batch, targets), len(rows)
+        for members in self.sharing.values():
+            learning = [(trainee, add) for trainee, add in members if trainee.failure is None]
+            if learning:
+                chosen = learning[0][0].rows
+                lesson, count = whole if chosen is None else self._some(chosen[rows], batch, targets)
+                for trainee, add in learning:
+                    self._gather(trainee, add, lesson, count, step)
         for owner, group in zip(self.owners, self.optimizer.param_groups, strict=True):
             group["lr"] = owner.spec.lr * self._factor(owner, step)
         self.optimizer.step()
@@ -200,9 +202,17 @@ class _Fitting:
             value.grad = gradient
         self.waiting.clear()
 
+    def _gather(self, trainee: Trainee, add: Backward, lesson: Lesson, count: int, step: int) -> None:
+        """Add a lesson of so many windows to the gradient of a head."""
+        with trainee.watch:
+            if count:
+                with trainee.stream:
+                    trainee.add(add(lesson, 1 / self.data.batch), count)
+            self._prepare(trainee, step)
+
     def _lesson(self, batch: StateBatch, targets: Tensor) -> Lesson:
-        """What everybody learns from a batch; at fixed places, where recordings find it, unless it is large."""
-        if self.places is None or batch.padded_bytes > LARGEST:
+        """The lesson of a whole batch; at fixed places, where recordings find it, unless it is large."""
+        if self.places is None or batch.padded_bytes > MAX_RECORDED_BYTES:
             return self.data.lesson(batch, targets)
         whole = batch.padded
         tensors = [whole.states, whole.mask, targets, *(() if whole.context is None else (whole.context,))]
@@ -211,12 +221,12 @@ class _Fitting:
         return self.data.lesson(StateBatch(placed, lowest=batch.lowest), targets, kind="placed")
 
     def _some(self, chosen: NDArray[np.bool_], batch: StateBatch, targets: Tensor) -> tuple[Lesson, int]:
-        """What is learnt from some windows of a batch, and how many they are."""
+        """The lesson of some windows of a batch, and how many they are."""
         mine = torch.from_numpy(np.flatnonzero(chosen)).to(self.data.device)
         return self.data.lesson(batch.only(mine), targets[mine]), len(mine)
 
     def _prepare(self, trainee: Trainee, step: int) -> None:
-        """Clip the gradient of one that steps now; put aside that of one that still gathers examples."""
+        """Clip the gradient of a head that steps now; put aside that of a head that still gathers examples."""
         values = [value for value in trainee.head.parameters() if value.grad is not None]
         if (step + 1) % trainee.every and step + 1 < self.plan.total:
             for value in values:
@@ -231,7 +241,7 @@ class _Fitting:
         return rate_factor(step, self.plan.total, schedule=spec.schedule, warmup=spec.warmup)
 
     def log(self, step: int, watcher: FitWatcher) -> None:
-        """Look at the losses; drop whose is not finite."""
+        """Log the losses; drop heads whose loss is not finite."""
         losses: dict[int, float] = {}
         for number, trainee in enumerate(self.trainees):
             loss = trainee.mean_loss() if trainee.failure is None else None

@@ -44,10 +44,10 @@ class Lesson:
 
 
 class Lessons(Protocol):
-    """What is learnt from; rows are those of its plan."""
+    """What is learned from; rows are those of its plan."""
 
     def plan(self, options: TuneOptions) -> StepPlan:
-        """Which rows are learnt at which step."""
+        """Which rows are learned at which step."""
 
     def ready(self, options: TuneOptions, device: torch.device) -> Self:
         """The same with what depends on options and device.

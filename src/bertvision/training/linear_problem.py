@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bertvision.tasks.task import TaskKind
 
-STEPS = 100
+MAX_STEPS = 100
 """Most L-BFGS steps for one strength."""
 
 DIRECTIONS = 256
@@ -21,8 +21,8 @@ SUM_SCALE = 30.0
 DECORRELATION = 0.5
 """How far layers are decorrelated before the penalty looks at them: 0 leaves them as they are, 1 does so wholly."""
 
-FEW = 8
-"""With so many times more numbers than examples, what the examples span is found before anything is solved."""
+MIN_NUMBERS_PER_EXAMPLE = 8
+"""From so many numbers per example on, the span of the examples is found before anything is solved."""
 
 _ROWS = 4096
 """Rows that are mixed at a time, so that no second copy of all inputs is needed."""
@@ -73,7 +73,7 @@ class LinearProblem:
         self,
         inputs: Tensor,
         targets: Tensor,
-        learnt: Tensor,
+        learned: Tensor,
         *,
         kind: TaskKind,
         outputs: int,
@@ -86,7 +86,7 @@ class LinearProblem:
         Args:
             inputs: (examples, inputs), float32.
             targets: (examples,) class numbers, or scores; or (examples, labels) tags.
-            learnt: (examples, maps), which examples each map learns from.
+            learned: (examples, maps), which examples each map learns from.
             kind: of the task.
             outputs: how many: one per label, or one score.
             layout: of the inputs.
@@ -111,11 +111,11 @@ class LinearProblem:
         if self._span is not None:
             self._inputs = self._inputs @ self._span
         self._kind = kind
-        maps = learnt.shape[1]
+        maps = learned.shape[1]
         self._unit = _unit(targets) if kind == "scores" else 1.0
         targets = targets / self._unit if kind == "scores" else targets
         self._targets = targets.repeat_interleave(maps, dim=0)  # (examples · maps, …)
-        shares = learnt.float() if weights is None else learnt * weights[targets][:, None]
+        shares = learned.float() if weights is None else learned * weights[targets][:, None]
         self._shares = shares / shares.sum(dim=0).clamp(min=1e-12)  # (examples, maps)
         self._steepness = _steepness(targets, kind, outputs)
         self._variances, self._axes = _most_variance(self._inputs)
@@ -130,7 +130,7 @@ class LinearProblem:
         weight = self._rescaled(self._weight, 1.0 / scales).requires_grad_()
         bias = (self._bias * self._steepness**0.5).requires_grad_()
         optimizer = torch.optim.LBFGS(
-            [weight, bias], max_iter=STEPS, history_size=10, tolerance_grad=1e-5, line_search_fn="strong_wolfe"
+            [weight, bias], max_iter=MAX_STEPS, history_size=10, tolerance_grad=1e-5, line_search_fn="strong_wolfe"
         )
 
         def loss() -> Tensor:
@@ -150,7 +150,7 @@ class LinearProblem:
         return self._in_units() * self._unit
 
     def _in_units(self) -> Tensor:
-        """The same in the unit that targets are learnt in."""
+        """The same in the unit that targets are learned in."""
         return (self._inputs @ self._shared().flatten(0, 1).T).view(-1, *self._bias.shape) + self._bias
 
     def likeness(self) -> Tensor:
@@ -228,7 +228,7 @@ def _span(inputs: Tensor) -> Tensor | None:
     The best weights lie among them whatever the L2 penalty, so that as many numbers as examples say the same as all.
     """
     examples, numbers = inputs.shape
-    if FEW * examples > numbers:
+    if MIN_NUMBERS_PER_EXAMPLE * examples > numbers:
         return None
     directions: Tensor = torch.linalg.qr(inputs.T).Q
     return directions
@@ -244,7 +244,7 @@ def _mixed(values: Tensor, mixing: Tensor | None) -> Tensor:
 
 
 def _unit(scores: Tensor) -> float:
-    """The power of two below the standard deviation of scores, in which they are learnt; 1 where they are all alike.
+    """The power of two below the standard deviation of scores, in which they are learned; 1 where they are all alike.
 
     When to stop is told by how large gradients are: of prices they would never be small enough, and of shares of a
     thousandth always. A power of two rounds nothing.

@@ -33,7 +33,7 @@ class Losses:
         return float(self._sum), self._count
 
     def mean(self, step: int) -> float:
-        """Over the windows of all processes since the last call.
+        """Mean loss over the windows of all processes since the last call.
 
         Raises:
             DivergedError: the loss of some process is not finite.

@@ -19,22 +19,22 @@ from bertvision.training.options import TuneOptions
 from bertvision.training.plan import StepPlan
 
 Order = Literal["sequence", "round-robin", "proportional", "temperature"]
-"""Of an epoch's batches: task after task; one of each task in turn; all at random; or at random with small tasks more
-often."""
+"""Order of an epoch's batches: task after task; one of each task in turn; all at random; or at random with small tasks
+more often."""
 
-_PASS = 7_919
-"""Between the seeds of two passes over a task within one epoch."""
+_SEED_STEP = 7_919
+"""Distance between the seeds of two passes over a task within one epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turns:
-    """How tasks take turns within an epoch, and what of each is learnt.
+    """How tasks take turns within an epoch, and what of each is learned.
 
     Attributes:
         order: of the batches.
         temperature: for that order: 1 has steps as there are windows, a large one the same number for every task.
         caps: most windows of a task in an epoch, by the task's name; every epoch draws others.
-        balance: draw windows so that every class, and every whole number of a score, is learnt equally often.
+        balance: draw windows so that every class, and every whole number of a score, is learned equally often.
     """
 
     order: Order = "sequence"
@@ -51,7 +51,7 @@ class TaskMix:
     turns: Turns
 
     def plan(self, options: TuneOptions) -> "MixPlan":
-        """Which windows of which task are learnt at which step."""
+        """Which windows of which task are learned at which step."""
         return MixPlan(self.tasks, self.turns, options)
 
     def ready(self, options: TuneOptions, device: torch.device) -> Self:
@@ -114,7 +114,7 @@ class MixPlan(StepPlan):
         while len(batches) < self._counts[number]:
             rows = self._draw(number, seed)
             batches += [rows[some] for some in length_batches(data.windows.sizes[rows], self._options.batch, seed=seed)]
-            seed += _PASS
+            seed += _SEED_STEP
         return batches[: self._counts[number]]
 
     def _draw(self, number: int, seed: int) -> IntArray:
@@ -128,7 +128,7 @@ class MixPlan(StepPlan):
 
 
 def epoch_steps(windows: Mapping[str, int], turns: Turns, batch: int) -> list[int]:
-    """How many of an epoch's steps each task has, of which there are so many windows."""
+    """How many of an epoch's steps each task has, by the number of its windows."""
     sizes = _capped(windows, turns)
     counts = -(-np.array(sizes) // batch)
     if turns.order == "temperature":

@@ -1,4 +1,4 @@
-"""Plans: which windows are learnt at which step, and after which steps there is a snapshot."""
+"""Plans: which windows are learned at which step, and after which steps there is a snapshot."""
 
 import math
 from abc import ABC, abstractmethod

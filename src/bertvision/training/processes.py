@@ -45,7 +45,7 @@ def join_processes(
 
 
 def leave_processes() -> None:
-    """Take leave of the other processes; nothing can be said to them afterwards."""
+    """Leave the group of processes; nothing can be exchanged with the others afterwards."""
     from accelerate import PartialState  # noqa: PLC0415
 
     PartialState().destroy_process_group()
@@ -62,7 +62,9 @@ def on_main(accelerator: Processes, action: Callable[[], T]) -> T:
     """Let the main process act, and give its result to every process.
 
     Raises:
-        BertVisionError: the action raised it; all processes do, so that none waits for one that has left.
+        BertVisionError: the action raised it; all processes raise one of its class, so that none waits for one that has
+            left.
+        RuntimeError: in the other processes, where the action raised something else, which the main process raises.
     """
     if accelerator.num_processes == 1:
         return action()
@@ -72,11 +74,15 @@ def on_main(accelerator: Processes, action: Callable[[], T]) -> T:
     if accelerator.is_main_process:
         try:
             outcome[0] = action()
-        except BertVisionError as error:
-            outcome[1] = str(error)
+        except Exception as error:
+            known = isinstance(error, BertVisionError)  # others need not be such that they can be sent
+            message = str(error) if known else f"the main process failed: {type(error).__name__}: {error}"
+            broadcast_object_list([None, (type(error) if known else RuntimeError, message)])
+            raise
     broadcast_object_list(outcome)
     if outcome[1] is not None:
-        raise BertVisionError(outcome[1])
+        kind, message = outcome[1]
+        raise kind.__new__(kind, message)  # some make their message themselves, of other words
     result: T = outcome[0]
     return result
 
@@ -91,7 +97,7 @@ def gather(accelerator: Processes, value: T) -> list[T]:
 
 
 def _check_tracker(tracker: str) -> None:
-    """Accelerate leaves out a tracker that is not installed without a word."""
+    """Refuse a tracker that is unknown or not installed: Accelerate would leave it out silently."""
     from accelerate.tracking import get_available_trackers  # noqa: PLC0415
     from accelerate.utils import LoggerType  # noqa: PLC0415
 

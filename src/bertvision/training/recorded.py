@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from bertvision.encoder.batch import move
 from bertvision.training.lessons import Forward, Lesson
 
-MOST = 128
-"""Recordings that are kept; shapes beyond them are computed step by step."""
+MAX_RECORDINGS = 128
+"""Most recordings that are kept; further shapes are computed step by step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Recorder:
     """Gradients of lessons by recordings, where a lesson is like others and the GPU allows it."""
 
     def __init__(self, model: nn.Module, studio: Studio) -> None:
-        """Nothing is recorded yet.
+        """Make a recorder without recordings.
 
         Args:
             model: what learns; its parameters stay where they are.
@@ -130,7 +130,7 @@ class Recorder:
             loss = backward(self._model, device, lesson, share)
             self._met[key] = [value for value in self._learning if value.grad is not None]
             return loss
-        if key not in self._recordings and len(self._recordings) < MOST:
+        if key not in self._recordings and len(self._recordings) < MAX_RECORDINGS:
             self._record(key, lesson, share)
         recording = self._recordings.get(key)
         return backward(self._model, device, lesson, share) if recording is None else recording.play(lesson)
@@ -173,7 +173,7 @@ def backward(model: Forward, device: torch.device, lesson: Lesson, share: float)
 
 
 def _use(gradients: dict[nn.Parameter, Tensor]) -> None:
-    """Gather gradients at these places: from zero where there are none, from what there is elsewhere."""
+    """Accumulate gradients at these places, which begin with zero or with the gradient that there is elsewhere."""
     fresh = [place for value, place in gradients.items() if value.grad is None]
     if fresh:
         torch._foreach_zero_(fresh)

@@ -4,7 +4,7 @@ import math
 from typing import Literal, assert_never
 
 LARGEST_RATE = 1e37
-"""Of a learning rate: a step with a larger one has no place in float32."""
+"""Learning rates must be below this: a step with a larger one overflows float32."""
 
 CYCLES = 2
 """How often the schedule `restarts` begins in a run."""

@@ -25,17 +25,17 @@ The first few leave hardly more than how frequent the classes are, for inputs th
 FOLDS = 5
 """Parts of the examples that choose the penalty."""
 
-PATIENCE = 1.02
+LOSS_TOLERANCE = 1.02
 """How much worse than the best a loss may be before weaker penalties are left untried."""
 
-FIRMER = 10.0
-"""How many times the best strength is where classes show what they have in common: there weights hold little noise."""
+SHARED_FACTOR = 10.0
+"""Classes' common structure is read from maps of so many times the best strength, whose weights hold less noise."""
 
-SURE_SUMS = 500
-"""From so many examples on, sums that tell how alike two texts are never mislead: without them nothing is tried."""
+MIN_SUM_EXAMPLES = 500
+"""From so many examples on, maps are tried only with the sums that tell how alike two texts are, not without them."""
 
-LEAST_SHIFTED = 200
-"""Fewer examples than this would shift a decision by chance."""
+MIN_SHIFT_EXAMPLES = 200
+"""Fewest examples for which a decision is shifted: with fewer the shift would be chance."""
 
 Score = Callable[[IntArray, IntArray, FloatArray], float]
 """Right and given class numbers, and how often each two of them count → how good that is, more being better."""
@@ -43,7 +43,7 @@ Score = Callable[[IntArray, IntArray, FloatArray], float]
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A linear map that was learnt from all examples.
+    """A linear map that was learned from all examples.
 
     Attributes:
         weight: (outputs, inputs), for inputs as they are.
@@ -71,7 +71,7 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     weights: Tensor | None = None,
     score: Score | None = None,
 ) -> Solution:
-    """Solve for every penalty, and keep the one with the least loss of examples that were not learnt from.
+    """Solve for every penalty, and keep the one with the least loss of examples that were not learned from.
 
     Penalties differ in their strength. Those of compared texts also differ in whether sums that tell how alike two
     texts are, are nearly free; those of three labels or more in whether they share what they learn.
@@ -81,13 +81,13 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
         targets: (examples,) class numbers, or scores; or (examples, labels) tags.
         kind: of the task.
         outputs: how many: one per label, or one score.
-        folds: parts of the examples; each is judged by a map that learnt from the others.
-        groups: (examples,) whatever has the same number is in one fold, such as copies of a text: a map that learnt
+        folds: parts of the examples; each is judged by a map that learned from the others.
+        groups: (examples,) whatever has the same number is in one fold, such as copies of a text: a map that learned
             from a copy would flatter weak penalties; None where there are no copies.
         layout: of the inputs.
         weights: (classes,) how much an example of each class counts, for labels.
         score: what counts in the end, for two labels: between them is decided where it is to be best for examples
-            that were not learnt from; None decides for the likelier one.
+            that were not learned from; None decides for the likelier one.
     """
     groups = np.arange(len(targets)) if groups is None else groups
     folds = min(folds, len(np.unique(groups)))
@@ -100,7 +100,8 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
 
     steps: list[_Step] = []
     ways = [False, True] if layout.alike else [False]
-    for sums in ways[-1:] if len(targets) >= SURE_SUMS else ways:  # with few examples they may mislead: the folds tell
+    # with few examples sums may mislead: the folds tell
+    for sums in ways[-1:] if len(targets) >= MIN_SUM_EXAMPLES else ways:
         problem = LinearProblem(
             inputs, targets, ~judged, kind=kind, outputs=outputs, layout=layout, sums=sums, weights=weights
         )
@@ -108,7 +109,8 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     best = _best(steps)
     if kind == "labels" and outputs > 2:
         same = [step for step in steps if step.problem is best.problem]
-        firmer = min(same, key=lambda step: abs(math.log(step.solution.strength / (FIRMER * best.solution.strength))))
+        wanted = SHARED_FACTOR * best.solution.strength
+        firmer = min(same, key=lambda step: abs(math.log(step.solution.strength / wanted)))
         best.problem.relate(firmer.likeness)
         best = _best([best, *_follow(best.problem, judged, mean_loss)])  # labels may have nothing in common
     if score is None:
@@ -181,7 +183,7 @@ def _follow(problem: LinearProblem, judged: Tensor, mean_loss: Callable[[Tensor]
         unseen = problem.outputs()[judged]
         loss = mean_loss(unseen)
         steps.append(_Step(problem, Solution(*problem.map(), strength, loss), unseen, problem.likeness()))
-        if loss > PATIENCE * _best(steps).solution.loss:
+        if loss > LOSS_TOLERANCE * _best(steps).solution.loss:
             break  # weaker penalties only fit the noise
     return steps
 
@@ -195,7 +197,7 @@ def _shift(outputs: Tensor, score: Score) -> float:
 
     Each example counts as both labels, as likely as they are: what it turned out to be would add chance to the choice.
     """
-    if len(outputs) < LEAST_SHIFTED:
+    if len(outputs) < MIN_SHIFT_EXAMPLES:
         return 0.0
     leads = (outputs[:, 1] - outputs[:, 0]).double().cpu()
     ahead, likely = leads.numpy(), leads.sigmoid().numpy()

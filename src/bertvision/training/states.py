@@ -63,7 +63,7 @@ class StateBatch:
 
         Args:
             head: reads its layers.
-            pool: how a window becomes one row before the head reads it, unless the head has learnt that itself; None
+            pool: how a window becomes one row before the head reads it, unless the head has learned that itself; None
                 gives the head every token. A head that looks beyond a token gets every token in any case.
         """
         if self.packed is not None and pool is None and (head.token_wise or isinstance(head, LayerwiseHead)):

@@ -17,7 +17,7 @@ from bertvision.tasks.windows import Windows
 
 Scores = NDArray[np.float32]
 
-_AT_ONCE = 8192
+_MAX_WINDOWS = 8192
 """Windows whose tokens are compared at once: bounds the memory that this takes."""
 
 
@@ -43,7 +43,7 @@ class TeacherTargets:
         windows: the student's.
         outputs: (tokens, 2) the teacher's scores in the order of the student's `Windows.ids`, -inf where it has none;
             or (windows, outputs).
-        taught: (windows,) whether the teacher can say what is right; other windows are learnt from their targets alone.
+        taught: (windows,) whether the teacher can say what is right; others are learned from their targets alone.
         share: how much of a taught window's loss comes from the teacher.
         temperature: see `teacher_losses`.
     """
@@ -141,7 +141,7 @@ def align_tokens(student: Windows, teacher: Windows, scores: Scores) -> Scores:
     aligned = np.full((len(student.ids), 2), -np.inf, dtype=np.float32)
     aligned[student.bounds[:-1]] = scores[teacher.bounds[matching]]
     characters = 1 + max(int(windows.offsets.max(initial=0)) for windows in (student, teacher))
-    for rows in np.array_split(np.arange(len(student)), math.ceil(len(student) / _AT_ONCE)):
+    for rows in np.array_split(np.arange(len(student)), math.ceil(len(student) / _MAX_WINDOWS)):
         number, place, ours = _context_tokens(student, rows)
         their_number, their_place, theirs = _context_tokens(teacher, matching[rows])
         # a window and a character as one number, (tokens, 2); one more at the end is nobody's, so that all find some
@@ -157,13 +157,13 @@ def align_tokens(student: Windows, teacher: Windows, scores: Scores) -> Scores:
 
 
 def _expand(counts: IntArray) -> tuple[IntArray, IntArray]:
-    """Of so many of each: which each is of, and its number among those."""
+    """For groups of these sizes laid end to end: the group of every member, and its number within the group."""
     number = np.repeat(np.arange(len(counts)), counts)
     return number, np.arange(len(number)) - (np.cumsum(counts) - counts)[number]
 
 
 def _context_tokens(windows: Windows, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Of every context token of the windows at `rows`: its window's number, its place in `ids`, and its characters."""
+    """Every context token of the windows at `rows`: number of its window, place in `ids`, characters."""
     begin, end = windows.context[rows].T
     number, nth = _expand(end - begin)
     place = (windows.bounds[rows] + begin)[number] + nth

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from bertvision.heads import Head, HeadOptions, HeadShape, build_head
 from bertvision.heads.random_stream import RandomStream
+from bertvision.training.decay import decays
 from bertvision.training.schedule import LARGEST_RATE, Schedule
 
 
@@ -89,14 +90,13 @@ class Trainee:
         self._count = 0
 
     def groups(self) -> list[dict[str, object]]:
-        """For an optimiser: matrices decay, biases, norms and mixing weights do not."""
+        """Its parameters as groups of an optimiser, with and without weight decay."""
         split: dict[bool, list[nn.Parameter]] = {True: [], False: []}
         for name, value in self.head.named_parameters():
-            # own adapters' biases and own mixing weights stand in matrices, too
-            split[value.ndim > 1 and name.rpartition(".")[2] not in {"bias", "mix"}].append(value)
+            split[decays(name, value)].append(value)
         return [
-            {"params": some, "lr": self.spec.lr, "weight_decay": self.spec.weight_decay if decays else 0.0}
-            for decays, some in split.items()
+            {"params": some, "lr": self.spec.lr, "weight_decay": self.spec.weight_decay if decayed else 0.0}
+            for decayed, some in split.items()
             if some
         ]
 
@@ -106,14 +106,14 @@ class Trainee:
         self._count += count
 
     def mean_loss(self) -> float | None:
-        """Over the windows since the last call; None if there were none."""
+        """Mean loss over the windows since the last call; None if there were none."""
         mean = float(self._sum) / self._count if self._count else None
         self._sum.zero_()
         self._count = 0
         return mean
 
     def drop(self, reason: str) -> None:
-        """Let it learn no more; the others go on."""
+        """Stop its training for this reason; the others go on."""
         self.failure = reason
         for value in self.head.parameters():
             value.grad = None  # an optimiser leaves it as it is; a checkpoint still has it
@@ -144,7 +144,7 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """So far; waits for the GPU."""
+        """Seconds so far; waits for the GPU."""
         for begin, end in self._events:
             end.synchronize()
             self._seconds += begin.elapsed_time(end) / 1000

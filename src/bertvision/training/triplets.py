@@ -108,7 +108,7 @@ class TripletLessons:
 
 
 def alike(triplets: Triplets) -> "np.ndarray[tuple[int, int], np.dtype[np.bool_]]":
-    """Whose positive is no negative of whom, (triplets, triplets): of one group, or the very text or its positive."""
+    """Where the column's positive is no negative of the row: of its group, or the text of its anchor or positive."""
     same: np.ndarray[tuple[int, int], np.dtype[np.bool_]] = (
         (triplets.group[:, None] == triplets.group)
         | (triplets.anchor[:, None] == triplets.positive)

@@ -24,6 +24,7 @@ from bertvision.training.checkpoint import (
     random_states,
     save_checkpoint,
 )
+from bertvision.training.decay import decays
 from bertvision.training.lessons import Lesson, Lessons
 from bertvision.training.losses import Losses
 from bertvision.training.options import TuneOptions
@@ -158,7 +159,8 @@ class _Tuning:
             except torch.OutOfMemoryError:
                 raise MisfitError(
                     f"the GPU has no room for {len(part)} windows at once. Snapshots made before are kept; "
-                    f"use --accumulate {2 * self.options.accumulate} or a smaller --batch, and another --out."
+                    f"use a smaller --batch or, unless --loss is in-batch, --accumulate {2 * self.options.accumulate}, "
+                    "and another --out."
                 ) from None
         if self.options.clip:
             values = [value for group in self.optimizer.param_groups for value in group["params"]]
@@ -211,22 +213,19 @@ class _Saving:
 
 
 def build_optimizer(model: nn.Module, options: TuneOptions, rate: float) -> torch.optim.Optimizer:
-    """AdamW with an own learning rate for heads; biases, norms and a head's mixing weights do not decay."""
-    norms = {id(p) for m in model.modules() if isinstance(m, nn.LayerNorm) for p in m.parameters()}
+    """AdamW with a learning rate of their own for heads, and weight decay where it applies."""
     heads = {id(p) for m in model.modules() if isinstance(m, Head) for p in m.parameters()}
     groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
     for name, value in model.named_parameters():
         if value.requires_grad:
-            of_head = id(value) in heads
-            decays = not name.endswith("bias") and id(value) not in norms and not (of_head and value.ndim < 2)
-            groups.setdefault((of_head, decays), []).append(value)
+            groups.setdefault((id(value) in heads, decays(name, value)), []).append(value)
     listed = [
         {
             "params": values,
             "lr": options.head_lr if of_head else rate,
-            "weight_decay": options.weight_decay if decays else 0.0,
+            "weight_decay": options.weight_decay if decayed else 0.0,
         }
-        for (of_head, decays), values in sorted(groups.items(), key=lambda item: item[0])
+        for (of_head, decayed), values in sorted(groups.items(), key=lambda item: item[0])
     ]
     return torch.optim.AdamW(listed, fused=True)  # one look at all numbers, on a CPU, too
 

@@ -163,7 +163,17 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_snapshot_of_another_format_is_refused(run: Path, other: int | None) -> None:
     path = run / SNAPSHOTS / "1" / "snapshot.json"
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"format": other}), encoding="utf-8")
-    with pytest.raises(BertVisionError, match="1 has another format than 2; it was made by another version"):
+    with pytest.raises(BertVisionError, match=rf"1/snapshot\.json has format {other}, 2 is expected\."):
+        find_snapshot(f"{run}@1")
+
+
+@pytest.mark.parametrize("name", ["format", "labels", "step"])
+def test_a_card_that_lacks_something_is_named(run: Path, name: str) -> None:
+    path = run / SNAPSHOTS / "1" / "snapshot.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    del content[name]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(BertVisionError, match=rf"1/snapshot\.json cannot be read \('{name}' is missing\)\."):
         find_snapshot(f"{run}@1")
 
 

@@ -99,21 +99,21 @@ def change_card(**changes: object) -> Callable[[Path], object]:
         (cut(WEIGHTS), "Error while deserializing header"),
         (lambda folder: (folder / WEIGHTS).write_bytes(b""), "Error while deserializing header"),
         (lambda folder: (folder / CARD).write_bytes(b"\xff"), "codec can't decode"),
-        (lambda folder: (folder / CARD).write_text("[]"), "list indices"),
-        (change_card(format=None), "'format'"),
-        (change_card(head=None), "'head'"),
-        (change_card(options=None), "'options'"),
-        (change_card(shape={"layers": 3}), "missing 2 required"),
+        (lambda folder: (folder / CARD).write_text("[]"), "cannot be interpreted"),
+        (change_card(format=None), "'format' is missing"),
+        (change_card(head=None), "'head' is missing"),
+        (change_card(options=None), "'options' is missing"),
+        (change_card(shape={"layers": 3}), "is missing"),
     ],
 )
 def test_what_is_missing_cut_or_empty_is_refused(saved: Path, spoil: Callable[[Path], object], why: str) -> None:
     spoil(saved)
-    with pytest.raises(BertVisionError, match=rf"head holds no head that can be read \(.*{why}.*\)\.$"):
+    with pytest.raises(BertVisionError, match=rf"head/head\.(json|safetensors) cannot be read \(.*{why}.*\)\.$"):
         load_head(saved)
 
 
 def test_a_folder_without_a_head_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BertVisionError, match=r"holds no head that can be read \(.*No such file.*\)\.$"):
+    with pytest.raises(BertVisionError, match=r"missing/head\.json cannot be read \(.*No such file.*\)\.$"):
         load_head(tmp_path / "missing")
 
 

@@ -10,10 +10,10 @@ from torch import Tensor
 from bertvision.heads import HeadShape, build_head
 from bertvision.heads import encoder_attention as encoder_attention_module
 from bertvision.heads.parts import adapter as adapter_module
+from bertvision.heads.parts import float32_products
 from bertvision.heads.parts import pool as pool_module
-from bertvision.heads.parts import wide
-from bertvision.heads.parts.adapter import MOST_GROUPS, MOST_OUTPUTS, Adapter
-from bertvision.heads.parts.wide import MOST_SETS, has_kernels
+from bertvision.heads.parts.adapter import MAX_GROUPS, MAX_OUTPUTS, Adapter
+from bertvision.heads.parts.float32_products import MAX_SETS, has_kernels
 from close import FLOAT32
 
 SHAPE = HeadShape(layers=3, width=6, outputs=2)
@@ -80,11 +80,11 @@ def test_a_head_computes_the_same_by_a_kernel(
 @pytest.mark.parametrize(
     ("windows", "outputs", "learning", "taken"),
     [
-        (1, MOST_OUTPUTS, False, True),
-        (1, MOST_OUTPUTS + 1, False, False),
+        (1, MAX_OUTPUTS, False, True),
+        (1, MAX_OUTPUTS + 1, False, False),
         (1, 2, True, False),
-        (MOST_GROUPS // 3, 1, False, True),
-        (MOST_GROUPS // 3 + 1, 1, False, False),
+        (MAX_GROUPS // 3, 1, False, True),
+        (MAX_GROUPS // 3 + 1, 1, False, False),
     ],
 )
 def test_adapters_take_a_kernel_for_few_outputs_and_windows_of_states_that_learn_nothing(
@@ -104,9 +104,9 @@ def test_adapters_take_a_kernel_for_few_outputs_and_windows_of_states_that_learn
     ("dtype", "sets", "capability", "taken"),
     [
         (torch.bfloat16, 1, (9, 0), True),
-        (torch.float16, MOST_SETS, (8, 0), True),
-        (torch.float16, MOST_SETS, (7, 5), False),  # Triton does not promise to compile for it
-        (torch.float16, MOST_SETS + 1, (9, 0), False),
+        (torch.float16, MAX_SETS, (8, 0), True),
+        (torch.float16, MAX_SETS, (7, 5), False),  # Triton does not promise to compile for it
+        (torch.float16, MAX_SETS + 1, (9, 0), False),
         (torch.float32, 1, (9, 0), False),
         (torch.float64, 1, (9, 0), False),
     ],
@@ -114,7 +114,7 @@ def test_adapters_take_a_kernel_for_few_outputs_and_windows_of_states_that_learn
 def test_a_kernel_is_taken_for_16_bits_and_few_sets_on_a_gpu_that_triton_knows(
     dtype: torch.dtype, sets: int, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch, *, taken: bool
 ) -> None:
-    monkeypatch.setattr(wide, "_has_triton", lambda: True)
+    monkeypatch.setattr(float32_products, "_has_triton", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _gpu: capability)
     on_gpu = torch.zeros(1, dtype=dtype)
     assert not has_kernels(on_gpu, sets)  # it is on the CPU

@@ -223,10 +223,10 @@ def test_a_rung_over_windows_end_to_end_is_compiled_without_a_break(fill: int | 
     randomise(head)
     states = random_states(1, 3, tokens.ids.shape[1], 5)
     expected = packed_rows(head, states, tokens)
-    program = torch.compile(_Rung.climb, backend="eager", fullgraph=True, dynamic=True)
+    program = torch.compile(_Rung.forward_packed, backend="eager", fullgraph=True, dynamic=True)
     for rung in head.rungs:
         assert isinstance(rung, _Rung)
-        rung.climb = MethodType(program, rung)  # type: ignore[method-assign]  # for this one alone
+        rung.forward_packed = MethodType(program, rung)  # type: ignore[method-assign]  # for this one alone
     torch.testing.assert_close(packed_rows(head, states, tokens), expected, rtol=FLOAT32, atol=FLOAT32)
 
 

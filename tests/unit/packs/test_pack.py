@@ -15,12 +15,15 @@ from safetensors.torch import load_file
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import load_encoder
 from bertvision.encoder.lora import add_lora
+from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.pack_files import BUILTIN_PACK, builtin_pack
-from bertvision.packs.card import Keep, read_card
+from bertvision.packs.card import Keep, read_pack_card
 from bertvision.packs.model_card import model_card
+from bertvision.packs.models import PackModels
 from bertvision.packs.pack import Pack, write_pack
 from bertvision.packs.pack_folder import locate_pack, with_folder
+from bertvision.provenance import file_digest
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.task import Pairs, Task
 from folders import differences, everything
@@ -62,7 +65,7 @@ def first_weights(encoder: Encoder) -> list[torch.Tensor]:
 @pytest.mark.parametrize("task", [TASKS["squad2"], TASKS["sst2"], TASKS["sts"], TAGS], ids=lambda task: task.name)
 def test_a_card_is_read_as_it_was_written(tmp_path: Path, encoder: str, task: Task) -> None:
     card = make_pack(tmp_path / "pack", encoder, task).card
-    again = read_card(tmp_path / "pack")
+    again = read_pack_card(tmp_path / "pack")
     assert again == card
     for field in ("name", "kind", "labels", "layout", "limits", "metrics"):
         assert getattr(again.task, field) == getattr(task, field)
@@ -137,7 +140,7 @@ def test_a_card_of_before_texts_could_be_aligned_is_understood(
     card = json.loads(path.read_text(encoding="utf-8"))
     del card["pairs"]
     path.write_text(json.dumps(card | {"apart": apart}), encoding="utf-8")
-    assert read_card(pack.folder) == pack.card
+    assert read_pack_card(pack.folder) == pack.card
     assert pack.card.separate == apart
 
 
@@ -198,9 +201,31 @@ def test_a_flipped_bit_of_a_head_is_told_and_packs_without_digests_still_load(pa
     content[-1] ^= 1  # a number, which any other would do for
     path.write_bytes(content)
     with pytest.raises(BertVisionError, match=rf"{path} is damaged: .* Copy it again, or make it again"):
-        Pack.load(pack.folder)
+        Pack.load(pack.folder).load_heads()
     drop_digests(pack)
-    assert Pack.load(pack.folder).card.digests == {}
+    again = Pack.load(pack.folder)
+    assert again.card.digests == {}
+    assert again.load_heads()
+
+
+def test_files_of_weights_are_hashed_once_and_only_where_they_are_loaded(
+    tmp_path: Path, encoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_pack(tmp_path / "p", encoder, TASKS["sst2"], learn=["lora:2"], changes=[lora_changes(encoder)])
+    hashed: list[str] = []
+
+    def digest(path: Path) -> str:
+        hashed.append(path.name)
+        return file_digest(path)
+
+    monkeypatch.setattr("bertvision.pack_files.file_digest", digest)
+    monkeypatch.setattr("bertvision.packs.pack.file_digest", digest)
+    again = Pack.load(made.folder)
+    assert again.encoder_id == made.encoder_id
+    assert base_encoder(str(made.folder)) == encoder
+    assert hashed == []
+    PackModels([again], device="cpu")
+    assert hashed == ["encoder-0.safetensors", "head.safetensors"]
 
 
 def test_digests_that_are_none_are_told(pack: Pack) -> None:

@@ -74,3 +74,13 @@ def test_two_reports_into_one_folder_are_written_one_after_the_other(
     others[0].join()
     assert "<h1>second</h1>" in result.page.read_text(encoding="utf-8")
     assert set(everything(result.folder)) == set(result.files)
+
+
+def test_a_report_does_not_replace_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_fit(tmp_path / "fit")
+    out = write_report([run], tmp_path / "report").folder
+    before = everything(tmp_path)
+    monkeypatch.chdir(out)
+    with pytest.raises(BertVisionError, match=r"the report \. cannot be written: it is the working directory"):
+        write_report([run], ".")
+    assert everything(tmp_path) == before

@@ -63,7 +63,7 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
     write_content(tmp_path, CONTENT)
     path = tmp_path / "content.json"
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"format": 2}), encoding="utf-8")
-    with pytest.raises(BertVisionError, match=r"content\.json has another format than 1; it was made by another versi"):
+    with pytest.raises(BertVisionError, match=r"content\.json has format 2, 1 is expected\. Make another store"):
         read_content(tmp_path)
 
 
@@ -90,15 +90,20 @@ def test_shards_that_are_not_those_of_all_windows_in_order_are_refused(
 def test_a_manifest_that_says_something_else_than_the_store_began_with_is_refused(tmp_path: Path) -> None:
     write_content(tmp_path, CONTENT)
     write_manifest(tmp_path, Manifest(content=replace(CONTENT, first_layer=1), shards=SHARDS))
-    expected = r"manifest\.json and content\.json beside it contradict each other: first_layer is 1, not 0\. Put back"
+    expected = (
+        r"manifest\.json and content\.json beside it contradict each other: first_layer is 1, 0 is asked for\. Put back"
+    )
     with pytest.raises(BertVisionError, match=expected):
         read_manifest(tmp_path)
 
 
 def test_differences_are_told_in_words() -> None:
     other = Source(5, 2, 3).content(keep="int8", layers=2)
-    assert CONTENT.differences(CONTENT) == []
-    assert CONTENT.differences(other) == ["keep is fp16, int8 is asked for", "layers is 3, 2 is asked for"]
+    assert CONTENT.differences(CONTENT) == {}
+    assert CONTENT.differences(other) == {
+        "keep": "keep is fp16, int8 is asked for",
+        "layers": "layers is 3, 2 is asked for",
+    }
 
 
 def test_the_digest_of_a_file_is_its_sha256(tmp_path: Path) -> None:

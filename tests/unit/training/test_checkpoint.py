@@ -160,7 +160,7 @@ def test_every_process_gets_back_its_own(tmp_path: Path) -> None:
 def test_another_number_of_processes_is_refused(tmp_path: Path) -> None:
     model, optimizer = make()
     save_checkpoint(tmp_path, PROGRESS, model, optimizer, [own()])
-    with pytest.raises(BertVisionError, match="is of format 1 and of 1 processes; 1 and 2 are expected"):
+    with pytest.raises(BertVisionError, match="is of 1 processes; 2 are expected"):
         load_checkpoint(tmp_path, model, optimizer, process=1, processes=2)
 
 
@@ -169,7 +169,19 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
     save_checkpoint(tmp_path, PROGRESS, model, optimizer, [own()])
     path = tmp_path / "checkpoint-3" / "state.json"
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"format": 99}), encoding="utf-8")
-    with pytest.raises(BertVisionError, match="is of format 99"):
+    with pytest.raises(BertVisionError, match=r"state\.json has format 99, 1 is expected\. Start anew"):
+        load_checkpoint(tmp_path, model, optimizer)
+
+
+@pytest.mark.parametrize("name", ["format", "step", "losses"])
+def test_a_checkpoint_that_lacks_something_is_refused(name: str, tmp_path: Path) -> None:
+    model, optimizer = make()
+    save_checkpoint(tmp_path, PROGRESS, model, optimizer, [own()])
+    path = tmp_path / "checkpoint-3" / "state.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    del content[name]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(BertVisionError, match=rf"state\.json cannot be read \('{name}' is missing\)\. Start anew"):
         load_checkpoint(tmp_path, model, optimizer)
 
 
@@ -189,7 +201,7 @@ def test_a_damaged_checkpoint_is_refused(file: str, tmp_path: Path) -> None:
     save_checkpoint(tmp_path, PROGRESS, model, optimizer, [own()])
     path = tmp_path / "checkpoint-3" / file
     path.write_bytes(path.read_bytes()[:20])
-    with pytest.raises(BertVisionError, match=r"checkpoint-3 cannot be read .*\. Start anew with another --out"):
+    with pytest.raises(BertVisionError, match=r"checkpoint-3/.* cannot be read .*\. Start anew with another --out"):
         load_checkpoint(tmp_path, model, optimizer)
 
 

@@ -2,8 +2,9 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -232,7 +233,7 @@ def test_recorded_steps_end_where_single_steps_do(
     monkeypatch.setattr(recorded_module._Recording, "play", count)  # noqa: SLF001
     recorded, notes = fit(tmp_path / "recorded", *specs, task=task, device=GPU, epochs=4, ahead=ahead)
     assert played > 3 * 20
-    monkeypatch.setattr(fit_module, "LARGEST", 0)
+    monkeypatch.setattr(fit_module, "MAX_RECORDED_BYTES", 0)
     single, others = fit(tmp_path / "single", *specs, task=task, device=GPU, epochs=4, ahead=ahead)
     for one, other in zip(recorded, single, strict=True):
         mine, theirs = tensors(one), tensors(other)
@@ -267,6 +268,19 @@ def test_one_that_sees_a_share_learns_from_it_alone(tmp_path: Path) -> None:
     changed[np.flatnonzero(mine)[0]] ^= 1
     [third], _ = fit(tmp_path / "third", SUBSET, targets=changed)
     assert not same(first, third)
+
+
+def test_heads_of_one_fraction_share_the_windows_and_end_as_each_alone(
+    tmp_path: Path,
+) -> None:
+    half = replace(DROPOUT, fraction=0.5)
+    specs = SUBSET, half, DROPOUT, replace(SUBSET, seed=4), replace(half, head="layer_mix")
+    alone = [fit(tmp_path / str(number), spec)[0][0] for number, spec in enumerate(specs)]
+    with patch.object(StateBatch, "only", autospec=True, side_effect=StateBatch.only) as only:
+        together, notes = fit(tmp_path / "together", *specs)
+    assert notes.begun is not None
+    assert only.call_count == 2 * notes.begun[1]
+    assert all(same(one, other) for one, other in zip(alone, together, strict=True))
 
 
 @pytest.mark.parametrize(("fraction", "steps"), [(1.0, range(12)), (0.5, range(1, 12, 2)), (0.25, range(3, 12, 4))])

@@ -89,7 +89,7 @@ def test_few_examples_are_solved_in_what_they_span_and_nothing_is_lost(
 
     monkeypatch.setattr(module, "_most_variance", look)
     few = solve_at(x, y, strength=0.3, kind=kind, outputs=outputs, layout=layout)
-    monkeypatch.setattr(module, "FEW", 10**6)
+    monkeypatch.setattr(module, "MIN_NUMBERS_PER_EXAMPLE", 10**6)
     whole = solve_at(x, y, strength=0.3, kind=kind, outputs=outputs, layout=layout)
     assert sizes == [(20, 20), (20, 400 + 2 * (parts - 1))]
     for mine, other in zip(few, whole, strict=True):

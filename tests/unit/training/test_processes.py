@@ -1,11 +1,14 @@
 """Several processes as one: here they are played one after the other, in tests/end_to_end they are real."""
 
+import pickle
+import re
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
 
-from bertvision.errors import BertVisionError, UnknownNameError
+from bertvision.errors import BertVisionError, DivergedError, MisfitError, UnknownNameError, WriteError
 from bertvision.training.processes import gather, is_main, join_processes, leave_processes, on_main
 
 ALONE = SimpleNamespace(num_processes=1)
@@ -22,23 +25,54 @@ def test_alone_one_acts_for_oneself() -> None:
         on_main(ALONE, raises)
 
 
-def test_others_take_the_main_processs_word_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[object] = []
+@pytest.fixture
+def two(monkeypatch: pytest.MonkeyPatch) -> tuple[SimpleNamespace, SimpleNamespace]:
+    """The main process and another one, who hears what the main one said before."""
+    told: list[bytes] = []
 
     def broadcast(outcome: list[object]) -> None:
-        if told:
-            outcome[:] = told
+        if outcome == [None, None] and told:
+            outcome[:] = pickle.loads(told.pop())  # noqa: S301 - as Accelerate sends it
         else:
-            told[:] = outcome
+            told.append(pickle.dumps(outcome))
 
     monkeypatch.setattr("accelerate.utils.broadcast_object_list", broadcast)
     main, other = (SimpleNamespace(num_processes=2, is_main_process=is_main) for is_main in (True, False))
+    return main, other
+
+
+def test_others_take_the_main_processs_word_for_it(two: tuple[SimpleNamespace, SimpleNamespace]) -> None:
+    main, other = two
     assert on_main(main, lambda: 7) == 7
     assert on_main(other, raises) == 7  # it does not act itself
-    told.clear()
     for process in (main, other):
-        with pytest.raises(BertVisionError, match="the disk is full"):
+        with pytest.raises(BertVisionError, match=r"^the disk is full\.$"):
             on_main(process, raises)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        DivergedError("the loss is nan."),
+        MisfitError("--batch is too large."),
+        WriteError("head.json", "Disk quota exceeded", "Make room."),
+        UnknownNameError("task", "sts5", ["sst5", "sts"]),
+    ],
+)
+def test_an_error_is_of_the_same_class_in_every_process(
+    error: BertVisionError, two: tuple[SimpleNamespace, SimpleNamespace]
+) -> None:
+    for process in two:
+        with pytest.raises(type(error), match=f"^{re.escape(str(error))}$"):
+            on_main(process, Mock(side_effect=error))
+
+
+def test_an_error_of_another_kind_keeps_nobody_waiting(two: tuple[SimpleNamespace, SimpleNamespace]) -> None:
+    main, other = two
+    with pytest.raises(ZeroDivisionError):
+        on_main(main, lambda: 1 // 0)
+    with pytest.raises(RuntimeError, match=r"^the main process failed: ZeroDivisionError: "):
+        on_main(other, lambda: 1)
 
 
 def test_values_are_gathered_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

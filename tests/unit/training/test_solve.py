@@ -12,7 +12,7 @@ from torch import Tensor
 from bertvision.tasks.task import TaskKind
 from bertvision.training import solve as solve_module
 from bertvision.training.linear_problem import SUM_SCALE, Layout, LinearProblem
-from bertvision.training.solve import LEAST_SHIFTED, SURE_SUMS, fold_rows, solve_at, solve_linear
+from bertvision.training.solve import MIN_SHIFT_EXAMPLES, MIN_SUM_EXAMPLES, fold_rows, solve_at, solve_linear
 from close import FLOAT32, SOLVED
 
 
@@ -128,7 +128,7 @@ def test_sums_of_blocks_count_where_they_are_better_for_examples_that_were_not_l
     assert chosen.loss < plain.loss if telling else chosen.loss == plain.loss
 
 
-@pytest.mark.parametrize(("examples", "ways"), [(60, [False, True]), (SURE_SUMS, [True])])
+@pytest.mark.parametrize(("examples", "ways"), [(60, [False, True]), (MIN_SUM_EXAMPLES, [True])])
 def test_many_examples_need_not_try_to_do_without_sums(
     examples: int, ways: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,7 +340,7 @@ def test_more_folds_than_examples_are_one_for_each() -> None:
 def imbalanced() -> tuple[Tensor, Tensor]:
     """One example in eight is of class 0, and inputs tell little of it: the likelier class is nearly always 1."""
     random = torch.Generator().manual_seed(0)
-    y = (torch.arange(2 * LEAST_SHIFTED) % 8 > 0).long()
+    y = (torch.arange(2 * MIN_SHIFT_EXAMPLES) % 8 > 0).long()
     return torch.randn(len(y), 3, generator=random) + 0.8 * (y == 0)[:, None], y
 
 
@@ -381,7 +381,7 @@ def test_f1_is_best_where_a_label_is_half_as_likely_as_the_best_f1() -> None:
 
 def test_a_score_that_wants_the_likelier_label_or_has_few_examples_shifts_nothing() -> None:
     x, y = imbalanced()
-    few = LEAST_SHIFTED - 1
+    few = MIN_SHIFT_EXAMPLES - 1
     for inputs, targets, score in [
         (x, y, lambda *_: 0.5),
         (x[:few], y[:few], balanced_accuracy),

@@ -120,6 +120,19 @@ def test_the_optimiser_takes_what_learns_in_groups_of_like_rate_and_decay(learn:
         assert found[id(value)] == (0.25 if name.startswith("head.") else 0.5, 0.0 if plain else 0.125), name
 
 
+def test_a_head_s_weights_decay_alike_whether_its_encoder_learns_or_not() -> None:
+    model = tiny_model(head="layer_weights")
+    model.encoder.requires_grad_(requires_grad=False)
+    tuned = build_optimizer(model, TuneOptions(weight_decay=0.125), 0.5)
+    decays = {id(value): group["weight_decay"] for group in tuned.param_groups for value in group["params"]}
+    assert {name: decays[id(value)] for name, value in model.head.named_parameters()} == {
+        "mix": 0.0,
+        "scale": 0.0,
+        "project.weight": 0.125,
+        "project.bias": 0.0,
+    }
+
+
 def test_only_what_learns_is_changed(tmp_path: Path) -> None:
     model = tiny_model()
     apply_learn(model.encoder, parse_learn("top:1:strict"))
@@ -253,7 +266,8 @@ def test_a_batch_that_the_gpu_has_no_room_for_is_told_with_what_to_do(tmp_path: 
 
     model.register_forward_pre_hook(full)
     expected = (
-        r"no room for 4 windows at once\. Snapshots made before are kept; use --accumulate 4 or a smaller --batch"
+        r"no room for 4 windows at once\. Snapshots made before are kept; "
+        r"use a smaller --batch or, unless --loss is in-batch, --accumulate 4, and another --out\."
     )
     with pytest.raises(BertVisionError, match=expected):
         tune(tmp_path, notes, model, options=TuneOptions(batch=8, accumulate=2), fractions=[1 / 3, 1])

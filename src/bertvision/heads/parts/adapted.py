@@ -1,4 +1,4 @@
-"""Scores of adapted layers, in one kernel each way: GELU, projection and their gradients look once at what they need.
+"""Scores of adapted layers: one kernel forward and one backward, which read their input once.
 
 In single steps every one of them reads and writes as much as all layers of all tokens have adapted numbers. Needs
 Triton, which comes with torch for GPUs; `Adapter` has the formula in single steps.
@@ -19,18 +19,20 @@ SECTOR = 16
 """Columns that a GPU reads from memory as one; rows of a multiple of them share none with their neighbours."""
 
 ROWS, COLUMNS, WARPS = 64, 32, 4
-"""Of a tile on the way forward, for two outputs; more of them leave registers for fewer rows.
+"""Rows, columns and warps of a tile in the forward kernel, for two outputs; with more outputs there are registers for
+fewer rows.
 
 A thread reads 8 columns at once. The last tile of a row looks at some that are not there: fewer, the narrower it is.
 """
 
 BACK_ROWS, BACK_COLUMNS, BACK_WARPS, STAGES = 32, 64, 4, 1
-"""… on the way back; 2 stages and more would read tiles ahead, which other programs' work makes up for."""
+"""The same for the backward kernel. With 2 stages or more it would prefetch tiles, which gains nothing here, since
+other programs run meanwhile."""
 
-FEWEST = 8
-"""Rows of a tile."""
+MIN_ROWS = 8
+"""Fewest rows of a tile."""
 
-SPAN = 2048
+MAX_SPAN = 2048
 """Most tokens whose gradients a program sums up by itself; torch sums what programs have."""
 
 TANH = tl.constexpr("tanh.approx.f32 $0, $1;")
@@ -50,7 +52,7 @@ def adapted_scores(states: Tensor, weight: Tensor, bias: Tensor, projection: Ten
         projection: (layers, outputs, size).
 
     Returns:
-        (batch, layers, tokens, outputs), float32. There is one way back only: it needs the place of what was kept.
+        (batch, layers, tokens, outputs), float32. There can be one backward pass only: it overwrites what was kept.
     """
     return cast("Tensor", _Adapted.apply(states, weight, bias, projection))
 
@@ -78,11 +80,11 @@ class _Adapted(torch.autograd.Function):
         states, inner, shift, factors = ctx.saved_tensors
         batch, layers, tokens, columns = inner.shape
         rows = _rows(BACK_ROWS, factors.shape[1])
-        chunks = triton.cdiv(tokens, SPAN)
+        chunks = triton.cdiv(tokens, MAX_SPAN)
         span = triton.cdiv(triton.cdiv(tokens, max(1, chunks)), rows) * rows
         sums = factors.new_empty(batch, chunks, layers, 1 + factors.shape[1], columns)
-        increment_version(inner)  # torch refuses another way back: gradients stand there from now on
-        _differentiate[triton.cdiv(columns, BACK_COLUMNS), chunks, batch * layers](
+        increment_version(inner)  # torch refuses another backward pass: gradients stand there from now on
+        _project_backward[triton.cdiv(columns, BACK_COLUMNS), chunks, batch * layers](
             inner,
             shift,
             factors,
@@ -103,7 +105,7 @@ class _Adapted(torch.autograd.Function):
 
 
 def _padded(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """With zeros behind the numbers, in another precision."""
+    """The values in another precision, with zeros behind up to a multiple of `SECTOR`."""
     size = values.shape[-1]
     padded = values.new_zeros(*values.shape[:-1], size + -size % SECTOR, dtype=dtype)
     padded[..., :size] = values
@@ -134,7 +136,7 @@ def _multiplied(states: Tensor, weight: Tensor) -> Tensor:
 def _summed(states: Tensor, gradient: Tensor, *, shared: bool) -> Tensor:
     """The gradient of a weight, float32."""
     with torch.autocast(states.device.type, enabled=False):
-        each = [_product(rows.mT, above) for rows, above in _groups(states, gradient, shared=shared)]
+        each = [_product(rows.mT, upstream) for rows, upstream in _groups(states, gradient, shared=shared)]
     if not shared:
         return torch.stack(each)
     return each[0] if len(each) == 1 else torch.stack(each).sum(dim=0)
@@ -150,15 +152,15 @@ def _product(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _sizes(inner: Tensor, shift: Tensor, factors: Tensor) -> tuple[int | bool, ...]:
-    """What both kernels want to know."""
+    """Sizes that both kernels take."""
     _, layers, tokens, columns = inner.shape
     by_instruction = inner.is_cuda and torch.version.hip is None
     return tokens, layers, columns * (shift.ndim - 1), columns, factors.shape[1], by_instruction
 
 
 def _rows(most: int, outputs: int) -> int:
-    """Of a tile: every output has a sum for each of its numbers."""
-    return max(FEWEST, most * 2 >> max(1, (outputs - 1).bit_length()))
+    """Rows of a tile: every output takes registers for a sum of each of its numbers."""
+    return max(MIN_ROWS, most * 2 >> max(1, (outputs - 1).bit_length()))
 
 
 @triton.jit
@@ -217,11 +219,11 @@ def _project(
 
 
 @triton.jit
-def _differentiate(
+def _project_backward(
     inner,
     shift,
     factors,
-    above,
+    upstream,
     sums,
     tokens,
     layers,
@@ -229,18 +231,18 @@ def _differentiate(
     WIDTH: tl.constexpr,
     OUTPUTS: tl.constexpr,
     BY_INSTRUCTION: tl.constexpr,
-    above_batch,
-    above_layer,
-    above_token,
-    above_output,
+    upstream_batch,
+    upstream_layer,
+    upstream_token,
+    upstream_output,
     span,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """The way back for some columns of one layer of one window, over `span` tokens.
+    """The backward kernel for some columns of one layer of one window, over `span` tokens.
 
-    `above` has the gradients of the scores, with its strides. Those of the products take the place of the products in
+    `upstream` has the gradients of the scores, with its strides. Those of the products overwrite the products in
     `inner`. `sums` takes what these tokens add to the gradients of the bias and, below it, of each projection.
 
     GELU is half of `twice`, and `slope` is how `twice` grows with x; the halves are in `halves` and in the last line.
@@ -250,7 +252,7 @@ def _differentiate(
     layer = group % layers
     first = tl.program_id(1).to(tl.int64) * span
     inner += (group * tokens + first) * WIDTH
-    above += group // layers * above_batch + layer * above_layer + first * above_token
+    upstream += group // layers * upstream_batch + layer * upstream_layer + first * upstream_token
     shift += layer * shift_layer
     factors += layer * OUTPUTS * WIDTH
     bias = tl.load(shift + column, mask=column < WIDTH, other=0.0)[None, :]
@@ -274,7 +276,9 @@ def _differentiate(
         whole = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         after = ()
         for output in tl.static_range(OUTPUTS):
-            one = tl.load(above + token * above_token + output * above_output, mask=token < rest, other=0.0)[:, None]
+            one = tl.load(upstream + token * upstream_token + output * upstream_output, mask=token < rest, other=0.0)[
+                :, None
+            ]
             whole += one * halves[output]
             after = after + (totals[1 + output] + one * twice,)
         gradient = whole * slope

@@ -6,16 +6,16 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from bertvision.heads.parts.wide import ALIGNED, has_kernels, layer_maps
+from bertvision.heads.parts.float32_products import ALIGNED, has_kernels, layer_maps
 
-SCALE = 1e-3
+INITIAL_DEVIATION = 1e-3
 """Standard deviation of the first weights."""
 
-MOST_OUTPUTS = 16
-"""That a kernel of ours projects to; every one takes registers of its own."""
+MAX_OUTPUTS = 16
+"""Most outputs that our kernel projects to: each takes registers of its own."""
 
-MOST_GROUPS = 65535
-"""Layers of all windows that it takes; CUDA starts no more programs side by side but along one axis."""
+MAX_GROUPS = 65535
+"""Most layers of all windows together that our kernel takes: a CUDA grid is no larger along its second axis."""
 
 
 @final
@@ -23,7 +23,7 @@ class Adapter(nn.Module):
     """gelu(h W + b), with one W for all layers or one for each."""
 
     def __init__(self, width: int, size: int, *, layers: int | None = None) -> None:
-        """Make one.
+        """Build the adapter.
 
         Args:
             width: numbers per token and layer.
@@ -34,7 +34,7 @@ class Adapter(nn.Module):
         copies = () if layers is None else (layers,)
         self.weight = nn.Parameter(torch.empty(*copies, width, size))
         self.bias = nn.Parameter(torch.zeros(*copies, size))
-        nn.init.trunc_normal_(self.weight, std=SCALE, a=-2 * SCALE, b=2 * SCALE)
+        nn.init.trunc_normal_(self.weight, std=INITIAL_DEVIATION, a=-2 * INITIAL_DEVIATION, b=2 * INITIAL_DEVIATION)
 
     @property
     def size(self) -> int:
@@ -81,7 +81,7 @@ class Adapter(nn.Module):
 
 def _fits(states: Tensor, outputs: int) -> bool:
     """Whether our kernel takes so many windows, layers and outputs."""
-    return outputs <= MOST_OUTPUTS and states.shape[0] * states.shape[1] <= MOST_GROUPS
+    return outputs <= MAX_OUTPUTS and states.shape[0] * states.shape[1] <= MAX_GROUPS
 
 
 def _pad(values: Tensor, size: int, dtype: torch.dtype) -> Tensor:
@@ -93,7 +93,7 @@ def _pad(values: Tensor, size: int, dtype: torch.dtype) -> Tensor:
 
 @final
 class _Padded(torch.autograd.Function):
-    """Rounds and pads in one go: every kernel less counts, since they are all short."""
+    """Rounds and pads at once, which saves a kernel."""
 
     @staticmethod
     @override

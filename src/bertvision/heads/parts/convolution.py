@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 from typing_extensions import override
 
 MOMENTUM, EPSILON = 0.01, 1e-3
-"""Of batch normalisation, as Keras has them."""
+"""Momentum and epsilon of batch normalisation, as in Keras."""
 
 
 def image_mask(mask: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ class MaskedBatchNorm(nn.Module):
 
 @final
 class _BatchNorm(torch.autograd.Function):
-    """What autograd would do, with fewer looks at the images, which are large, and one copy of them kept."""
+    """What autograd would do, with fewer passes over the images, which are large, and one copy of them kept."""
 
     @staticmethod
     @override
@@ -157,7 +157,7 @@ class SeparableConvolution(nn.Sequential):
     def __init__(
         self, channels: int, filters: int, kernel: tuple[int, int], *, stride: int, padding: tuple[int, int]
     ) -> None:
-        """Make one; the stride is along the width."""
+        """Build the convolution; its stride is along the width."""
         super().__init__(
             Convolution(channels, channels, kernel, stride=(1, stride), padding=padding, groups=channels, bias=False),
             Convolution(channels, filters, 1, bias=False),
@@ -191,7 +191,7 @@ class NormedConv(nn.Module):
         stride: int = 1,
         separable: bool = False,
     ) -> None:
-        """Make one.
+        """Build the convolution and its normalisation.
 
         Args:
             channels: of the image that comes in.

@@ -1,4 +1,4 @@
-"""Mixtures of the layers of every token, in one kernel each way: as products they would be many and tiny.
+"""Mixtures of the layers of every token, in one kernel forward and one backward: matrix products would be tiny.
 
 Needs Triton, which comes with torch for GPUs; `EncoderAttention` has the formula in single steps.
 """
@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from typing_extensions import override
 
-COLUMNS, FEWEST = 256, 16
-"""Of a tile; a GPU's products have no fewer than 16 rows and columns."""
+COLUMNS, MIN_TILE = 256, 16
+"""Columns of a tile, and its fewest rows: a GPU's products have no fewer than 16 rows and columns."""
 
 
 def layer_mixtures(weights: Tensor, states: Tensor, heads: int) -> Tensor:
@@ -49,14 +49,16 @@ class _Mixtures(torch.autograd.Function):
         weights, states = ctx.saved_tensors
         batch, _, tokens, _ = weights.shape
         for_weights = torch.empty_like(weights)
-        _compare[tokens, batch](for_weights, states, gradients[0].contiguous(), *_sizes(for_weights, states, ctx.heads))
+        _mix_backward[tokens, batch](
+            for_weights, states, gradients[0].contiguous(), *_sizes(for_weights, states, ctx.heads)
+        )
         return for_weights, None, None
 
 
 def _sizes(weights: Tensor, states: Tensor, heads: int) -> tuple[int, ...]:
-    """What both kernels end with."""
+    """The last arguments of both kernels."""
     _, layers, _, sets = weights.shape
-    rows, columns = (max(FEWEST, triton.next_power_of_2(size)) for size in (sets, layers))
+    rows, columns = (max(MIN_TILE, triton.next_power_of_2(size)) for size in (sets, layers))
     return layers, sets, heads, states.shape[3], *weights.stride(), *states.stride(), rows, columns, COLUMNS
 
 
@@ -113,7 +115,7 @@ def _mix(
 
 
 @triton.jit
-def _compare(
+def _mix_backward(
     weights,
     states,
     mixed,
@@ -133,7 +135,7 @@ def _compare(
     LAYERS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """The way back: how well each layer of one token agrees with the gradient of each mixture, which stands in `mixed`.
+    """The backward kernel: products of each layer of one token with the gradient of each mixture, which is in `mixed`.
 
     `weights` takes the gradients of the weights. They are summed up over all columns before they are written.
     """
@@ -147,8 +149,8 @@ def _compare(
         real = (layer[:, None] < layers) & (column[None, :] < width)
         own = tl.load(states + layer[:, None] * state_layer + column[None, :] * state_column, mask=real, other=0.0)
         real = (one[:, None] < sets) & (column[None, :] < width)
-        above = tl.load(mixed + row[:, None] * width + column[None, :], mask=real, other=0.0)
-        total += tl.dot(above, tl.trans(own))
+        upstream = tl.load(mixed + row[:, None] * width + column[None, :], mask=real, other=0.0)
+        total += tl.dot(upstream, tl.trans(own))
     places = weights + batch * weight_batch + token * weight_token
     places += layer[None, :] * weight_layer + one[:, None] * weight_set
     tl.store(places, total, mask=(one[:, None] < sets) & (layer[None, :] < layers))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from bertvision.heads.parts.wide import wide_product
+from bertvision.heads.parts.float32_products import float32_product
 
 
 @final
@@ -23,7 +23,7 @@ class OutputMap(nn.Linear):
         if input.dtype == torch.float32:
             with torch.autocast(input.device.type, enabled=False):
                 return nn.functional.linear(input, self.weight.float(), self.bias.float())
-        rows = wide_product(input.reshape(1, -1, self.in_features), self.weight[None])
+        rows = float32_product(input.reshape(1, -1, self.in_features), self.weight[None])
         return rows.reshape(*input.shape[:-1], -1) + self.bias.float()
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from bertvision.heads.parts.wide import has_kernels
+from bertvision.heads.parts.float32_products import has_kernels
 
 Gate = Literal["softmax", "sparsemax"]
 Pooling = Literal["mix", "mean"]

@@ -1,9 +1,11 @@
 """The output that an encoder brings with it: a fine-tuned checkpoint's, or the head of a question-answering pack."""
 
+from typing import Any
+
 from bertvision.encoder.own_output import OwnOutput, own_output
 from bertvision.errors import BertVisionError
 from bertvision.heads import Head, load_head
-from bertvision.pack_files import HEADS_FOLDER, find_pack, read_pack_file, unreadable
+from bertvision.pack_files import check_digest, find_pack, head_file, read_pack_file
 from bertvision.tasks.task import Task
 
 
@@ -19,15 +21,18 @@ def find_own_head(encoder: str, task: Task) -> OwnOutput | None:
     folder = find_pack(encoder)
     if folder is None:
         return own_output(encoder, task.kind, task.outputs)
-    card = read_pack_file(folder)
-    try:
-        kind, names = str(card["task"]["kind"]), [str(name) for name in card["heads"]]
-    except (LookupError, TypeError) as error:
-        raise unreadable(folder, error) from None
+    kind, names, digests = read_pack_file(folder, _heads)
     if {task.kind, kind} != {"spans"} or len(names) != 1:
         return None
-    head = load_head(folder / HEADS_FOLDER / names[0])
+    file = head_file(names[0])
+    check_digest(folder / file, digests.get(file))
+    head = load_head((folder / file).parent)
     return OwnOutput(head.name, dict(head.options), head.state_dict())
+
+
+def _heads(card: dict[str, Any]) -> tuple[str, list[str], dict[str, str]]:
+    """Of a pack: the kind of its task, the names of its heads, and the digests of its files."""
+    return str(card["task"]["kind"]), [str(name) for name in card["heads"]], dict(card.get("digests", {}))
 
 
 def load_own_head(head: Head, own: OwnOutput) -> None:

@@ -34,6 +34,11 @@ class TripletRequest(LearnRequest):
         problems = [*LearnRequest.problems(self), *task_problems(self.tasks)]
         if self.learn == "none":
             problems.append("--learn is none, but triplets teach the encoder alone")
+        if self.loss == "in-batch" and self.options.accumulate > 1:
+            problems.append(
+                f"--accumulate is {self.options.accumulate}, but --loss in-batch compares the texts of a whole batch, "
+                "which cannot be computed in parts: use a smaller --batch"
+            )
         if not 0.0 <= self.margin < float("inf"):
             problems.append(f"--margin is {self.margin:g}, at least 0 is expected")
         return problems + cap_problems(self.caps, self.tasks)

@@ -8,7 +8,7 @@ from close import FAST_TANH, HALF_HEAD, KEPT_BF16
 
 pytest.importorskip("triton", reason="needs Triton")
 from bertvision.heads.parts import adapter as adapter_module
-from bertvision.heads.parts.adapted import SPAN, adapted_scores
+from bertvision.heads.parts.adapted import MAX_SPAN, adapted_scores
 from bertvision.heads.parts.adapter import Adapter
 
 GPU = torch.cuda.is_available()
@@ -88,9 +88,11 @@ def test_many_outputs_share_what_is_read(outputs: int) -> None:
 @pytest.mark.parametrize("shared", [True, False])
 def test_gradients_of_a_sum_over_layers_over_more_tokens_than_a_program_takes(*, shared: bool) -> None:
     torch.manual_seed(0)
-    shape = (1, 2, SPAN + 5, 8)
+    shape = (1, 2, MAX_SPAN + 5, 8)
     weights = make_weights(shape, 16, 2, shared=shared)
-    check(make_states(shape, "all layers"), weights, torch.randn(1, 1, SPAN + 5, 2, device=DEVICE).expand(1, 2, -1, 2))
+    check(
+        make_states(shape, "all layers"), weights, torch.randn(1, 1, MAX_SPAN + 5, 2, device=DEVICE).expand(1, 2, -1, 2)
+    )
 
 
 def test_in_bfloat16_the_same_is_as_near_as_its_8_bits_are() -> None:
@@ -159,7 +161,7 @@ def test_an_adapter_scores_layers_by_it_one_by_one_or_all_at_once(
 @on_gpu
 def test_a_step_can_be_recorded_and_gives_the_same_again() -> None:
     torch.manual_seed(0)
-    shape = (1, 3, SPAN + 100, 64)
+    shape = (1, 3, MAX_SPAN + 100, 64)
     states = make_states(shape, "all layers", torch.bfloat16)
     weights = make_weights(shape, 70, 2, shared=False)
 

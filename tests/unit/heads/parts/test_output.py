@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from bertvision.heads.parts.float32_products import layer_scores
 from bertvision.heads.parts.output import OutputMap, tokens_first
-from bertvision.heads.parts.wide import layer_scores
 from close import EXACT
 
 

@@ -376,6 +376,6 @@ def test_outputs_that_were_cut_short_are_told(place: Path, tmp_path: Path) -> No
     path.unlink()
     assert evaluate(tmp_path / "fit", resamples=RESAMPLES, device="cpu").folder == folder
     (folder / EvaluationRecord.FILE).write_text('{"format": 99}', encoding="utf-8")
-    with pytest.raises(BertVisionError, match="another format than 1"):
+    with pytest.raises(BertVisionError, match="has format 99, 1 is expected"):
         EvaluationRecord.read(folder)
     assert evaluate(tmp_path / "fit", resamples=RESAMPLES, device="cpu").record.rows

@@ -154,6 +154,7 @@ def test_too_few_held_out_texts_are_a_notice_and_no_error(asked: TripletRequest,
         ({"margin": -1.0}, "--margin is -1, at least 0 is expected"),
         ({"caps": {"cola": 3}}, "--cap names cola, which is none of the tasks"),
         ({"task": "sst2,squad2"}, "squad2: triplets are made of texts with labels or scores"),
+        ({"loss": "in-batch", "options": TuneOptions(accumulate=2)}, "--accumulate is 2, but --loss in-batch compares"),
         ({"options": TuneOptions(class_weights=True)}, "--class-weights is for labels"),
     ],
 )

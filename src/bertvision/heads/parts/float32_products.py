@@ -1,4 +1,4 @@
-"""Products with a float32 result, whatever comes in: scores of answers rounded to 8 bits would tie."""
+"""Matrix products with a float32 result, whatever the inputs are: scores rounded to bfloat16's 8 bits would tie."""
 
 import os
 import shutil
@@ -11,12 +11,12 @@ from torch import Tensor
 from typing_extensions import override
 
 ALIGNED = 8
-"""Columns that a GPU's fast products come in multiples of."""
+"""A GPU's fast products take multiples of so many columns."""
 
-OLDEST = (8, 0)
-"""Compute capability of the oldest GPU that Triton compiles for."""
+MIN_CAPABILITY = (8, 0)
+"""Lowest compute capability of a GPU that Triton compiles for."""
 
-MOST_SETS = 64
+MAX_SETS = 64
 """Sets of weights that a kernel of ours mixes at once; more would not fit into what a GPU's processor shares."""
 
 
@@ -26,9 +26,9 @@ def has_kernels(states: Tensor, sets: int = 1) -> bool:
     That is for 16 bits on a GPU that Triton knows, where there are Triton and a C compiler, which it begins with.
     """
     narrow = states.dtype in {torch.bfloat16, torch.float16}
-    if not (states.is_cuda and narrow and sets <= MOST_SETS and _has_triton()):
+    if not (states.is_cuda and narrow and sets <= MAX_SETS and _has_triton()):
         return False
-    return torch.cuda.get_device_capability(states.device) >= OLDEST
+    return torch.cuda.get_device_capability(states.device) >= MIN_CAPABILITY
 
 
 @cache
@@ -37,7 +37,7 @@ def _has_triton() -> bool:
     return find_spec("triton") is not None and compiler is not None
 
 
-def wide_product(rows: Tensor, weight: Tensor) -> Tensor:
+def float32_product(rows: Tensor, weight: Tensor) -> Tensor:
     """Rows times the transpose of a weight, group by group, in float32.
 
     Rows of 16 bits are never widened: that would write twice their bytes, and keep them. The weight is taken as the sum
@@ -53,7 +53,7 @@ def wide_product(rows: Tensor, weight: Tensor) -> Tensor:
     with torch.autocast(rows.device.type, enabled=False):
         if rows.dtype == torch.float32:
             return torch.bmm(rows[..., : weight.shape[2]], weight.float().transpose(1, 2))
-        return cast("Tensor", _WideProduct.apply(rows, weight.float()))  # type: ignore[no-untyped-call]
+        return cast("Tensor", _Float32Product.apply(rows, weight.float()))  # type: ignore[no-untyped-call]
 
 
 def layer_scores(states: Tensor, queries: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ def layer_scores(states: Tensor, queries: Tensor) -> Tensor:
         (batch, layers, tokens, queries).
     """
     # group by group: layers that are a part of all would be copied to stand in one matrix
-    return wide_product(states.flatten(1, 2), _repeated(queries, states.shape[0])).reshape(
+    return float32_product(states.flatten(1, 2), _repeated(queries, states.shape[0])).reshape(
         *states.shape[:3], len(queries)
     )
 
@@ -83,7 +83,7 @@ def layer_maps(states: Tensor, weight: Tensor) -> Tensor:
         (batch, layers, tokens, outputs).
     """
     each = _repeated(weight, states.shape[0]).flatten(0, 1)
-    return wide_product(states.flatten(0, 1), each).reshape(*states.shape[:3], weight.shape[1])
+    return float32_product(states.flatten(0, 1), each).reshape(*states.shape[:3], weight.shape[1])
 
 
 def _repeated(weight: Tensor, batch: int) -> Tensor:
@@ -91,7 +91,7 @@ def _repeated(weight: Tensor, batch: int) -> Tensor:
 
 
 @final
-class _WideProduct(torch.autograd.Function):
+class _Float32Product(torch.autograd.Function):
     @staticmethod
     @override
     def forward(ctx: Any, rows: Tensor, weight: Tensor) -> Tensor:

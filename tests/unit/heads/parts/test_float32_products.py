@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertvision.heads.parts.wide import layer_maps, layer_scores, wide_product
+from bertvision.heads.parts.float32_products import float32_product, layer_maps, layer_scores
 from close import FLOAT32, HALF
 
 ROWS = torch.tensor([[[1.0, 2.0], [3.0, -1.0], [0.0, 4.0]]])  # (groups, rows, width)
@@ -12,19 +12,19 @@ PRODUCT = [[12.0, 1.0], [29.0, -0.5], [4.0, 2.0]]
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_rows_are_multiplied_by_the_transpose_and_the_result_is_float32(dtype: torch.dtype) -> None:
-    got = wide_product(ROWS.to(dtype), WEIGHT)
+    got = float32_product(ROWS.to(dtype), WEIGHT)
     assert got.dtype == torch.float32
     assert got[0].tolist() == PRODUCT
 
 
 def test_every_group_has_a_weight_of_its_own() -> None:
-    got = wide_product(torch.cat([ROWS, ROWS]).bfloat16(), torch.cat([WEIGHT, -WEIGHT]))
+    got = float32_product(torch.cat([ROWS, ROWS]).bfloat16(), torch.cat([WEIGHT, -WEIGHT]))
     torch.testing.assert_close(got[1], -got[0])
 
 
 def test_neither_the_result_nor_the_weight_is_rounded_to_8_bits() -> None:
     # 256 + 1 and 1 + 1/512 have no place in 8 bits
-    got = wide_product(torch.tensor([[[256.0, 1.0]]]).bfloat16(), torch.tensor([[[1.0, 1.0], [0.0, 1.0 + 2.0**-9]]]))
+    got = float32_product(torch.tensor([[[256.0, 1.0]]]).bfloat16(), torch.tensor([[[1.0, 1.0], [0.0, 1.0 + 2.0**-9]]]))
     assert got[0, 0].tolist() == [257.0, 1.0 + 2.0**-9]
 
 
@@ -35,7 +35,7 @@ def test_the_gradients_are_those_of_a_plain_product() -> None:
 
     def gradients(function: str) -> tuple[Tensor, Tensor]:
         mine, its = rows.clone().requires_grad_(), weight.clone().requires_grad_()
-        got = wide_product(mine, its) if function == "wide" else mine.float() @ its.transpose(1, 2)
+        got = float32_product(mine, its) if function == "wide" else mine.float() @ its.transpose(1, 2)
         torch.autograd.backward(got, gradient)
         assert mine.grad is not None
         assert its.grad is not None
@@ -48,7 +48,7 @@ def test_the_gradients_are_those_of_a_plain_product() -> None:
 
 def test_rows_that_need_no_gradient_get_none() -> None:
     weight = WEIGHT.clone().requires_grad_()
-    torch.autograd.backward(wide_product(ROWS.bfloat16(), weight).sum())
+    torch.autograd.backward(float32_product(ROWS.bfloat16(), weight).sum())
     assert weight.grad is not None
     assert weight.grad[0].tolist() == [[4.0, 5.0], [4.0, 5.0]]  # the sum of the rows, for both outputs
 
