@@ -195,7 +195,7 @@ def test_analyses_are_drawn(report: Report) -> None:
 def test_an_analysis_that_lacks_something_is_named(tmp_path: Path) -> None:
     run = write_fit(tmp_path / "fit")
     write_analysis(run, models=[{"name": "x"}])
-    with pytest.raises(BertVisionError, match=r"analysis.json cannot be read \('.*'\)\. Analyse again"):
+    with pytest.raises(BertVisionError, match=r"analysis.json cannot be read \('.*' is missing\)\. Analyse again"):
         read_runs([run])
 
 
@@ -204,7 +204,7 @@ def test_an_analysis_of_an_earlier_version_that_said_less_is_refused(tmp_path: P
     content = write_analysis(run)
     del content["fingerprints"]
     write(run / "analysis.json", content)
-    with pytest.raises(BertVisionError, match=r"analysis.json cannot be read \('fingerprints'\)\. Analyse again"):
+    with pytest.raises(BertVisionError, match=r"analysis.json cannot be read \('fingerprints' is missing\)\. Analyse again"):
         read_runs([run])
 
 
