@@ -204,7 +204,9 @@ def test_an_analysis_of_an_earlier_version_that_said_less_is_refused(tmp_path: P
     content = write_analysis(run)
     del content["fingerprints"]
     write(run / "analysis.json", content)
-    with pytest.raises(BertVisionError, match=r"analysis.json cannot be read \('fingerprints' is missing\)\. Analyse again"):
+    with pytest.raises(
+        BertVisionError, match=r"analysis.json cannot be read \('fingerprints' is missing\)\. Analyse again"
+    ):
         read_runs([run])
 
 
