@@ -81,9 +81,10 @@ def test_a_run_of_two_processes_does_not_go_on_in_one(encoder: str, data: str, t
     try:
         checkpoint = together / "plain" / "checkpoint-5"
         checkpoint.mkdir()
-        (checkpoint / "state.json").write_text('{"format": 1, "losses": [[0, 0], [0, 0]]}', encoding="utf-8")
+        state = {"format": 1, "step": 5, "best": None, "stale": 0, "losses": [[0, 0], [0, 0]]}
+        (checkpoint / "state.json").write_text(json.dumps(state), encoding="utf-8")
         (checkpoint / "tensors.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
-        with pytest.raises(BertVisionError, match="is of format 1 and of 2 processes; 1 and 1 are expected"):
+        with pytest.raises(BertVisionError, match="checkpoint-5 is of 2 processes; 1 are expected"):
             tune(request, together / "plain", resume=True)
     finally:
         (checkpoint / "state.json").unlink()

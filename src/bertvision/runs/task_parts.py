@@ -78,6 +78,7 @@ def split_parts(request: FitRequest, loaded: TaskData) -> TaskParts:
         BertVisionError: they do not fit.
     """
     train = training_split(loaded)
+    tokenizer = TextTokenizer.load(base_encoder(request.main_encoder))  # first, since it tells when there is no encoder
     usual = usual_pool(request.main_encoder)
     paired = isinstance(train, Texts) and train.pairs is not None
     attention = request.pool == ATTENTION
@@ -95,7 +96,7 @@ def split_parts(request: FitRequest, loaded: TaskData) -> TaskParts:
         notices=loaded.notices,
         learnt=learnt,
         held_out=held_out,
-        tokenizer=TextTokenizer.load(base_encoder(request.main_encoder)),
+        tokenizer=tokenizer,
         options=request.windows,
         pool=request.pool if request.pool in ("cls", "mean") else usual,
         pairs=pairs,

@@ -95,8 +95,8 @@ class Validation:
 
 
 def _decode(part: Part, outputs: Outputs) -> tuple[SpanPredictions, Questions]:
-    scores = as_spans(outputs)
-    return decode_spans(part.windows, scores.start, scores.end), as_questions(part.examples)
+    questions, scores = as_questions(part.examples), as_spans(outputs)
+    return decode_spans(part.windows, scores.start, scores.end), questions
 
 
 def span_metrics(

@@ -86,7 +86,10 @@ def test_every_way_of_asking_gives_the_same(ask: QuestionAnswerer) -> None:
     assert set(expected) == {"score", "start", "end", "answer"}
     ways: Sequence[Any] = [ask(one), ask([one]), ask(data=one), ask(data=[one]), ask("where is it ?", CONTEXT)]
     assert all(way == expected for way in ways)
-    assert ask(one for _ in "ab") == ask(data=(one for _ in "ab")) == [expected, expected]
+    together = ask(one for _ in "ab")
+    assert together == ask(data=(one for _ in "ab"))
+    for got in together:  # questions in one batch are added up in another order than a single one
+        assert got == expected | {"score": pytest.approx(expected["score"], rel=FLOAT32)}
 
 
 def test_no_questions_have_no_answers(ask: QuestionAnswerer) -> None:

@@ -111,8 +111,8 @@ def _build(
     request: MultitaskRequest, loaded: Mapping[str, TaskData], prepared: Prepared, run: Path, *, dev: bool
 ) -> "_TasksKeeper":
     """A model, lessons and a way to be scored for every task, on one encoder."""
-    pool = request.pool or usual_pool(request.encoder)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
+    pool = request.pool or usual_pool(request.encoder)
     learners = {name: _prepare(request, data, tokenizer, prepared, pool, dev=dev) for name, data in loaded.items()}
     lessons = TaskMix({name: one.lessons for name, one in learners.items()}, request.turns)
     held_out = [one.validation.held_out for one in learners.values()]
