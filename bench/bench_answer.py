@@ -31,8 +31,8 @@ from bertvision.packs.exported import ENOUGH, ExportedPack, Numbers
 from bertvision.packs.graph_reader import GraphReader
 from bertvision.packs.models import PackModels
 from bertvision.packs.pack import Pack
-from bertvision.packs.predict import ask_rows
-from bertvision.packs.reader import Ask, Reader
+from bertvision.packs.predict import pack_query
+from bertvision.packs.reader import PackQuery, Reader
 from bertvision.packs.runtimes import GraphRuntime, usable_runtimes
 from bertvision.packs.stream import Row
 from bertvision.tasks.windows import Windows
@@ -71,8 +71,8 @@ class PlainReader(Reader):
         self._length = length
 
     @override
-    def read_heads(self, asks: Sequence[Ask]) -> list[list[Outputs]]:
-        return [[self._read(ask.windows[0])] for ask in asks]
+    def read_heads(self, queries: Sequence[PackQuery]) -> list[list[Outputs]]:
+        return [[self._read(query.windows[0])] for query in queries]
 
     def _read(self, windows: Windows) -> SpanScores:
         (head,) = self._models.heads[0]
@@ -123,19 +123,19 @@ def agreements(readers: Mapping[str, Reader], rows: Sequence[Row]) -> dict[str, 
     }
 
 
-def timed_asks(reader: Reader, rows: Sequence[Row]) -> dict[str, list[Ask]]:
+def timed_queries(reader: Reader, rows: Sequence[Row]) -> dict[str, list[PackQuery]]:
     """Questions of one window to be timed, by the end of a record's name: of the usual length, and of all lengths."""
-    asks = [ask for ask, _ in (ask_rows(reader, [row]) for row in rows) if len(ask.windows[0]) == 1]
-    asks.sort(key=lambda ask: len(ask.windows[0].ids))
-    near = sorted(asks, key=lambda ask: abs(len(ask.windows[0].ids) - TOKENS))
-    middles = (np.arange(TIMED) + 0.5) * len(asks) / TIMED  # of equal parts
-    return {"": near[:TIMED], "-lengths": [asks[int(middle)] for middle in middles]}
+    queries = [query for query, _ in (pack_query(reader, [row]) for row in rows) if len(query.windows[0]) == 1]
+    queries.sort(key=lambda query: len(query.windows[0].ids))
+    near = sorted(queries, key=lambda query: abs(len(query.windows[0].ids) - TOKENS))
+    middles = (np.arange(TIMED) + 0.5) * len(queries) / TIMED  # of equal parts
+    return {"": near[:TIMED], "-lengths": [queries[int(middle)] for middle in middles]}
 
 
-def read_all(reader: Reader, asks: Sequence[Ask]) -> None:
+def read_all(reader: Reader, queries: Sequence[PackQuery]) -> None:
     """One question after the other."""
-    for ask in asks:
-        reader.read([ask])
+    for query in queries:
+        reader.read([query])
 
 
 def main() -> None:
@@ -173,16 +173,16 @@ def main() -> None:
             print(json.dumps({"by itself": ours[numbers], **made.export.as_json()}))
     agreement = agreements({name: reader for name, reader in readers.items() if name != PADDED}, rows)
     print(json.dumps({"same predictions as the plain model": agreement, "questions": len(rows)}))
-    for kind, asks in timed_asks(readers[TORCH], rows).items():
-        runs = {name: partial(read_all, reader, asks) for name, reader in readers.items()}
-        lengths = sorted(len(ask.windows[0].ids) for ask in asks)
-        size = f"{len(asks)} windows of {lengths[0]} to {lengths[-1]} tokens one by one, {given.threads} threads"
+    for kind, queries in timed_queries(readers[TORCH], rows).items():
+        runs = {name: partial(read_all, reader, queries) for name, reader in readers.items()}
+        lengths = sorted(len(query.windows[0].ids) for query in queries)
+        size = f"{len(queries)} windows of {lengths[0]} to {lengths[-1]} tokens one by one, {given.threads} threads"
         timings = side_by_side(runs, rounds=given.rounds)
         print(size)
         for name, timing in timings.items():
             times = compare(timing, timings[PLAIN])
             print(
-                f"{name}: {1e3 * timing.median / len(asks):.1f} ms, "
+                f"{name}: {1e3 * timing.median / len(queries):.1f} ms, "
                 f"{times.ratio:.2f} times ({times.least:.2f} to {times.most:.2f}) as fast as the plain model"
             )
         if given.trial:

@@ -28,10 +28,10 @@ from bertvision.tasks.batches import length_batches
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows, build_windows
-from bertvision.training.lessons import TuneData
+from bertvision.training.data import TuneData
 from bertvision.training.model import TunedModel
 from bertvision.training.options import TuneOptions
-from bertvision.training.recorded import Recorder, Studio, backward
+from bertvision.training.recorded import GraphMemory, Recorder, backward
 from bertvision.training.tune import build_optimizer
 from data import save, spread
 from plain_encoder import plain_frozen, plain_training
@@ -86,12 +86,12 @@ class Tuning:
         )
         self.optimizer = build_optimizer(model, TuneOptions(), 1e-5)
         self.learning = [value for group in self.optimizer.param_groups for value in group["params"]]
-        self.backward = Recorder(model, Studio(device)).backward if gpu else partial(backward, model, device)
+        self.backward = Recorder(model, GraphMemory(device)).backward if gpu else partial(backward, model, device)
 
     def steps(self) -> Iterator[Tensor]:
         """An epoch; the loss of each batch."""
         for rows in length_batches(self.data.windows.lengths, self.size, seed=0):
-            loss = self.backward(self.data.lesson(rows), 1 / len(rows))
+            loss = self.backward(self.data.train_batch(rows), 1 / len(rows))
             nn.utils.clip_grad_norm_(self.learning, 1.0)
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)

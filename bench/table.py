@@ -13,7 +13,7 @@ from bertvision.bench.checks import BERT_LARGE as LARGE_SHAPE
 from bertvision.bench.checks import PARAMETERS, cost_checks
 from bertvision.bench.compare import Measured, measured_cells
 from bertvision.bench.cost import learning_of
-from bertvision.bench.estimate import Bill, Work, estimate
+from bertvision.bench.estimate import CostEstimate, Work, estimate
 from bertvision.bench.hardware import HARDWARE
 from bertvision.bench.lengths import SQUAD_WINDOWS, squad_lengths
 from bertvision.bench.plot import curve_plots
@@ -150,7 +150,7 @@ SCALES = {SQUAD_WINDOWS: (1, 8, 64), 10**8: (8, 64)}
 
 
 @cache
-def bill(windows: int) -> Bill:
+def cost(windows: int) -> CostEstimate:
     """BERT-large, everything learning for an epoch."""
     learning = learning_of(parse_learn("full"), LARGE_SHAPE, PARAMETERS[LARGE_SHAPE])
     work = Work(shape=LARGE_SHAPE, sample=squad_lengths(), windows=windows, learning=learning, learn="full")
@@ -164,7 +164,7 @@ def scale_table() -> str:
         rows += [
             f"| {windows:,} | {row.what} | {row.gpus} | {in_seconds(row.seconds)} | {row.gpu_hours:,.4g} "
             f"| {2.5 * row.gpu_hours:,.2f} | {row.waiting:.1%} |"
-            for row in bill(windows).rows
+            for row in cost(windows).rows
         ]
     return "\n".join(rows)
 
@@ -172,8 +172,8 @@ def scale_table() -> str:
 def bytes_table() -> str:
     """Bytes of the same on disk."""
     rows = [f"| states of all layers | {' | '.join(f'{windows:,} windows' for windows in SCALES)} |", "|---|---|---|"]
-    for kept in bill(SQUAD_WINDOWS).bytes:
-        sizes = " | ".join(in_bytes(bill(windows).bytes[kept]) for windows in SCALES)
+    for kept in cost(SQUAD_WINDOWS).bytes:
+        sizes = " | ".join(in_bytes(cost(windows).bytes[kept]) for windows in SCALES)
         rows.append(f"| {kept} | {sizes} |")
     return "\n".join(rows)
 

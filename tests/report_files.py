@@ -6,7 +6,7 @@ from typing import Any
 
 from bertvision.runs.judging.ensemble_record import EnsembleMember, EnsembleRecord
 from bertvision.runs.judging.evaluation_record import EvaluatedRow, EvaluationRecord, Fingerprints
-from bertvision.runs.judging.judge import Compared, Estimate, ScoresAt
+from bertvision.runs.judging.judge import Estimate, PairedTest, ScoresAt
 
 EVIL = '<script>alert("x")</script> & "q" | `c` $\\_{}#%~^*'
 """A text that means something in every form of a report."""
@@ -87,7 +87,7 @@ def labels_at(value: float, *, claimed: bool | None = None) -> dict[str, ScoresA
     """Scores of labels; compared with another model where `claimed` is given."""
     against = {}
     if claimed is not None:
-        against = {"accuracy": Compared(value=0.1234, low=0.0, high=0.2, p=0.01 if claimed else 0.4, claimed=claimed)}
+        against = {"accuracy": PairedTest(value=0.1234, low=0.0, high=0.2, p=0.01 if claimed else 0.4, claimed=claimed)}
     values = {
         "accuracy": Estimate(value=value, low=value - 0.1, high=value + 0.1),
         "f1": Estimate(value=None, low=None, high=None),

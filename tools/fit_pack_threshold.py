@@ -22,7 +22,7 @@ from bertvision.pack_files import PACK_FILE
 from bertvision.packs.model_card import model_card
 from bertvision.packs.models import PackModels
 from bertvision.packs.pack import README, Pack
-from bertvision.packs.reader import Ask
+from bertvision.packs.reader import PackQuery
 from bertvision.provenance import portable
 from bertvision.tasks.examples import Questions
 from bertvision.tasks.load import TASKS
@@ -73,7 +73,7 @@ def _ask(models: PackModels, path: Path) -> tuple[Questions, SpanPredictions]:
     card = models.cards[0]
     questions, _ = read_questions(SquadLayout(), path)
     windows = build_windows(card.task, questions, models.tokenizer, card.windows)
-    (scores,) = models.read([Ask(0, (windows,))])
+    (scores,) = models.read([PackQuery(0, (windows,))])
     if not isinstance(scores, SpanScores):
         raise TypeError(f"the pack answers {card.task.kind}, questions are expected")
     return questions, decode_spans(windows, scores.start, scores.end)

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(not CHROMIUM.is_file(), reason=f"needs the browser {CHROMIUM}"),
 ]
 
-SIZES = {"phone": (390, 844), "desk": (1280, 900)}
+SIZES = {"phone": (390, 844), "dispatcher": (1280, 900)}
 HOSTILE = 'a <img src=x onerror="document.title=1"> \U0001f600 gold b'
 
 
@@ -64,7 +64,7 @@ def open_page(address: str, browser: Browser) -> Iterator[Open]:
         if not request.url.startswith(address):
             trouble.append(f"request to {request.url}")
 
-    def opened(size: str = "desk", scheme: str = "light") -> Page:
+    def opened(size: str = "dispatcher", scheme: str = "light") -> Page:
         width, height = SIZES[size]
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         contexts.append(context)

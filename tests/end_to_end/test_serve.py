@@ -166,7 +166,7 @@ def test_options_that_cannot_be_are_told(capsys: Capture, words: list[str], mess
 def test_without_the_extra_it_is_said_what_to_install(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
-    for name in ("app", "border", "desk", "metrics", "schema", "serve", "service"):
+    for name in ("app", "border", "dispatcher", "metrics", "schema", "serve", "service"):
         monkeypatch.delitem(sys.modules, f"bertvision.server.{name}", raising=False)
     monkeypatch.setitem(sys.modules, package, None)
     assert main(["serve"]) == 2

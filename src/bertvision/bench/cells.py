@@ -6,16 +6,16 @@ from typing import Any
 
 from bertvision.bench.ensemble_cell import measure_ensemble
 from bertvision.bench.ensemble_settings import EnsembleSettings
+from bertvision.bench.environment import BenchEnvironment
 from bertvision.bench.heads_cell import measure_heads
-from bertvision.bench.place import Place
 from bertvision.bench.plain_cell import measure_plain
 from bertvision.bench.sentence_settings import SentenceSettings
 from bertvision.bench.sentences_cell import measure_sentences
 from bertvision.bench.settings import HeadsSettings, PlainSettings, TuneSettings
 from bertvision.bench.tune_cell import measure_tune
 
-Measure = Callable[[Any, int, Place], dict[str, Any]]
-"""Settings, a seed and a place → what was measured, as JSON can hold it."""
+Measure = Callable[[Any, int, BenchEnvironment], dict[str, Any]]
+"""Settings, a seed and an environment → what was measured, as JSON can hold it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from bertvision.bench.environment import agrees
 from bertvision.bench.outcomes import unpack_outcomes
-from bertvision.bench.place import agrees
 from bertvision.evaluation.bootstrap import Difference, Metric, paired_difference
 from bertvision.evaluation.score import Scoring, score_targets
 from bertvision.tasks.examples import FloatArray

@@ -1,4 +1,4 @@
-"""The whole bill: a frozen pass, extraction, tuning and heads, for several numbers of GPUs."""
+"""The whole cost: a frozen pass, extraction, tuning and heads, for several numbers of GPUs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
+class CostEstimate:
     """What work costs.
 
     Attributes:
@@ -91,7 +91,7 @@ class Bill:
     bytes: Mapping[str, int]
 
 
-def estimate(work: Work, hardware: Hardware, gpus: Sequence[int]) -> Bill:
+def estimate(work: Work, hardware: Hardware, gpus: Sequence[int]) -> CostEstimate:
     """What work costs on each of these numbers of GPUs."""
     shards = draw_shards(work.sample, work.windows)
     per_token, per_pair = operations_of(work.shape)
@@ -104,7 +104,7 @@ def estimate(work: Work, hardware: Hardware, gpus: Sequence[int]) -> Bill:
             rows.append(_tuned(work, work.learning, shards, hardware, number))
     if work.heads:
         rows += _fitted(work, shards, operations, hardware)
-    return Bill(
+    return CostEstimate(
         windows=work.windows,
         tokens=int(shards.tokens.sum()),
         operations=float(operations.sum()),
@@ -169,7 +169,7 @@ def _tuned(work: Work, learning: Learning, shards: Shards, hardware: Hardware, g
 
 
 def assumptions(work: Work, hardware: Hardware) -> list[str]:
-    """What the bill takes for granted, in sentences."""
+    """What the cost takes for granted, in sentences."""
     ring = f"{hardware.inside / 1e9:g} GB/s within {NODE} GPUs and {hardware.between / 1e9:g} GB/s beyond"
     return [
         f"{hardware.name}: {hardware.rate / 1e12:.4g} TFLOP/s, {hardware.utilisation:.1%} of {hardware.peak / 1e12:g}.",

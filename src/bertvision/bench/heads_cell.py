@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from bertvision.bench.environment import BenchEnvironment
 from bertvision.bench.measured import JudgedModels, Model, judge_models, pack_golds, size_of, told_ensemble
-from bertvision.bench.place import Place
 from bertvision.bench.settings import UNTUNED, HeadsSettings, fitting_ways
 from bertvision.bench.tune_cell import tuned_run
 from bertvision.encoder.snapshot import Snapshot
@@ -24,7 +24,7 @@ from bertvision.runs.judging.subject import OWN_OUTPUT, load_subject
 HEADS_RUN = "heads"
 
 
-def measure_heads(settings: HeadsSettings, seed: int, place: Place) -> dict[str, Any]:
+def measure_heads(settings: HeadsSettings, seed: int, environment: BenchEnvironment) -> dict[str, Any]:
     """Fit heads on every snapshot that is asked for, judge each and its encoder's own output, and join them.
 
     A model is called `HEAD@EPOCHS`, or `WAY@EPOCHS` where it is an ensemble, or `WAY` where it is one of all snapshots.
@@ -33,11 +33,11 @@ def measure_heads(settings: HeadsSettings, seed: int, place: Place) -> dict[str,
         BertVisionError: something in the settings does not fit.
     """
     words = list(settings.specs(seed))
-    levels = [_fit(settings, seed, place, snapshot) for snapshot in _snapshots(settings, seed, place)]
+    levels = [_fit(settings, seed, environment, snapshot) for snapshot in _snapshots(settings, seed, environment)]
     models = {label: model for level in levels for label, model in level.models(words).items()}
     groups = [*([level] for level in levels), *([levels] if len(levels) > 1 else [])]
     for group in groups:
-        models |= _join(settings, group, place)
+        models |= _join(settings, group, environment)
     subject = levels[-1].judged.subject
     return {
         "models": models,
@@ -47,23 +47,23 @@ def measure_heads(settings: HeadsSettings, seed: int, place: Place) -> dict[str,
     }
 
 
-def _snapshots(settings: HeadsSettings, seed: int, place: Place) -> list[Snapshot | None]:
+def _snapshots(settings: HeadsSettings, seed: int, environment: BenchEnvironment) -> list[Snapshot | None]:
     """Those that heads read; None reads the encoder as it is."""
     if settings.on is None:
         return [None]
-    there = {snapshot.fraction: snapshot for snapshot in tuned_run(settings.on, seed, place).snapshots}
+    there = {snapshot.fraction: snapshot for snapshot in tuned_run(settings.on, seed, environment).snapshots}
     return [there[fraction] for fraction in settings.fractions]
 
 
-def _fit(settings: HeadsSettings, seed: int, place: Place, snapshot: Snapshot | None) -> "_Level":
+def _fit(settings: HeadsSettings, seed: int, environment: BenchEnvironment, snapshot: Snapshot | None) -> "_Level":
     name = UNTUNED if snapshot is None else snapshot.folder.name
-    encoder = place.find_encoder(settings.encoder)
+    encoder = environment.find_encoder(settings.encoder)
     if snapshot is not None:
         encoder = f"{snapshot.run}@{name}"
-    run = place.run(HEADS_RUN, settings, seed) / f"at-{name}"
-    request = settings.request(place, seed, encoder)
-    fitted = fit_heads(request, run, resume=(run / CONFIG).is_file(), show=place.show, dev=False)
-    return _Level(name, snapshot, fitted, judge_models(load_subject(run), place))
+    run = environment.run(HEADS_RUN, settings, seed) / f"at-{name}"
+    request = settings.request(environment, seed, encoder)
+    fitted = fit_heads(request, run, resume=(run / CONFIG).is_file(), show=environment.show, dev=False)
+    return _Level(name, snapshot, fitted, judge_models(load_subject(run), environment))
 
 
 @final
@@ -153,7 +153,7 @@ class _Level:
         return parameters, size, spent / seconds.examples
 
 
-def _join(settings: HeadsSettings, levels: Sequence[_Level], place: Place) -> dict[str, Model]:
+def _join(settings: HeadsSettings, levels: Sequence[_Level], environment: BenchEnvironment) -> dict[str, Model]:
     """Every ensemble of the models of some levels."""
     ways = fitting_ways(settings.ensembles, levels[0].judged.subject.parts.task.kind)
     if not ways or sum(len(level.judged.models) for level in levels) < FEWEST_MEMBERS:
@@ -163,10 +163,10 @@ def _join(settings: HeadsSettings, levels: Sequence[_Level], place: Place) -> di
         [level.fitted.run for level in levels],
         ways=ways,
         resamples=LEAST_RESAMPLES,
-        device=place.device,
-        show=place.show,
+        device=environment.device,
+        show=environment.show,
     )
-    return {f"{way}{after}": _ensemble(levels, candidates.join(way, show=place.show)) for way in ways}
+    return {f"{way}{after}": _ensemble(levels, candidates.join(way, show=environment.show)) for way in ways}
 
 
 def _ensemble(levels: Sequence[_Level], joined: EnsembleResult) -> Model:

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bertvision.bench.environment import BenchEnvironment
 from bertvision.bench.outcomes import pack_outcomes
-from bertvision.bench.place import Place
 from bertvision.evaluation.bootstrap import LEAST_RESAMPLES
 from bertvision.evaluation.squad_metric import SHOWN, score_questions
 from bertvision.runs.judging.ensemble import ENSEMBLE, EnsembleResult
@@ -45,22 +45,22 @@ class JudgedModels:
     seconds: InferenceSeconds
 
 
-def judge_models(subject: Subject, place: Place) -> JudgedModels:
+def judge_models(subject: Subject, environment: BenchEnvironment) -> JudgedModels:
     """Score every model of a run, unless that was done before, and time its answers over few examples.
 
     Raises:
         BertVisionError: an encoder or head cannot be had.
     """
     begin = time.perf_counter()
-    tell(place.show, f"reading {subject.run.name} …")
-    shared = SharedPass(subject, place.device)
+    tell(environment.show, f"reading {subject.run.name} …")
+    shared = SharedPass(subject, environment.device)
     shared.check(subject)
     record = subject.kept()
     if record is None:
-        (outputs,) = shared.read([subject], partial(tell, place.show))
-        tell(place.show, f"scoring {len(outputs.models)} models …")
+        (outputs,) = shared.read([subject], partial(tell, environment.show))
+        tell(environment.show, f"scoring {len(outputs.models)} models …")
         record, _ = judge_subject(subject, outputs, resamples=LEAST_RESAMPLES, seed=0, begin=begin)
-    tell(place.show, f"timing {len(subject.heads)} models …")
+    tell(environment.show, f"timing {len(subject.heads)} models …")
     readers = {name: head for name in subject.heads if (head := shared.load(subject, name)) is not None}
     seconds = measure_inference(shared, subject, readers)
     models = {}

@@ -4,9 +4,9 @@ from typing import Any, final
 
 import numpy as np
 
+from bertvision.bench.environment import BenchEnvironment
 from bertvision.bench.measured import FLOAT32, Model, pack_golds, rounded
 from bertvision.bench.outcomes import pack_outcomes
-from bertvision.bench.place import Place
 from bertvision.bench.plain_rival import (
     PlainOptions,
     PlainSteps,
@@ -39,13 +39,13 @@ FORWARD_BATCH = {"cpu": 16, "cuda": 256}
 """Windows at a time where nothing is learnt."""
 
 
-def measure_plain(settings: PlainSettings, seed: int, place: Place) -> dict[str, Any]:
+def measure_plain(settings: PlainSettings, seed: int, environment: BenchEnvironment) -> dict[str, Any]:
     """Train with the usual loop, and judge it at every fraction that is asked for.
 
     Raises:
         BertVisionError: the data do not fit.
     """
-    rival = _Rival(settings, seed, place)
+    rival = _Rival(settings, seed, environment)
     rate = settings.lr if settings.lr is not None else default_rate(settings.learn)
     options = PlainOptions(
         lr=rate,
@@ -55,7 +55,7 @@ def measure_plain(settings: PlainSettings, seed: int, place: Place) -> dict[str,
         warmup=settings.warmup,
         seed=seed,
     )
-    tell(place.show, f"training {settings.learn} with the plain loop …")
+    tell(environment.show, f"training {settings.learn} with the plain loop …")
     plain_training(
         rival.model,
         rival.task,
@@ -79,32 +79,32 @@ class _Rival:
         train: the windows that it learns from.
     """
 
-    def __init__(self, settings: PlainSettings, seed: int, place: Place) -> None:
+    def __init__(self, settings: PlainSettings, seed: int, environment: BenchEnvironment) -> None:
         """Load data and model.
 
         Raises:
             BertVisionError: the data do not fit.
         """
-        loaded = load_task(settings.task, data=place.find_data(settings.data))
+        loaded = load_task(settings.task, data=environment.find_data(settings.data))
         if "dev" not in loaded.splits:
             raise BertVisionError(f"{settings.task} has no dev split here, so that nothing can be judged.")
         learnt, held_out = split_train(
             training_split(loaded), fraction=settings.fraction, held_out=settings.held_out, seed=seed
         )
-        encoder = place.find_encoder(settings.encoder)
+        encoder = environment.find_encoder(settings.encoder)
         tokenizer = TextTokenizer.load(encoder)
 
         def part(examples: Examples) -> Part:
             return Part(examples=examples, windows=build_windows(loaded.task, examples, tokenizer, settings.windows))
 
         self.task = loaded.task
-        self.device = choose_device(place.device)
+        self.device = choose_device(environment.device)
         self.model = plain_model(locate_encoder(encoder), loaded.task, settings.learn, seed)
         self.train: Windows = part(learnt).windows
         self._weights = fingerprint(load_encoder(encoder))
         self._trainable = sum(value.numel() for value in self.model.parameters() if value.requires_grad)
         self._total = sum(value.numel() for value in self.model.parameters())
-        self._show = place.show
+        self._show = environment.show
         self._batch = FORWARD_BATCH[self.device.type]
         dev = loaded.splits["dev"]
         some = np.arange(min(len(dev), EXAMPLES[self.device.type]))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bertvision.atomic import write_json
-from bertvision.bench.place import agrees
+from bertvision.bench.environment import agrees
 from bertvision.bench.suite import Cell, Suite
 from bertvision.errors import BertVisionError
 from bertvision.provenance import portable, provenance

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bertvision.bench.cells import KINDS
-from bertvision.bench.place import Place
+from bertvision.bench.environment import BenchEnvironment
 from bertvision.bench.results import SuiteResults, open_results
 from bertvision.bench.suite import Cell, Suite
 from bertvision.bench.tune_cell import TUNE
@@ -81,7 +81,7 @@ def list_jobs(results: SuiteResults, cells: Sequence[Cell], seeds: Sequence[int]
 
 def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
     suite: Suite,
-    place: Place,
+    environment: BenchEnvironment,
     record: Path,
     *,
     seeds: Sequence[int] = range(3),
@@ -97,7 +97,7 @@ def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
 
     Args:
         suite: what is measured.
-        place: where things are.
+        environment: where things are.
         record: file of the results.
         seeds: with which; all cells with one before the next.
         only: names of cells; empty measures all.
@@ -112,7 +112,7 @@ def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
     """
     cells = suite.only(only)
     stop = None if max_seconds is None else time.monotonic() + max_seconds
-    with lock_folder(place.work):
+    with lock_folder(environment.work):
         results = open_results(record, suite)
         results.join(join)
         todo = [job for job in list_jobs(results, cells, seeds) if not job.done]
@@ -122,7 +122,7 @@ def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
             if stop is not None and time.monotonic() + needed >= stop:
                 break
             name = f"{job.cell.name}, seed {job.seed}"
-            told = replace(place, show=telling(place.show, f"{number + 1}/{len(todo)} {name}:"))
+            told = replace(environment, show=telling(environment.show, f"{number + 1}/{len(todo)} {name}:"))
             try:
                 if not _measure(results, job, told, timed=timed):
                     diverged.append(name)
@@ -130,36 +130,36 @@ def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
             except MissingExtraError as error:
                 skipped[name] = str(error)
             if not keep:
-                _clear(place, job, todo[number + 1 :])
+                _clear(environment, job, todo[number + 1 :])
         if join or not todo:
             results.save()  # names, order and comparisons may have changed
     jobs = list_jobs(results, cells, seeds)
     return SuiteRun(record=record, jobs=jobs, measured=measured, diverged=tuple(diverged), skipped=skipped)
 
 
-def _measure(results: SuiteResults, job: Job, place: Place, *, timed: bool) -> bool:
+def _measure(results: SuiteResults, job: Job, environment: BenchEnvironment, *, timed: bool) -> bool:
     """Measure a cell, and keep what came out; False if it diverged, which is a result, too."""
     begin = time.monotonic()
     finite = True
     try:
-        result = KINDS[job.cell.kind].measure(job.cell.settings, job.seed, place)
+        result = KINDS[job.cell.kind].measure(job.cell.settings, job.seed, environment)
     except DivergedError as error:
         result, finite = {"models": {}, "diverged": str(error)}, False
     results.add(job.cell, job.seed, result, time.monotonic() - begin if timed else None)
     return finite
 
 
-def _clear(place: Place, job: Job, later: Sequence[Job]) -> None:
+def _clear(environment: BenchEnvironment, job: Job, later: Sequence[Job]) -> None:
     """Remove the runs and vectors of a cell that no later one reads."""
-    needed = {run for other in later for run in _runs(place, other)}
-    for run in _runs(place, job):
+    needed = {run for other in later for run in _runs(environment, other)}
+    for run in _runs(environment, job):
         if run not in needed:
             shutil.rmtree(run, ignore_errors=True)
 
 
-def _runs(place: Place, job: Job) -> list[Path]:
+def _runs(environment: BenchEnvironment, job: Job) -> list[Path]:
     """The folders that a cell reads or makes."""
     settings = job.cell.settings
     vectors = getattr(settings, "vectors", None)
-    own = place.run(job.cell.kind, settings, job.seed) if vectors is None else place.work / vectors
-    return [own, *(place.run(TUNE, tuned, job.seed) for tuned in getattr(settings, "reads", ()))]
+    own = environment.run(job.cell.kind, settings, job.seed) if vectors is None else environment.work / vectors
+    return [own, *(environment.run(TUNE, tuned, job.seed) for tuned in getattr(settings, "reads", ()))]

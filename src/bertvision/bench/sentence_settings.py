@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from bertvision.bench.place import BUILTIN_DATA, settings_digest
+from bertvision.bench.environment import BUILTIN_DATA, settings_digest
 from bertvision.bench.sentence_methods import METHODS
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.pretrained import BUILTIN_ENCODER

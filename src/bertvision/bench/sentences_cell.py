@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from bertvision.bench.environment import BenchEnvironment
 from bertvision.bench.measured import FLOAT32, Model, pack_golds
 from bertvision.bench.outcomes import pack_outcomes
-from bertvision.bench.place import Place
 from bertvision.bench.sentence_methods import METHODS, Question, Reply
 from bertvision.bench.sentence_settings import SentenceSettings
 from bertvision.bench.sentence_vectors import VectorCache
@@ -21,7 +21,7 @@ from bertvision.tasks.examples import FloatArray, IntArray, Texts
 from bertvision.tasks.load import TaskData, load_task
 
 
-def measure_sentences(settings: SentenceSettings, seed: int, place: Place) -> dict[str, Any]:
+def measure_sentences(settings: SentenceSettings, seed: int, environment: BenchEnvironment) -> dict[str, Any]:
     """Let every method learn from the same training examples, and answer the dev examples.
 
     Raises:
@@ -32,18 +32,22 @@ def measure_sentences(settings: SentenceSettings, seed: int, place: Place) -> di
     for package, name in needed.items():
         if find_spec(package) is None:
             raise MissingExtraError(f"method '{name}'", package, "bench")
-    loaded = load_task(settings.task, data=place.find_data(settings.data))
+    loaded = load_task(settings.task, data=environment.find_data(settings.data))
     train, dev = (_texts(loaded, split) for split in ("train", "dev"))
     train = train.select(some_rows(len(train), settings.most))
-    encoder = place.find_encoder(settings.encoder)
+    encoder = environment.find_encoder(settings.encoder)
     vectors = VectorCache(
-        place.work / settings.vectors, encoder, length=settings.length, device=place.device, show=place.show
+        environment.work / settings.vectors,
+        encoder,
+        length=settings.length,
+        device=environment.device,
+        show=environment.show,
     )
     rows = few_rows(train.targets, settings.per_class, seed)
     question = Question(task=loaded.task, train=train, rows=rows, dev=dev, vectors=vectors, seed=seed)
     models = {}
     for name in settings.methods:
-        tell(place.show, f"{name} learns from {len(rows):,} examples …")
+        tell(environment.show, f"{name} learns from {len(rows):,} examples …")
         models[name] = _told(question, name, METHODS[name].answer(question))
     return {
         "models": models,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import ceil, inf
 from typing import Any
 
-from bertvision.bench.place import BUILTIN_DATA, Place
+from bertvision.bench.environment import BUILTIN_DATA, BenchEnvironment
 from bertvision.encoder.learn import parse_learn
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.evaluation.ensemble import How
@@ -54,15 +54,15 @@ class TaskSettings:
         """How texts are cut."""
         return WindowOptions(length=self.length, stride=self.stride, question=self.question)
 
-    def data_fields(self, place: Place) -> dict[str, Any]:
+    def data_fields(self, environment: BenchEnvironment) -> dict[str, Any]:
         """As a request has them."""
         return {
             "task": self.task,
-            "data": place.find_data(self.data),
-            "encoder": place.find_encoder(self.encoder),
+            "data": environment.find_data(self.data),
+            "encoder": environment.find_encoder(self.encoder),
             "windows": self.windows,
             "held_out": self.held_out,
-            "device": place.device,
+            "device": environment.device,
         }
 
 
@@ -121,10 +121,10 @@ class TuneSettings(LearnSettings):
     dropout: float | None = None
     compile: bool = False
 
-    def request(self, place: Place, seed: int) -> TuneRequest:
+    def request(self, environment: BenchEnvironment, seed: int) -> TuneRequest:
         """What `tune` takes."""
         return TuneRequest(
-            **self.data_fields(place),
+            **self.data_fields(environment),
             learn=self.learn,
             options=replace(self.tuning(seed), dropout=self.dropout),
             snapshots=self.snapshots,
@@ -224,10 +224,10 @@ class HeadsSettings(TaskSettings):
                     found[called] = replace(spec, options=given, fraction=self.fraction * share)
         return found
 
-    def request(self, place: Place, seed: int, encoder: str) -> FitRequest:
+    def request(self, environment: BenchEnvironment, seed: int, encoder: str) -> FitRequest:
         """What `fit_heads` takes."""
         return FitRequest(
-            **(self.data_fields(place) | {"encoder": encoder}),
+            **(self.data_fields(environment) | {"encoder": encoder}),
             heads=tuple(self.specs(seed).values()),
             epochs=self.head_epochs,
             validate=tuple(map(float, range(1, ceil(self.head_epochs)))) if self.each_epoch else (),

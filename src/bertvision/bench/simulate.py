@@ -44,7 +44,7 @@ class Shards:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class ProcessLoads:
     """What every process does, (processes,), in operations, summed over all that they wait for each other for.
 
     Attributes:
@@ -79,7 +79,7 @@ def shard_sizes(windows: int) -> IntArray:
     return sizes
 
 
-def extract_shares(operations: FloatArray, groups: Sequence[range], *, processes: int) -> Shares:
+def extract_shares(operations: FloatArray, groups: Sequence[range], *, processes: int) -> ProcessLoads:
     """Extraction: each process computes every P-th group of shards, and none waits before the end.
 
     Args:
@@ -89,10 +89,12 @@ def extract_shares(operations: FloatArray, groups: Sequence[range], *, processes
     """
     work = np.add.reduceat(operations, [group.start for group in groups])
     shares = np.bincount(np.arange(len(work)) % processes, weights=work, minlength=processes)
-    return Shares(float(shares.mean()), float(shares.max()))
+    return ProcessLoads(float(shares.mean()), float(shares.max()))
 
 
-def step_shares(sample: IntArray, windows: int, operations_of: OperationsOf, *, batch: int, processes: int) -> Shares:
+def step_shares(
+    sample: IntArray, windows: int, operations_of: OperationsOf, *, batch: int, processes: int
+) -> ProcessLoads:
     """Tuning: of every batch each process takes every P-th window, and all wait for the slowest in every step.
 
     Args:
@@ -110,4 +112,4 @@ def step_shares(sample: IntArray, windows: int, operations_of: OperationsOf, *, 
         shares = np.bincount(np.arange(len(rows)) % processes, weights=operations[rows], minlength=processes)
         mean += float(shares.mean())
         slowest += float(shares.max())
-    return Shares(mean * windows / drawn, slowest * windows / drawn)
+    return ProcessLoads(mean * windows / drawn, slowest * windows / drawn)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
 from bertvision.bench.cells import KINDS
+from bertvision.bench.environment import settings_digest
 from bertvision.bench.grid import expand
-from bertvision.bench.place import settings_digest
 from bertvision.bench.tune_cell import TUNE
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.tasks.files import read_toml

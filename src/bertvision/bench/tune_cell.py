@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from bertvision.bench.environment import BenchEnvironment
 from bertvision.bench.measured import Model, judge_models, pack_golds, size_of
-from bertvision.bench.place import Place
 from bertvision.bench.settings import TuneSettings
 from bertvision.encoder.snapshot import Snapshot
 from bertvision.runs.analysing.analyse_curves import tuned_seconds
@@ -16,19 +16,19 @@ from bertvision.runs.tuning.tuning import TuneResult
 TUNE = "tune"
 
 
-def measure_tune(settings: TuneSettings, seed: int, place: Place) -> dict[str, Any]:
+def measure_tune(settings: TuneSettings, seed: int, environment: BenchEnvironment) -> dict[str, Any]:
     """Tune an encoder, and judge its own output at every snapshot.
 
     Raises:
         BertVisionError: something in the settings does not fit, or it diverged.
     """
-    peak = PeakMemory(place.device, place.show)
-    tuned = tuned_run(settings, seed, place, peak)
+    peak = PeakMemory(environment.device, environment.show)
+    tuned = tuned_run(settings, seed, environment, peak)
     models = {}
     subject = load_subject(tuned.run)
     for snapshot in tuned.snapshots:
         subject = another_snapshot(subject, f"{tuned.run}@{snapshot.folder.name}")
-        models[snapshot.folder.name] = snapshot_model(tuned, snapshot, subject, place)
+        models[snapshot.folder.name] = snapshot_model(tuned, snapshot, subject, environment)
     return {
         "models": models,
         "golds": pack_golds(subject.parts.task, subject.part.examples),
@@ -40,23 +40,25 @@ def measure_tune(settings: TuneSettings, seed: int, place: Place) -> dict[str, A
     }
 
 
-def tuned_run(settings: TuneSettings, seed: int, place: Place, peak: PeakMemory | None = None) -> TuneResult:
+def tuned_run(
+    settings: TuneSettings, seed: int, environment: BenchEnvironment, peak: PeakMemory | None = None
+) -> TuneResult:
     """The run of the settings, made or finished if need be; it leaves the dev split alone.
 
     Raises:
         BertVisionError: something in the settings does not fit, or it diverged.
     """
-    run = place.run(TUNE, settings, seed)
+    run = environment.run(TUNE, settings, seed)
     return tune(
-        settings.request(place, seed),
+        settings.request(environment, seed),
         run,
         resume=(run / CONFIG).is_file(),
-        show=place.show if peak is None else peak.show,
+        show=environment.show if peak is None else peak.show,
         judge=_let_pass,
     )
 
 
-def snapshot_model(tuned: TuneResult, snapshot: Snapshot, subject: Subject, place: Place) -> Model:
+def snapshot_model(tuned: TuneResult, snapshot: Snapshot, subject: Subject, environment: BenchEnvironment) -> Model:
     """What is told of a snapshot's own output.
 
     Raises:
@@ -67,7 +69,7 @@ def snapshot_model(tuned: TuneResult, snapshot: Snapshot, subject: Subject, plac
         "seconds": tuned_seconds(snapshot),
         "parameters": tuned.trainable,
         "bytes": size_of(snapshot.folder),
-        **judge_models(subject, place).models[OWN_OUTPUT],
+        **judge_models(subject, environment).models[OWN_OUTPUT],
     }
 
 

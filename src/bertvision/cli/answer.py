@@ -10,7 +10,7 @@ from bertvision.cli.output import ProgressBar, print_json, print_lines, print_no
 from bertvision.errors import BertVisionError
 
 if TYPE_CHECKING:
-    from bertvision.packs.answer import Document, Found
+    from bertvision.packs.answer import Document, FoundAnswer
 
 STANDARD_INPUT = "-"
 
@@ -101,7 +101,7 @@ def _documents(context: str) -> "list[Document]":
     return documents
 
 
-def _line(found: "Found") -> str:
+def _line(found: "FoundAnswer") -> str:
     if found.text is None:
         return f"no answer  ({found.score:.3f})"
     text = " ".join(found.text.split())  # an answer may go over a line's end

@@ -72,7 +72,7 @@ def run(options: Options) -> int:
         raise BertVisionError(f"--seeds is {options.seeds}, at least 1 is expected.")
     if options.first_seed < 0:
         raise BertVisionError(f"--first-seed is {options.first_seed}, at least 0 is expected.")
-    from bertvision.bench.place import Place  # noqa: PLC0415 - imports torch, and help should open at once
+    from bertvision.bench.environment import BenchEnvironment  # noqa: PLC0415 - imports torch, and help should open at once
     from bertvision.bench.results import open_results  # noqa: PLC0415
     from bertvision.bench.run import list_jobs, run_suite  # noqa: PLC0415
     from bertvision.bench.suite import find_suite, load_suite  # noqa: PLC0415
@@ -87,7 +87,7 @@ def run(options: Options) -> int:
     with ProgressBar(f"bench {suite.name}") as bar:
         done = run_suite(
             suite,
-            Place(
+            BenchEnvironment(
                 data=options.data,
                 encoders=parse_settings(options.encoder, option="--encoder", example="minilm=models/minilm"),
                 work=options.work,

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from bertvision.cli.options import Given
+from bertvision.cli.options import GivenOptions
 from bertvision.cli.output import print_json, print_lines, print_table
 from bertvision.cli.task_options import parse_numbers
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER
 
 if TYPE_CHECKING:
-    from bertvision.bench.estimate import Bill, Work
+    from bertvision.bench.estimate import CostEstimate, Work
     from bertvision.bench.hardware import Hardware
 
 
@@ -81,7 +81,7 @@ class Options:
     json: bool = False
     """Print the estimate as JSON."""
 
-    given: Given = field(default_factory=Given)
+    given: GivenOptions = field(default_factory=GivenOptions)
 
 
 def run(options: Options) -> int:
@@ -92,12 +92,12 @@ def run(options: Options) -> int:
     gpus = _parse_gpus(options.machine.gpus)
     hardware = _hardware(options.machine)
     work = _work(options)
-    bill = estimate(work, hardware, gpus)
+    cost = estimate(work, hardware, gpus)
     said = assumptions(work, hardware)
     if options.json:
-        print_json(_as_json(bill, said, options.machine))
+        print_json(_as_json(cost, said, options.machine))
         return 0
-    _print(options, bill, said, hardware)
+    _print(options, cost, said, hardware)
     return 0
 
 
@@ -184,12 +184,12 @@ def _work(options: Options) -> "Work":
     )
 
 
-def _as_json(bill: "Bill", said: Sequence[str], machine: Machine) -> dict[str, object]:
-    rows = [{**asdict(row), "gpu_hours": row.gpu_hours, "dollars": row.gpu_hours * machine.price} for row in bill.rows]
-    return {**asdict(bill), "rows": rows, "assumptions": said}
+def _as_json(cost: "CostEstimate", said: Sequence[str], machine: Machine) -> dict[str, object]:
+    rows = [{**asdict(row), "gpu_hours": row.gpu_hours, "dollars": row.gpu_hours * machine.price} for row in cost.rows]
+    return {**asdict(cost), "rows": rows, "assumptions": said}
 
 
-def _print(options: Options, bill: "Bill", said: Sequence[str], hardware: "Hardware") -> None:
+def _print(options: Options, cost: "CostEstimate", said: Sequence[str], hardware: "Hardware") -> None:
     from bertvision.amounts import in_bytes, in_seconds  # noqa: PLC0415
 
     machine = options.machine
@@ -202,13 +202,13 @@ def _print(options: Options, bill: "Bill", said: Sequence[str], hardware: "Hardw
             row.gpu_hours * machine.price,
             f"{row.waiting:.1%}",
         ]
-        for row in bill.rows
+        for row in cost.rows
     ]
-    title = f"{options.encoder}, {bill.windows:,} windows, {bill.tokens:,} tokens, {bill.operations:.3g} operations"
+    title = f"{options.encoder}, {cost.windows:,} windows, {cost.tokens:,} tokens, {cost.operations:.3g} operations"
     print_table(title, ["what", "GPUs", "time", "GPU-hours", "dollars", "waiting"], rows)
     stored = [
         [kept, in_bytes(size), size / 1e9 * machine.storage_price, in_seconds(size / hardware.disk)]
-        for kept, size in bill.bytes.items()
+        for kept, size in cost.bytes.items()
     ]
     columns = ["states of all layers", "on disk", "dollars a month", "to read once, 8 GPUs or fewer"]
     print_table("If they were kept", columns, stored)

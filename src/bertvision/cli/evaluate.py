@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bertvision.runs.judging.evaluation_record import EvaluatedRow
-    from bertvision.runs.judging.judge import Compared, Estimate
+    from bertvision.runs.judging.judge import Estimate, PairedTest
 
 MOST_OF_A_FRACTION = 1.0
 """Metrics above it are percent, and are shown with fewer digits."""
@@ -82,7 +82,7 @@ def _interval(estimate: "Estimate") -> str:
     return f"{estimate.low:.{digits}f} to {estimate.high:.{digits}f}"
 
 
-def _difference(compared: "Compared | None") -> str:
+def _difference(compared: "PairedTest | None") -> str:
     """A difference, if a paired test speaks for one."""
     if compared is None or compared.value is None:
         return ""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from bertvision.cli.leaderboard import print_freeze_points, print_leaderboard
-from bertvision.cli.options import Given
+from bertvision.cli.options import GivenOptions
 from bertvision.cli.output import ProgressBar, print_json, print_note, print_notes
 from bertvision.cli.task_options import TaskOptions, parse_numbers, parse_size
 from bertvision.errors import BertVisionError
@@ -147,7 +147,7 @@ class Options:
     json: bool = False
     """Print the leaderboard (for several tasks: by task), or the freeze points, as JSON."""
 
-    given: Given = field(default_factory=Given)
+    given: GivenOptions = field(default_factory=GivenOptions)
 
 
 def run(options: Options) -> int:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from typing_extensions import override
 
-from bertvision.cli.options import Given
+from bertvision.cli.options import GivenOptions
 from bertvision.cli.output import print_json, print_table
 from bertvision.cli.task_options import EncoderOptions, parse_numbers
 from bertvision.training.options import RECIPE_LENGTHS, Recipe, TuneOptions, with_recipe
@@ -61,7 +61,7 @@ class LearnOptions(EncoderOptions):
     json: bool = False
     """Print the result as JSON."""
 
-    given: Given = field(default_factory=Given)
+    given: GivenOptions = field(default_factory=GivenOptions)
 
     @override
     def fields_of(self, task: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 _Group = argparse._ArgumentGroup  # noqa: SLF001 - argparse has no public name for it
 
 
-class Given(frozenset[str]):
+class GivenOptions(frozenset[str]):
     """Names of the options that stood on the command line: a field of this type is filled in, and is no option."""
 
     __slots__ = ()
@@ -62,7 +62,7 @@ def parse_options(cls: type[T], argv: Sequence[str], *, prog: str, summary: str,
         if unknown[0].startswith("-"):
             raise UnknownNameError("option", unknown[0].partition("=")[0], known)
         raise BertVisionError(f"'{unknown[0]}' is one word too many. See: {prog} --help")
-    given = Given(name for name, value in vars(found).items() if value is not None)
+    given = GivenOptions(name for name, value in vars(found).items() if value is not None)
     defaults = {action.dest: action.default for action in options if action.dest not in given}
     return _build(cls, vars(found) | defaults, given)
 
@@ -73,7 +73,7 @@ def _add_fields(parser: _Parser, arguments: _Group, group: _Group, cls: type) ->
     help_texts = field_docs(cls)
     for field in dataclasses.fields(cls):
         hint = hints[field.name]
-        if hint is Given:
+        if hint is GivenOptions:
             continue
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
             title = (hint.__doc__ or hint.__name__).splitlines()[0].rstrip(".")
@@ -119,12 +119,12 @@ def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
     return check
 
 
-def _build(cls: type[T], values: dict[str, Any], given: Given) -> T:
+def _build(cls: type[T], values: dict[str, Any], given: GivenOptions) -> T:
     hints = typing.get_type_hints(cls)
     arguments: dict[str, Any] = {}
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # T is a dataclass by contract
         hint = hints[field.name]
-        if hint is Given:
+        if hint is GivenOptions:
             arguments[field.name] = given
         elif isinstance(hint, type) and dataclasses.is_dataclass(hint):
             arguments[field.name] = _build(hint, values, given)

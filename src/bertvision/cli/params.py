@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from bertvision.cli.options import Given
+from bertvision.cli.options import GivenOptions
 from bertvision.cli.output import print_json, print_table
 from bertvision.cli.task_options import parse_settings
 from bertvision.errors import BertVisionError, UnknownNameError
@@ -42,7 +42,7 @@ class Options:
     json: bool = False
     """Print the numbers as JSON."""
 
-    given: Given = field(default_factory=Given)
+    given: GivenOptions = field(default_factory=GivenOptions)
 
 
 def run(options: Options) -> int:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bertvision.evaluation.decode import decode_spans
 from bertvision.evaluation.outputs import Outputs, SpanScores, join_heads, predicted_targets
-from bertvision.packs.predict import ask_rows
+from bertvision.packs.predict import pack_query
 from bertvision.packs.reader import Reader
 from bertvision.packs.stream import Row
 
@@ -21,7 +21,7 @@ NEAR = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReaderOutputs:
     """What a reader gave for some examples.
 
     Attributes:
@@ -34,7 +34,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Agreement:
     """How far a graph agrees with PyTorch.
 
     Attributes:
@@ -59,27 +59,27 @@ class Compared:
         return self.difference <= self.allowed
 
 
-def read_examples(reader: Reader, rows: Sequence[Row]) -> Said:
+def read_examples(reader: Reader, rows: Sequence[Row]) -> ReaderOutputs:
     """What a pack says of some examples."""
     (card,) = reader.cards
-    ask, questions = ask_rows(reader, rows)
-    (outputs,) = reader.read_heads([ask])
+    query, questions = pack_query(reader, rows)
+    (outputs,) = reader.read_heads([query])
     columns = [column for one in outputs for column in _columns(one)]
-    found = join_heads(card.task, ask.windows[0], outputs)
+    found = join_heads(card.task, query.windows[0], outputs)
     if questions is None or not isinstance(found, SpanScores):
-        return Said(columns, predicted_targets(card.task, np.asarray(found)).tolist())
-    said = decode_spans(ask.windows[0], found.start, found.end)
+        return ReaderOutputs(columns, predicted_targets(card.task, np.asarray(found)).tolist())
+    said = decode_spans(query.windows[0], found.start, found.end)
     # the answer, and whether it is given: where most questions get none, that alone would tell little
     texts = [said.texts(questions, threshold).values() for threshold in (None, card.threshold)]
-    return Said(columns, list(zip(*texts, strict=True)))
+    return ReaderOutputs(columns, list(zip(*texts, strict=True)))
 
 
-def compare_examples(right: Said, other: Said) -> Compared:
+def compare_examples(right: ReaderOutputs, other: ReaderOutputs) -> Agreement:
     """What a graph gave for some examples beside what PyTorch gave."""
     pairs = list(zip(right.columns, other.columns, strict=True))
     difference = max(float(np.abs(first - second).max()) for first, second in pairs)
     same = [_same(first, second) for first, second in zip(right.predictions, other.predictions, strict=True)]
-    return Compared(difference, max(float(np.abs(first).max()) for first in right.columns), float(np.mean(same)))
+    return Agreement(difference, max(float(np.abs(first).max()) for first in right.columns), float(np.mean(same)))
 
 
 def _columns(outputs: Outputs) -> list[NDArray[np.float32]]:

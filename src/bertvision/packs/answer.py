@@ -29,7 +29,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundAnswer:
     """An answer and where it stands; text, places and file are None for "no answer".
 
     Attributes:
@@ -62,8 +62,8 @@ class QuestionAnswer:
         read: how many of them the encoder read.
     """
 
-    best: Found
-    alternatives: list[Found]
+    best: FoundAnswer
+    alternatives: list[FoundAnswer]
     passages: int
     read: int
 
@@ -114,23 +114,23 @@ def answer_question(  # noqa: PLR0913 - what it depends on, by keyword
         said = SpanAnswers(said.spans + more.spans, said.null + more.null, said.silent + more.silent)
         if tell is not None:
             tell(first + len(some), len(pieces))
-    found: dict[tuple[str, int, int], tuple[bool, Found]] = {}
+    found: dict[tuple[str, int, int], tuple[bool, FoundAnswer]] = {}
     for row, (document, begin, _) in enumerate(pieces):
         for span in said.spans[row]:
             start, end = begin + span.start, begin + span.end
             key = document.name, start, end
-            one = Found(text=document.text[start:end], score=span.score, start=start, end=end, file=document.name)
+            one = FoundAnswer(text=document.text[start:end], score=span.score, start=start, end=end, file=document.name)
             if key not in found or _rank((said.silent[row], one)) < _rank(found[key]):  # passages overlap
                 found[key] = said.silent[row], one
     ranked = sorted(found.values(), key=_rank)
     answers = [one for _, one in ranked[:top]]
     if not ranked or ranked[0][0]:
-        nothing = Found(text=None, score=float(np.min(said.null)), start=None, end=None, file=None)
+        nothing = FoundAnswer(text=None, score=float(np.min(said.null)), start=None, end=None, file=None)
         answers = [nothing, *answers[: top - 1]]
     return QuestionAnswer(best=answers[0], alternatives=answers[1:], passages=len(passages), read=len(chosen))
 
 
-def _rank(one: tuple[bool, Found]) -> tuple[bool, float]:
+def _rank(one: tuple[bool, FoundAnswer]) -> tuple[bool, float]:
     """Answers of passages that have one come first, then the more probable ones."""
     return one[0], -one[1].score
 

@@ -26,7 +26,7 @@ from bertvision.packs.model_card import model_card
 from bertvision.packs.models import PackModels
 from bertvision.packs.pack import README, Pack
 from bertvision.packs.pack_folder import EXPORT_FILE, is_exported, with_folder
-from bertvision.packs.predict import ask_rows
+from bertvision.packs.predict import pack_query
 from bertvision.packs.reader import Reader
 from bertvision.packs.runtimes import ROUNDING, GraphRuntime, usable_runtimes
 from bertvision.packs.stream import Row, no_example, stream_rows
@@ -157,10 +157,10 @@ def sample_inputs(reader: PackModels, rows: Sequence[Row]) -> Iterator[dict[str,
     """The inputs of a graph for some examples, one after the other."""
     (card,) = reader.cards
     for row in rows:
-        ask, _ = ask_rows(reader, [row])
-        for window in range(len(ask.windows[0])):
+        query, _ = pack_query(reader, [row])
+        for window in range(len(query.windows[0])):
             inputs: dict[str, NDArray[Any]] = {}
-            for windows, names in zip(ask.windows, input_names(separate=card.separate), strict=True):
+            for windows, names in zip(query.windows, input_names(separate=card.separate), strict=True):
                 inputs |= dict(zip(names, windows.padded(np.array([window]), reader.passes.pad), strict=True))
             yield inputs
 
@@ -176,12 +176,12 @@ def _in_all_runtimes(open_graph: "partial[GraphReader]") -> dict[GraphRuntime, G
 
 def _milliseconds(readers: Mapping[GraphRuntime, Reader], rows: Sequence[Row]) -> dict[str, float]:
     """Milliseconds for one example by itself, by runtime: the quickest of several rounds, in which all take turns."""
-    asks = {name: [ask_rows(reader, [row])[0] for row in rows] for name, reader in readers.items()}
+    queries = {name: [pack_query(reader, [row])[0] for row in rows] for name, reader in readers.items()}
     seconds: dict[str, list[float]] = {name: [] for name in readers}
     for _ in range(ROUNDS):
         for name, reader in readers.items():
             begin = time.perf_counter()
-            for ask in asks[name]:
-                reader.read_heads([ask])
+            for query in queries[name]:
+                reader.read_heads([query])
             seconds[name].append(time.perf_counter() - begin)
     return {name: round(1e3 * min(each) / len(rows), 2) for name, each in seconds.items()}

@@ -12,7 +12,7 @@ from bertvision.evaluation.outputs import GatheredOutputs, Outputs
 from bertvision.pack_files import check_digest
 from bertvision.packs.card import PackCard
 from bertvision.packs.exported import GRAPH_FILE, TOKENIZER_FILE
-from bertvision.packs.reader import Ask, Reader
+from bertvision.packs.reader import PackQuery, Reader
 from bertvision.packs.runtimes import LENGTH_STEP, GraphRuntime, load_graph
 from bertvision.tasks.batches import length_batches
 from bertvision.tasks.tokenizer import TextTokenizer
@@ -62,18 +62,18 @@ class GraphReader(Reader):
         self._run = load_graph(folder / GRAPH_FILE, runtime, threads=threads)
 
     @override
-    def read_heads(self, asks: Sequence[Ask]) -> list[list[Outputs]]:
-        return [self._read(ask) for ask in asks]
+    def read_heads(self, queries: Sequence[PackQuery]) -> list[list[Outputs]]:
+        return [self._read(query) for query in queries]
 
-    def _read(self, ask: Ask) -> list[Outputs]:
+    def _read(self, query: PackQuery) -> list[Outputs]:
         (card,) = self.cards
         spans = card.task.kind == "spans"
-        gathered = GatheredOutputs(card.task, ask.windows[0], len(card.heads))
-        lengths = np.maximum.reduce([windows.lengths for windows in ask.windows])
+        gathered = GatheredOutputs(card.task, query.windows[0], len(card.heads))
+        lengths = np.maximum.reduce([windows.lengths for windows in query.windows])
         for rows in length_batches(lengths, size=BATCH_TOKENS, tokens=BATCH_TOKENS, padding=MOST_PADDING):
             inputs: dict[str, NDArray[Any]] = {}
             multiple = self._step if len(rows) == 1 else 1  # of several, all would be padded
-            for windows, names in zip(ask.windows, input_names(separate=card.separate), strict=True):
+            for windows, names in zip(query.windows, input_names(separate=card.separate), strict=True):
                 padded = windows.padded(rows, self._pad, multiple=multiple, limit=self._limit)
                 inputs |= dict(zip(names, padded, strict=True))
             gathered.put(rows, (values[inputs["mask"]] if spans else values for values in self._run(inputs)))

@@ -21,7 +21,7 @@ from bertvision.objectives import Pool, pool_rows
 from bertvision.packs.card import PackCard
 from bertvision.packs.layer_reader import LayerReader
 from bertvision.packs.pack import Pack
-from bertvision.packs.reader import Ask, Reader
+from bertvision.packs.reader import PackQuery, Reader
 from bertvision.packs.target import Target
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.token_rows import join_rows
@@ -67,38 +67,38 @@ class PackModels(Reader):
 
     @override
     @torch.inference_mode()
-    def read_heads(self, asks: Sequence[Ask]) -> list[list[Outputs]]:
-        shared = [ask for ask in asks if not self._aligns(ask)]
+    def read_heads(self, queries: Sequence[PackQuery]) -> list[list[Outputs]]:
+        shared = [query for query in queries if not self._aligns(query)]
         reading = self._read_shared(shared) if shared else None
         pairs: dict[object, Tensor] = {}
         return [
-            self._read_aligned(ask, pairs) if reading is None or self._aligns(ask) else reading.outputs(ask)
-            for ask in asks
+            self._read_aligned(query, pairs) if reading is None or self._aligns(query) else reading.outputs(query)
+            for query in queries
         ]
 
     @override
-    def contributions(self, ask: Ask, targets: Sequence[Target]) -> list[NDArray[np.float64]]:
-        card, reader = self.cards[ask.pack], LayerReader(self.encoder, self.passes)
-        heads = self.heads[ask.pack]
-        return [reader.read(card, head, ask.windows, target) for head, target in zip(heads, targets, strict=True)]
+    def contributions(self, query: PackQuery, targets: Sequence[Target]) -> list[NDArray[np.float64]]:
+        card, reader = self.cards[query.pack], LayerReader(self.encoder, self.passes)
+        heads = self.heads[query.pack]
+        return [reader.read(card, head, query.windows, target) for head, target in zip(heads, targets, strict=True)]
 
-    def _aligns(self, ask: Ask) -> bool:
-        return self.cards[ask.pack].pairs == "aligned"
+    def _aligns(self, query: PackQuery) -> bool:
+        return self.cards[query.pack].pairs == "aligned"
 
-    def _read_aligned(self, ask: Ask, known: dict[object, Tensor]) -> list[Outputs]:
+    def _read_aligned(self, query: PackQuery, known: dict[object, Tensor]) -> list[Outputs]:
         """What heads say of pairs, in a pass of their own, since the tokens of both texts are needed at once.
 
         Args:
-            ask: two texts of every pair.
-            known: rows of pairs that other asks have read, to which new ones are added.
+            query: two texts of every pair.
+            known: rows of pairs that other queries have read, to which new ones are added.
         """
-        heads, pool = self.heads[ask.pack], self.cards[ask.pack].pool
+        heads, pool = self.heads[query.pack], self.cards[query.pack].pool
         layers = layers_read(heads)
-        key = *map(id, ask.windows), pool, layers
+        key = *map(id, query.windows), pool, layers
         if key not in known:
             known[key] = encode_texts(
                 self.encoder,
-                ask.windows,
+                query.windows,
                 self.passes,
                 pool=pool,
                 pairs="aligned",
@@ -111,9 +111,9 @@ class PackModels(Reader):
     def _padding(self) -> int | None:
         return None if self.passes.packed else MOST_PADDING
 
-    def _read_shared(self, asks: Sequence[Ask]) -> "_Reading":
-        """One pass over the windows of all asks."""
-        reading = _Reading(self.cards, self.heads, asks)
+    def _read_shared(self, queries: Sequence[PackQuery]) -> "_Reading":
+        """One pass over the windows of all queries."""
+        reading = _Reading(self.cards, self.heads, queries)
         stream = StreamStates(self.encoder, reading.rows, self.passes, reading.layers)
         for rows in frozen_batches(reading.rows.sizes, self.encoder.device, padding=self._padding):
             states = stream.batch(rows)
@@ -124,18 +124,20 @@ class PackModels(Reader):
 
 @final
 class _Reading:
-    """A pass over the windows of all asks, each different one once.
+    """A pass over the windows of all queries, each different one once.
 
     Attributes:
         rows: all windows.
         layers: from the lowest to the highest that one of the heads reads.
     """
 
-    def __init__(self, cards: Sequence[PackCard], heads: Sequence[Sequence[Head]], asks: Sequence[Ask]) -> None:
+    def __init__(
+        self, cards: Sequence[PackCard], heads: Sequence[Sequence[Head]], queries: Sequence[PackQuery]
+    ) -> None:
         self._cards = cards
         self._heads = heads
-        self.layers = layers_read([head for ask in asks for head in heads[ask.pack]])
-        self._different = {id(windows): windows for ask in asks for windows in ask.windows}
+        self.layers = layers_read([head for query in queries for head in heads[query.pack]])
+        self._different = {id(windows): windows for query in queries for windows in query.windows}
         firsts = np.cumsum([0, *(len(windows) for windows in self._different.values())]).tolist()
         self._first = dict(zip(self._different, firsts, strict=False))
         self.rows = join_rows(list(self._different.values()))
@@ -143,14 +145,14 @@ class _Reading:
         # by the windows: which rows are wanted of them, and outputs of packs that read their tokens
         self._pools: dict[int, set[Pool]] = {key: set() for key in self._different}
         self._gathered: dict[int, dict[int, GatheredOutputs]] = {key: {} for key in self._different}
-        for ask in asks:
-            card = cards[ask.pack]
-            for windows in ask.windows:
+        for query in queries:
+            card = cards[query.pack]
+            for windows in query.windows:
                 if card.reads == "rows":
                     self._pools[id(windows)].add(card.pool)
                 else:
-                    gathered = GatheredOutputs(card.task, windows, len(heads[ask.pack]))
-                    self._gathered[id(windows)][ask.pack] = gathered
+                    gathered = GatheredOutputs(card.task, windows, len(heads[query.pack]))
+                    self._gathered[id(windows)][query.pack] = gathered
 
     def take(self, states: StateBatch, rows: IntArray) -> None:
         """Let every pack take what it needs of a batch."""
@@ -168,16 +170,16 @@ class _Reading:
                 rows_of = None if card.task.kind == "spans" else card.pool
                 gathered.put(mine, (counted_outputs(*part.read(head, rows_of), rows_of) for head in self._heads[pack]))
 
-    def outputs(self, ask: Ask) -> list[Outputs]:
-        """What the heads of an ask's pack gave."""
-        card, heads = self._cards[ask.pack], self._heads[ask.pack]
+    def outputs(self, query: PackQuery) -> list[Outputs]:
+        """What the heads of a query's pack gave."""
+        card, heads = self._cards[query.pack], self._heads[query.pack]
         if card.reads == "tokens":
-            return self._gathered[id(ask.windows[0])][ask.pack].outputs()
-        rows = join_texts([self._pooled[id(windows), card.pool] for windows in ask.windows])
+            return self._gathered[id(query.windows[0])][query.pack].outputs()
+        rows = join_texts([self._pooled[id(windows), card.pool] for windows in query.windows])
         return _read_rows(rows, heads, self.layers[0])
 
     def _part(self, states: StateBatch, rows: IntArray, windows: Windows) -> tuple[IntArray, StateBatch | None]:
-        """Which windows of an ask stand in a batch, and their states; None if there are none."""
+        """Which windows of a query stand in a batch, and their states; None if there are none."""
         first = self._first[id(windows)]
         inside = (rows >= first) & (rows < first + len(windows))
         mine: IntArray = rows[inside] - first

@@ -11,7 +11,7 @@ from bertvision.packs.card import PackCard, pack_names
 from bertvision.packs.inputs import TextInput, make_questions, make_texts, question_windows, takes_pairs, text_windows
 from bertvision.packs.models import PackModels
 from bertvision.packs.pack import Pack
-from bertvision.packs.reader import Ask
+from bertvision.packs.reader import PackQuery
 from bertvision.packs.spans import FITTED_LIMIT, decode_answers
 from bertvision.packs.text_models import LIKELY, give_scores, rank_labels
 from bertvision.tasks.task import SquadLayout
@@ -78,16 +78,16 @@ class MultiTask:
         if not texts:
             return []
         shared: dict[object, tuple[Windows, ...]] = {}
-        asks = []
+        queries = []
         for number, card in enumerate(self._models.cards):
             key = isinstance(card.task.layout, SquadLayout), takes_pairs(card), card.separate, card.windows
             if key not in shared:
                 shared[key] = self._windows(card, texts, question, pairs)
-            asks.append(Ask(number, shared[key]))
-        outputs = self._models.read(asks)
+            queries.append(PackQuery(number, shared[key]))
+        outputs = self._models.read(queries)
         said = [
-            _say(card, ask.windows[0], found, texts, question)
-            for card, ask, found in zip(self._models.cards, asks, outputs, strict=True)
+            _say(card, query.windows[0], found, texts, question)
+            for card, query, found in zip(self._models.cards, queries, outputs, strict=True)
         ]
         results = [dict(zip(self.names, row, strict=True)) for row in zip(*said, strict=True)]
         return results[0] if isinstance(text, str) else results

@@ -25,7 +25,7 @@ from bertvision.packs.card import PackCard
 from bertvision.packs.inputs import make_questions, make_texts, question_windows, text_windows
 from bertvision.packs.open_pack import load_reader
 from bertvision.packs.pack_folder import PackFolder
-from bertvision.packs.reader import Ask, Reader
+from bertvision.packs.reader import PackQuery, Reader
 from bertvision.packs.stream import Columns, Row, no_example, stream_rows
 from bertvision.provenance import file_digest
 from bertvision.tasks.examples import Questions
@@ -33,7 +33,7 @@ from bertvision.tasks.examples import Questions
 BATCH = 512
 """Examples that are in memory at a time."""
 
-Told = Callable[[int], None]
+OnCount = Callable[[int], None]
 """Function that gets a number of examples."""
 
 
@@ -63,8 +63,8 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
     batch: int = BATCH,
     encoder: str | None = None,
     device: Device = "auto",
-    count: Told | None = None,
-    tell: Told | None = None,
+    count: OnCount | None = None,
+    tell: OnCount | None = None,
 ) -> Predicted:
     """Predict every example of a file.
 
@@ -144,25 +144,25 @@ def _look_through(path: Path, card: PackCard, columns: Columns | None, *, by_id:
     return len(hashes)
 
 
-def ask_rows(reader: Reader, rows: Sequence[Row]) -> tuple[Ask, Questions | None]:
+def pack_query(reader: Reader, rows: Sequence[Row]) -> tuple[PackQuery, Questions | None]:
     """What a pack is asked about examples; and for answers in a text, the questions, with numbers as their ids."""
     (card,) = reader.cards
     inputs = [row.input for row in rows]
     if card.task.kind != "spans":
-        return Ask(0, text_windows(card, make_texts(card, inputs), reader.tokenizer)), None
+        return PackQuery(0, text_windows(card, make_texts(card, inputs), reader.tokenizer)), None
     both = [(one[0], one[1]) for one in inputs if isinstance(one, tuple)]
     questions = make_questions([question for question, _ in both], [context for _, context in both])
-    return Ask(0, (question_windows(card, questions, reader.tokenizer),)), questions
+    return PackQuery(0, (question_windows(card, questions, reader.tokenizer),)), questions
 
 
 def predict_rows(reader: Reader, rows: Sequence[Row]) -> list[dict[str, Any]]:
     """What is written of each example."""
     (card,) = reader.cards
-    ask, questions = ask_rows(reader, rows)
-    (found,) = reader.read([ask])
+    query, questions = pack_query(reader, rows)
+    (found,) = reader.read([query])
     if questions is not None:
         scores = as_spans(found)
-        said = decode_spans(ask.windows[0], scores.start, scores.end)
+        said = decode_spans(query.windows[0], scores.start, scores.end)
         texts = said.texts(questions, card.threshold).values()
         margins = np.nan_to_num(said.margin, posinf=SURE).tolist()
         return [

@@ -32,7 +32,7 @@ ONE_SIDED = 0.5
 
 
 @dataclass(slots=True)
-class Seen:
+class StateSample:
     """What samples show of some states.
 
     Attributes:
@@ -148,18 +148,18 @@ def _products(model: onnx.ModelProto) -> dict[str, list[onnx.NodeProto]]:
     return dict(found)
 
 
-def _look(model: onnx.ModelProto, names: Sequence[str], samples: Iterable[Inputs]) -> dict[str, Seen]:
+def _look(model: onnx.ModelProto, names: Sequence[str], samples: Iterable[Inputs]) -> dict[str, StateSample]:
     """What samples show of some states."""
     watched = onnx.ModelProto()
     watched.CopyFrom(model)
     watched.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
     session = onnx_session(watched.SerializeToString())
-    found: dict[str, Seen] = {}
+    found: dict[str, StateSample] = {}
     for inputs in samples:
         for name, values in zip(names, session.run(list(names), dict(inputs)), strict=True):
             columns = values.shape[-1]
             if name not in found:
-                found[name] = Seen.nothing(columns)
+                found[name] = StateSample.nothing(columns)
             found[name].add(values.reshape(-1, columns))
     return found
 
@@ -172,7 +172,7 @@ class _Rewriter:
         self._states = states
         self._added: list[onnx.NodeProto] = []
 
-    def rewrite(self, nodes: Sequence[onnx.NodeProto], seen: Seen) -> None:
+    def rewrite(self, nodes: Sequence[onnx.NodeProto], seen: StateSample) -> None:
         """Replace products.
 
         Args:

@@ -10,7 +10,7 @@ from bertvision.evaluation.outputs import as_spans
 from bertvision.packs.inputs import make_questions, question_windows
 from bertvision.packs.open_pack import Runtime, load_reader, open_pack
 from bertvision.packs.pack_folder import PackFolder
-from bertvision.packs.reader import Ask
+from bertvision.packs.reader import PackQuery
 from bertvision.packs.spans import SpanAnswers, decode_answers
 from bertvision.tasks.windows import WindowOptions
 
@@ -141,7 +141,7 @@ class QuestionAnswerer:
         card = self.pack.card
         questions = make_questions([question for question, _ in pairs], [context for _, context in pairs])
         windows = question_windows(card, questions, self._models.tokenizer, options)
-        (scores,) = self._models.read([Ask(0, (windows,))])
+        (scores,) = self._models.read([PackQuery(0, (windows,))])
         return decode_answers(
             card, windows, questions, as_spans(scores), best=best, limit=limit, whole_words=whole_words
         )

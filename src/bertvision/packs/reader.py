@@ -16,7 +16,7 @@ from bertvision.tasks.windows import Windows
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PackQuery:
     """What one pack is asked.
 
     Attributes:
@@ -45,24 +45,24 @@ class Reader(ABC):
         self.tokenizer = tokenizer
 
     @final
-    def read(self, asks: Sequence[Ask]) -> list[Outputs]:
-        """The outputs of every ask's pack: scores of every token, or one row per example.
+    def read(self, queries: Sequence[PackQuery]) -> list[Outputs]:
+        """The outputs of every query's pack: scores of every token, or one row per example.
 
         Of several heads the mean is given, as in an ensemble.
         """
         return [
-            join_heads(self.cards[ask.pack].task, ask.windows[0], outputs)
-            for ask, outputs in zip(asks, self.read_heads(asks), strict=True)
+            join_heads(self.cards[query.pack].task, query.windows[0], outputs)
+            for query, outputs in zip(queries, self.read_heads(queries), strict=True)
         ]
 
     @abstractmethod
-    def read_heads(self, asks: Sequence[Ask]) -> list[list[Outputs]]:
-        """The outputs of every head of every ask's pack: scores of every token, or one row per window."""
+    def read_heads(self, queries: Sequence[PackQuery]) -> list[list[Outputs]]:
+        """The outputs of every head of every query's pack: scores of every token, or one row per window."""
 
-    def contributions(self, ask: Ask, targets: Sequence[Target]) -> list[NDArray[np.float64]]:
+    def contributions(self, query: PackQuery, targets: Sequence[Target]) -> list[NDArray[np.float64]]:
         """What each head took from each layer for an output of it, (layers of the encoder and its embeddings,).
 
         Raises:
             TypeError: it cannot tell.
         """
-        raise TypeError(f"{type(self).__name__} cannot tell what layers contributed to {len(targets)} of {ask.pack}")
+        raise TypeError(f"{type(self).__name__} cannot tell what layers contributed to {len(targets)} of {query.pack}")

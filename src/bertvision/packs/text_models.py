@@ -15,7 +15,7 @@ from bertvision.packs.card import PackCard
 from bertvision.packs.inputs import TextInput, make_texts, text_windows
 from bertvision.packs.open_pack import Runtime, load_reader, open_pack
 from bertvision.packs.pack_folder import PackFolder
-from bertvision.packs.reader import Ask
+from bertvision.packs.reader import PackQuery
 from bertvision.tasks.task import TaskKind
 
 Scored = dict[str, Any]
@@ -83,7 +83,7 @@ class _TextModel:
             return np.empty((0, self.pack.card.task.outputs), dtype=np.float32)
         card = self.pack.card
         windows = text_windows(card, make_texts(card, inputs), self._models.tokenizer)
-        (rows,) = self._models.read([Ask(0, windows)])
+        (rows,) = self._models.read([PackQuery(0, windows)])
         return as_rows(rows)
 
 

@@ -8,7 +8,7 @@ from bertvision.analysis.question_types import PartScores
 from bertvision.report.analysed_layers import layer_blocks
 from bertvision.report.bars import Bars
 from bertvision.report.document import Figure, Table, interval_cell, number_cell, slug, text_cell, without_empty
-from bertvision.report.found import Sourced
+from bertvision.report.found import FileContent
 from bertvision.report.groups import OWN_OUTPUT
 from bertvision.report.labels import confusion_plot, scores_plot
 from bertvision.report.numbers import Unit
@@ -21,7 +21,7 @@ TRUE = "true"
 MOST_COMPARED = 2
 
 
-def analysis_blocks(analysis: Sourced[AnalysisRecord], unit: Unit) -> list[Table | Figure]:
+def analysis_blocks(analysis: FileContent[AnalysisRecord], unit: Unit) -> list[Table | Figure]:
     """What an analysis says."""
     return [*_Analysis(analysis).blocks(), *layer_blocks(analysis, unit)]
 
@@ -29,7 +29,7 @@ def analysis_blocks(analysis: Sourced[AnalysisRecord], unit: Unit) -> list[Table
 class _Analysis:
     """An analysis, and the names of what it says on the page."""
 
-    def __init__(self, analysis: Sourced[AnalysisRecord]) -> None:
+    def __init__(self, analysis: FileContent[AnalysisRecord]) -> None:
         self._content = analysis.content
         self._record = analysis.key
         self._run = analysis.run

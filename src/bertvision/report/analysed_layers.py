@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from bertvision.analysis.layer_weights import LayerReport
 from bertvision.report.document import Figure, Table, interval_cell, number_cell, text_cell
-from bertvision.report.found import Sourced
+from bertvision.report.found import FileContent
 from bertvision.report.numbers import Unit, metric_words
 from bertvision.report.plots import Axis, Lines, Point
 from bertvision.runs.analysing.analysis_record import AnalysisRecord, SeedGroup
@@ -13,7 +13,7 @@ Layers = tuple[SeedGroup, Sequence[str], LayerReport]
 """Heads, names of their outputs, and what each output reads of the layers."""
 
 
-def layer_blocks(analysis: Sourced[AnalysisRecord], unit: Unit) -> Iterator[Table | Figure]:
+def layer_blocks(analysis: FileContent[AnalysisRecord], unit: Unit) -> Iterator[Table | Figure]:
     """Layer weights, attention over layers, depth sweeps."""
     content = analysis.content
     learned: list[Layers] = [(one.group, ("",), one.report) for one in content.layer_weights]
@@ -30,7 +30,7 @@ def layer_blocks(analysis: Sourced[AnalysisRecord], unit: Unit) -> Iterator[Tabl
 
 
 def _layers(
-    analysis: Sourced[AnalysisRecord], name: str, title: str, groups: Sequence[Layers]
+    analysis: FileContent[AnalysisRecord], name: str, title: str, groups: Sequence[Layers]
 ) -> Iterator[Table | Figure]:
     points, rows = [], []
     for group, outputs, report in groups:
@@ -82,7 +82,7 @@ def _label(group: SeedGroup, groups: Sequence[Layers]) -> str:
     return group.head if len(alike) == 1 else group.models[0]
 
 
-def _depths(analysis: Sourced[AnalysisRecord], unit: Unit) -> Iterator[Figure]:
+def _depths(analysis: FileContent[AnalysisRecord], unit: Unit) -> Iterator[Figure]:
     content = analysis.content
     by_time = [point.seconds_share for one in content.depth_sweeps for point in one.points]
     timed = None not in by_time

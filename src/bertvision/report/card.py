@@ -10,7 +10,7 @@ from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.report.document import Cell, Table
-from bertvision.report.found import RunFacts, Sourced
+from bertvision.report.found import FileContent, RunFacts
 from bertvision.report.groups import Group, headline, threshold_words
 from bertvision.report.hub import HUB_BUILTIN, PIPELINES
 from bertvision.report.markdown import code, markdown_table, plain
@@ -72,7 +72,7 @@ def _front(run: RunFacts, name: str, group: Group) -> Iterator[str]:
         yield from results
 
 
-def _results(evaluation: Sourced[EvaluationRecord], group: Group) -> Iterator[str]:
+def _results(evaluation: FileContent[EvaluationRecord], group: Group) -> Iterator[str]:
     record = evaluation.content
     dataset = {"name": group.title, "type": group.task, "split": record.split}
     for row in record.rows[:MOST_RESULTS]:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sourced(Generic[T]):
+class FileContent(Generic[T]):
     """What a file says.
 
     Attributes:
@@ -33,7 +33,7 @@ class Sourced(Generic[T]):
 
 
 @contextmanager
-def reading(found: Sourced[Any], again: str) -> Iterator[None]:
+def reading(found: FileContent[Any], again: str) -> Iterator[None]:
     """Say of a file without a type of its own what it lacks, and how it is made again.
 
     Raises:
@@ -85,12 +85,12 @@ class Findings:
     """Runs, and what other files say, of each kind."""
 
     runs: list[RunFacts] = field(default_factory=list)
-    evaluations: list[Sourced[EvaluationRecord]] = field(default_factory=list)
-    ensembles: list[Sourced[EnsembleRecord]] = field(default_factory=list)
-    analyses: list[Sourced[AnalysisRecord]] = field(default_factory=list)
-    freezes: list[Sourced[dict[str, Any]]] = field(default_factory=list)
-    labels: list[Sourced[dict[str, Any]]] = field(default_factory=list)
-    searches: list[Sourced[dict[str, Any]]] = field(default_factory=list)
+    evaluations: list[FileContent[EvaluationRecord]] = field(default_factory=list)
+    ensembles: list[FileContent[EnsembleRecord]] = field(default_factory=list)
+    analyses: list[FileContent[AnalysisRecord]] = field(default_factory=list)
+    freezes: list[FileContent[dict[str, Any]]] = field(default_factory=list)
+    labels: list[FileContent[dict[str, Any]]] = field(default_factory=list)
+    searches: list[FileContent[dict[str, Any]]] = field(default_factory=list)
 
 
 @dataclass(slots=True, kw_only=True)

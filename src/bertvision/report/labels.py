@@ -9,7 +9,7 @@ from bertvision.analysis.confusion import confusion
 from bertvision.analysis.histograms import scatter
 from bertvision.report.bars import Bars
 from bertvision.report.document import Figure
-from bertvision.report.found import Sourced, reading
+from bertvision.report.found import FileContent, reading
 from bertvision.report.groups import OWN_OUTPUT
 from bertvision.report.heat import HeatMap
 from bertvision.report.plots import Axis, Point, Scatter
@@ -18,7 +18,7 @@ SHOWN = {"train": "in train", "learnt": "learned in the first epoch", "dev": "in
 """Counts of labels, in words."""
 
 
-def label_blocks(found: Sourced[dict[str, Any]]) -> list[Figure]:
+def label_blocks(found: FileContent[dict[str, Any]]) -> list[Figure]:
     """What a run for several tasks says about its labels and scores.
 
     Raises:
@@ -45,7 +45,7 @@ def scores_plot(label: str, model: str, golds: Sequence[float], predictions: Seq
     return Scatter(x=Axis(title="true score"), y=Axis(title="predicted score"), points=tuple(points))
 
 
-def _counts(found: Sourced[dict[str, Any]]) -> Iterator[Figure]:
+def _counts(found: FileContent[dict[str, Any]]) -> Iterator[Figure]:
     for task, counts in found.content["tasks"].items():
         places = list(dict.fromkeys(label for some in counts.values() for label in some))
         points = [
@@ -73,7 +73,7 @@ def _counts(found: Sourced[dict[str, Any]]) -> Iterator[Figure]:
         )
 
 
-def _predictions(found: Sourced[dict[str, Any]]) -> Iterator[Figure]:
+def _predictions(found: FileContent[dict[str, Any]]) -> Iterator[Figure]:
     for task, said in found.content["predictions"].items():
         golds, given = np.array(said["gold"]), np.array(said["predicted"])
         if golds.ndim != 1 or not len(golds):

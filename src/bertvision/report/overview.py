@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bertvision.report.document import Cell, Section, Table, difference_cell, interval_cell, number_cell, text_cell
-from bertvision.report.found import Found, RunFacts, Sourced
+from bertvision.report.found import FileContent, Found, RunFacts
 from bertvision.report.groups import OWN_OUTPUT, Group, colour_of, headline, threshold_words
 from bertvision.runs.judging.evaluate import best_first
 from bertvision.runs.judging.evaluation_record import EvaluatedRow, EvaluationRecord
@@ -110,6 +110,6 @@ def _runs(groups: Sequence[Group]) -> Table:
     return Table(key="runs", title="All runs", columns=columns, rows=tuple(rows), note="")
 
 
-def is_of(evaluation: Sourced[EvaluationRecord], run: RunFacts) -> bool:
+def is_of(evaluation: FileContent[EvaluationRecord], run: RunFacts) -> bool:
     """Whether an evaluation is of a run, which may have been moved since."""
     return Path(run.name) in evaluation.path.parents

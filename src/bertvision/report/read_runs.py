@@ -8,7 +8,7 @@ from bertvision.errors import BertVisionError
 from bertvision.heads.files import WEIGHTS
 from bertvision.provenance import file_digest
 from bertvision.report.document import slug
-from bertvision.report.found import Found, RunFacts, Sourced
+from bertvision.report.found import FileContent, Found, RunFacts
 from bertvision.runs.analysing.analysis_record import AnalysisRecord
 from bertvision.runs.fitting.fit import LEADERBOARD
 from bertvision.runs.fitting.freeze_points import FORMAT as FREEZE_FORMAT
@@ -87,7 +87,7 @@ def _read(folder: Path, found: Found) -> None:
             "seconds": record.seconds,
         }
         key = found.add("evaluation", path, record.command, facts, record.provenance)
-        found.evaluations.append(Sourced(key=key, run=record.run, path=path, content=record))
+        found.evaluations.append(FileContent(key=key, run=record.run, path=path, content=record))
     ensembles = [folder / EnsembleRecord.FILE] if (folder / EnsembleRecord.FILE).is_file() else []
     for path in [*ensembles, *_below(folder, "ensembles", EnsembleRecord.FILE)]:
         joined = EnsembleRecord.read(path.parent)
@@ -99,13 +99,13 @@ def _read(folder: Path, found: Found) -> None:
             "seconds": joined.seconds,
         }
         key = found.add("ensemble", path, joined.command, facts, joined.provenance)
-        found.ensembles.append(Sourced(key=key, run=joined.runs[0], path=path, content=joined))
+        found.ensembles.append(FileContent(key=key, run=joined.runs[0], path=path, content=joined))
     analyses = [*folder.glob(AnalysisRecord.FILE), *sorted(folder.glob(f"at-*/{AnalysisRecord.FILE}"))]
     for path in analyses if (folder / CONFIG).is_file() else []:
         analysis = AnalysisRecord.read(path.parent)
         told = {name: getattr(analysis, name) for name in ("run", "task", "split", "examples", "at", "seconds")}
         key = found.add("analysis", path, analysis.command, told, analysis.provenance)
-        found.analyses.append(Sourced(key=key, run=analysis.run, path=path, content=analysis))
+        found.analyses.append(FileContent(key=key, run=analysis.run, path=path, content=analysis))
 
 
 def _below(folder: Path, place: str, name: str) -> list[Path]:
@@ -186,7 +186,7 @@ def _read_freeze(folder: Path, found: Found) -> None:
         )
     facts = {name: table.get(name) for name in ("run", "task", "schedule", "tolerance")}
     key = found.add("freeze points", path, None, facts, None)
-    found.freezes.append(Sourced(key=key, run=str(folder), path=path, content=table))
+    found.freezes.append(FileContent(key=key, run=str(folder), path=path, content=table))
 
 
 def _read_labels(folder: Path, found: Found) -> None:
@@ -202,7 +202,7 @@ def _read_labels(folder: Path, found: Found) -> None:
         "predictions": {one.stem: read_json(one) for one in sorted((folder / PREDICTIONS).glob("*.json"))},
     }
     key = found.add("labels", path, run.provenance.get("command"), {"task": content["task"]}, run.provenance)
-    found.labels.append(Sourced(key=key, run=str(folder), path=path, content=content))
+    found.labels.append(FileContent(key=key, run=str(folder), path=path, content=content))
 
 
 def _read_search(folder: Path, found: Found) -> None:
@@ -217,7 +217,7 @@ def _read_search(folder: Path, found: Found) -> None:
     facts = {name: content.get(name) for name in ("task", "kind", "encoder", "objective")}
     key = found.add("search", path, where.get("command") if isinstance(where, dict) else None, facts, where)
     asked = RunFolder(folder).request()
-    found.searches.append(Sourced(key=key, run=str(folder), path=path, content={"data": asked["data"]} | content))
+    found.searches.append(FileContent(key=key, run=str(folder), path=path, content={"data": asked["data"]} | content))
 
 
 def _check_fresh(record: EvaluationRecord, folder: Path, path: Path) -> None:

@@ -20,7 +20,7 @@ from bertvision.report.plots import Axis, Point, Ranges, Scatter
 from bertvision.runs.judging.ensemble_record import EnsembleRecord
 from bertvision.runs.judging.evaluate import best_first
 from bertvision.runs.judging.evaluation_record import EvaluatedRow
-from bertvision.runs.judging.judge import BEST, Compared, ScoresAt
+from bertvision.runs.judging.judge import BEST, PairedTest, ScoresAt
 
 MOST_ROWS = 16
 """A figure shows no more models than this, the best by held-out examples; the table has all of them."""
@@ -87,7 +87,7 @@ def _score_cells(group: Group, at: str, found: ScoresAt, *, split: str, key: str
     ]
 
 
-def _compared(compared: Compared | None, unit: Unit, key: str) -> list[Cell]:
+def _compared(compared: PairedTest | None, unit: Unit, key: str) -> list[Cell]:
     if compared is None or compared.value is None:
         return [number_cell(None), number_cell(None)]
     return [

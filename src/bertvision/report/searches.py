@@ -5,7 +5,7 @@ from typing import Any
 
 from bertvision.report.bars import Bars
 from bertvision.report.document import Cell, Figure, Table, number_cell, text_cell, without_empty
-from bertvision.report.found import Sourced, reading
+from bertvision.report.found import FileContent, reading
 from bertvision.report.groups import OWN_OUTPUT
 from bertvision.report.numbers import Unit, metric_words
 from bertvision.report.plots import Axis, Point, Scatter
@@ -15,7 +15,7 @@ ALL = "all"
 """The parameter importance in all trials, and not among those of one head."""
 
 
-def search_blocks(found: Sourced[dict[str, Any]]) -> list[Table | Figure]:
+def search_blocks(found: FileContent[dict[str, Any]]) -> list[Table | Figure]:
     """What a search says about its trials.
 
     Raises:
@@ -25,13 +25,13 @@ def search_blocks(found: Sourced[dict[str, Any]]) -> list[Table | Figure]:
         return [_trials(found), *_history(found), *_importance(found)]
 
 
-def _unit(found: Sourced[dict[str, Any]]) -> Unit:
+def _unit(found: FileContent[dict[str, Any]]) -> Unit:
     objective, task = found.content["objective"], TASKS.get(str(found.content["task"]))
     spans = objective.endswith("best_f1") if task is None else task.kind == "spans"
     return "percent" if spans else "share"
 
 
-def _trials(found: Sourced[dict[str, Any]]) -> Table:
+def _trials(found: FileContent[dict[str, Any]]) -> Table:
     rows, best = found.content["trials"], found.content["best"] or {}
     names = list(dict.fromkeys(name for row in rows for name in row["parameters"]))
     columns = ["trial", "state", found.content["objective"], "judged", "seconds", *names, "failure"]
@@ -74,7 +74,7 @@ def _cell(value: Any) -> Cell:  # noqa: ANN401 - whatever a space has
     return number_cell(value) if isinstance(value, int | float) else text_cell("" if value is None else value)
 
 
-def _history(found: Sourced[dict[str, Any]]) -> Iterator[Figure]:
+def _history(found: FileContent[dict[str, Any]]) -> Iterator[Figure]:
     heads = {row["trial"]: row["parameters"].get("head") for row in found.content["trials"]}
     points = tuple(
         Point(
@@ -102,7 +102,7 @@ def _history(found: Sourced[dict[str, Any]]) -> Iterator[Figure]:
         )
 
 
-def _importance(found: Sourced[dict[str, Any]]) -> Iterator[Figure]:
+def _importance(found: FileContent[dict[str, Any]]) -> Iterator[Figure]:
     for group, shares in found.content["importance"].items():
         named = {name.removeprefix(f"{group}."): share for name, share in shares.items()}
         yield Figure(

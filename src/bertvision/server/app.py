@@ -16,11 +16,11 @@ from bertvision import __version__
 from bertvision.errors import BertVisionError
 from bertvision.packs.inputs import takes_pairs
 from bertvision.server.batcher import Batcher
-from bertvision.server.border import Border, problem
-from bertvision.server.desk import Desk
+from bertvision.server.dispatcher import Dispatcher
 from bertvision.server.jobs import Job
 from bertvision.server.limits import Limits, RefusedError
 from bertvision.server.metrics import Metrics
+from bertvision.server.middleware import RequestMiddleware, problem
 from bertvision.server.schema import (
     AnswerReply,
     AnswerRequest,
@@ -101,42 +101,46 @@ def build_app(
         redoc_url=None,
     )
     _add_problems(app)
-    _add_requests(app, Desk(service, batcher, limits))
+    _add_requests(app, Dispatcher(service, batcher, limits))
     _add_views(app, service, batcher, metrics, limits)
     paths = frozenset(route.path for route in app.routes if isinstance(route, Route))
-    app.add_middleware(Border, limits=limits, token=token, hosts=hosts, paths=paths, count=metrics.request)
+    app.add_middleware(RequestMiddleware, limits=limits, token=token, hosts=hosts, paths=paths, count=metrics.request)
     return app
 
 
-def _add_requests(app: FastAPI, desk: Desk) -> None:
+def _add_requests(app: FastAPI, dispatcher: Dispatcher) -> None:
     @app.post("/v1/answer", response_model=AnswerReply, responses=REFUSALS)
     async def answer(request: AnswerRequest) -> Reply:
         """Answer a question from a text."""
-        pack = desk.choose(SPANS, request.pack)
-        return await desk.ask(Job(pack=pack, text=request.question, pair=request.context, top=request.top))
+        pack = dispatcher.choose(SPANS, request.pack)
+        return await dispatcher.ask(Job(pack=pack, text=request.question, pair=request.context, top=request.top))
 
     @app.post("/v1/classify", response_model=ClassifyReply, responses=REFUSALS)
     async def classify(request: TextRequest) -> Reply:
         """Label a text or a pair of texts."""
-        return await desk.ask(Job(pack=desk.choose(LABELS, request.pack), text=request.text, pair=request.text_pair))
+        return await dispatcher.ask(
+            Job(pack=dispatcher.choose(LABELS, request.pack), text=request.text, pair=request.text_pair)
+        )
 
     @app.post("/v1/score", response_model=ScoreReply, responses=REFUSALS)
     async def score(request: TextRequest) -> Reply:
         """Score a text or a pair of texts."""
-        return await desk.ask(Job(pack=desk.choose(SCORES, request.pack), text=request.text, pair=request.text_pair))
+        return await dispatcher.ask(
+            Job(pack=dispatcher.choose(SCORES, request.pack), text=request.text, pair=request.text_pair)
+        )
 
     @app.post("/v1/layers", response_model=LayersReply, responses=REFUSALS)
     async def layers(request: LayersRequest) -> Reply:
         """Tell how much each layer contributed to an answer, a label or a score."""
         match request:
             case LayersRequest(question=str(question), context=str(context), text=None, text_pair=None):
-                job = Job(pack=desk.choose(SPANS, request.pack), text=question, pair=context, layers=True)
+                job = Job(pack=dispatcher.choose(SPANS, request.pack), text=question, pair=context, layers=True)
             case LayersRequest(question=None, context=None, text=str(text), text_pair=pair):
-                pack = desk.choose((*LABELS, *SCORES), request.pack)
+                pack = dispatcher.choose((*LABELS, *SCORES), request.pack)
                 job = Job(pack=pack, text=text, pair=pair, layers=True)
             case _:
                 raise BertVisionError("question and context are expected, or text, or text and text_pair.")
-        return await desk.ask(job)
+        return await dispatcher.ask(job)
 
 
 def _add_views(

@@ -14,7 +14,7 @@ from bertvision.packs.card import PackCard, pack_names
 from bertvision.packs.inputs import TextInput, make_questions, make_texts, question_windows, text_windows
 from bertvision.packs.open_pack import load_reader
 from bertvision.packs.pack_folder import PackFolder
-from bertvision.packs.reader import Ask, Reader
+from bertvision.packs.reader import PackQuery, Reader
 from bertvision.packs.spans import FITTED_LIMIT, SpanAnswers, decode_answers
 from bertvision.packs.target import Target, span_target
 from bertvision.packs.text_models import LIKELY, give_scores, rank_labels
@@ -95,14 +95,14 @@ class PackService:
 
     def _pass(self, jobs: Sequence[Job], by_pack: Mapping[int, Sequence[int]]) -> dict[int, Reply]:
         models = self._place[next(iter(by_pack))][0]
-        asks = [
-            Ask(self._place[pack][1], self._windows(pack, [jobs[row] for row in rows]))
+        queries = [
+            PackQuery(self._place[pack][1], self._windows(pack, [jobs[row] for row in rows]))
             for pack, rows in by_pack.items()
         ]
         self.passes += 1
         replies: dict[int, Reply] = {}
-        for (pack, rows), ask, outputs in zip(by_pack.items(), asks, models.read_heads(asks), strict=True):
-            mine, windows = [jobs[row] for row in rows], ask.windows[0]
+        for (pack, rows), query, outputs in zip(by_pack.items(), queries, models.read_heads(queries), strict=True):
+            mine, windows = [jobs[row] for row in rows], query.windows[0]
             task = self.cards[pack].task
             heads = [self._say(pack, mine, windows, join_heads(task, windows, [one])) for one in outputs]
             joined = join_heads(task, windows, outputs)
@@ -148,11 +148,11 @@ class PackService:
     def _layers(self, job: Job) -> Reply:
         """What each head took from each layer for what it said."""
         models, place = self._place[job.pack]
-        ask = Ask(place, self._windows(job.pack, [job]))
+        query = PackQuery(place, self._windows(job.pack, [job]))
         self.passes += 1
-        (outputs,) = models.read_heads([ask])
-        explained = [self._explain(job, ask.windows[0], one) for one in outputs]
-        found = models.contributions(ask, [target for _, target in explained])
+        (outputs,) = models.read_heads([query])
+        explained = [self._explain(job, query.windows[0], one) for one in outputs]
+        found = models.contributions(query, [target for _, target in explained])
         heads = [
             {"head": name, "explains": words, "layers": _layer_list(values)}
             for name, (words, _), values in zip(self.heads(job.pack), explained, found, strict=True)

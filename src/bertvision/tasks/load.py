@@ -13,7 +13,7 @@ from bertvision.tasks.hub import read_hub
 from bertvision.tasks.own import OWN, OwnColumns, own_task
 from bertvision.tasks.own_notices import own_notices
 from bertvision.tasks.sentences import SENTENCE_TASKS
-from bertvision.tasks.sources import Found, find_builtin, find_local, find_own
+from bertvision.tasks.sources import TaskFiles, find_builtin, find_local, find_own
 from bertvision.tasks.squad import SQUAD_TASKS, read_questions
 from bertvision.tasks.task import SquadLayout, TableLayout, Task
 from bertvision.tasks.texts import read_texts
@@ -115,7 +115,7 @@ def _own_paths(data: str | Path | None) -> dict[str, Path]:
 def _read(task: Task, data: str | Path | None) -> tuple[Read, list[str]]:
     name = task.name
     if name == OWN:
-        return _read_files(task, Found(task.layout, _own_paths(data), {})), []
+        return _read_files(task, TaskFiles(task.layout, _own_paths(data), {})), []
     place, _, hub_path = str(data).partition(":")
     if place == HUB:
         read = read_hub(task, hub_path or None)
@@ -127,7 +127,7 @@ def _read(task: Task, data: str | Path | None) -> tuple[Read, list[str]]:
     return _read_files(task, found), notices
 
 
-def _read_files(task: Task, found: Found) -> Read:
+def _read_files(task: Task, found: TaskFiles) -> Read:
     read: Read = {}
     for split, path in found.paths.items():
         match found.layout:

@@ -22,7 +22,7 @@ _OWN_SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation"), "test
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TaskFiles:
     """The files of a task.
 
     Attributes:
@@ -36,7 +36,7 @@ class Found:
     missing: dict[str, tuple[str, ...]]
 
 
-def find_builtin(task: Task) -> Found:
+def find_builtin(task: Task) -> TaskFiles:
     """The files of the built-in set that has the task's form.
 
     Raises:
@@ -46,10 +46,12 @@ def find_builtin(task: Task) -> Found:
         raise DataError(f"there is no built-in set for {task.name}. Name a folder: {describe_files(task)}")
     folder = BUILTIN_FOLDER / task.builtin
     suffix = ".json" if task.builtin == "qa" else ".tsv"
-    return Found(BUILTIN_LAYOUT[task.builtin], {split: folder / f"{split}{suffix}" for split in ("train", "dev")}, {})
+    return TaskFiles(
+        BUILTIN_LAYOUT[task.builtin], {split: folder / f"{split}{suffix}" for split in ("train", "dev")}, {}
+    )
 
 
-def find_local(task: Task, data: Path) -> Found:
+def find_local(task: Task, data: Path) -> TaskFiles:
     """The files of a task in a folder with the official names, or the one file that `data` is.
 
     Raises:
@@ -58,7 +60,7 @@ def find_local(task: Task, data: Path) -> Found:
     if not is_there(data):
         raise DataError(f"{data} does not exist. Expected: {describe_files(task)}")
     if data.is_file():
-        return Found(task.layout, {split_of(data, task): data}, {})
+        return TaskFiles(task.layout, {split_of(data, task): data}, {})
     for folder in (data, *(data / name for name in task.folders), *(data / "glue" / name for name in task.folders)):
         paths = {}
         for split, names in task.files.items():
@@ -67,7 +69,7 @@ def find_local(task: Task, data: Path) -> Found:
             if path is not None:
                 paths[split] = path
         if paths:
-            return Found(
+            return TaskFiles(
                 task.layout, paths, {split: names for split, names in task.files.items() if split not in paths}
             )
     raise DataError(f"{data} holds no file of {task.name}. Expected: {describe_files(task)}")

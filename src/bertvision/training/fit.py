@@ -22,10 +22,10 @@ from bertvision.objectives import Pool, example_losses
 from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import Task
 from bertvision.training.checkpoint import OwnState, Progress, load_checkpoint, random_states, save_checkpoint
-from bertvision.training.lessons import Lesson
+from bertvision.training.data import TrainBatch
 from bertvision.training.plan import Plan
 from bertvision.training.prefetch import prefetch
-from bertvision.training.recorded import Places, Recorder, Studio, backward
+from bertvision.training.recorded import GraphMemory, Recorder, StaticInputs, backward
 from bertvision.training.schedule import rate_factor
 from bertvision.training.states import StateBatch
 from bertvision.training.trainee import Trainee, trainees_as_module
@@ -34,8 +34,8 @@ from bertvision.training.tune import LOG_STEPS, SAVE_SECONDS
 MAX_RECORDED_BYTES = 2**30
 """Bytes of a batch's states above which nothing is recorded: such a batch keeps a GPU busy by itself."""
 
-Backward = Callable[[Lesson, float], Tensor]
-"""Adds the gradients of a lesson's losses, times a share; their sum."""
+Backward = Callable[[TrainBatch, float], Tensor]
+"""Adds the gradients of a batch's losses, times a share; their sum."""
 
 
 class States(Protocol):
@@ -90,11 +90,11 @@ class FitData:
     class_weights: Tensor | None = None
     ahead: bool = False
 
-    def lesson(self, batch: StateBatch, targets: Tensor, *, kind: Hashable = None) -> Lesson:
-        """What a head learns from some windows; tensors of a kind are at the places of their shape."""
+    def train_batch(self, batch: StateBatch, targets: Tensor, *, kind: Hashable = None) -> TrainBatch:
+        """What a head learns from some windows; those of a kind are in the static inputs of their shape."""
         hidden = batch.hidden
         context = () if hidden.context is None else (hidden.context,)
-        return Lesson((hidden.states, hidden.mask, targets, *context), partial(self._losses, batch, targets), kind)
+        return TrainBatch((hidden.states, hidden.mask, targets, *context), partial(self._losses, batch, targets), kind)
 
     def _losses(self, batch: StateBatch, targets: Tensor, head: Head, _places: tuple[Tensor, ...]) -> Tensor:
         """The loss of every window, (windows,); tensors are where the head is already."""
@@ -164,11 +164,11 @@ class _Fitting:
         # one optimiser for all: it treats every tensor by itself, and a GPU has fewer kernels to start
         self.optimizer = torch.optim.AdamW([group for _, group in groups], fused=True)
         self.waiting: dict[nn.Parameter, Tensor] = {}
-        self.places: Places | None = None
+        self.static: StaticInputs | None = None
         adders: list[Backward] = [partial(backward, trainee.head, data.device) for trainee in trainees]
         if data.device.type == "cuda":
-            self.places, studio = Places(), Studio(data.device)
-            adders = [Recorder(trainee.head, studio).backward for trainee in trainees]
+            self.static, memory = StaticInputs(), GraphMemory(data.device)
+            adders = [Recorder(trainee.head, memory).backward for trainee in trainees]
         self.sharing: dict[bytes, list[tuple[Trainee, Backward]]] = {}  # those who learn from the same windows
         for trainee, add in zip(trainees, adders, strict=True):
             self.sharing.setdefault(b"" if trainee.rows is None else trainee.rows.tobytes(), []).append((trainee, add))
@@ -186,14 +186,14 @@ class _Fitting:
     def learn(self, batch: StateBatch, rows: IntArray, step: int) -> None:
         """Let all heads learn from one batch."""
         targets = torch.from_numpy(self.data.targets[rows]).to(self.data.device, non_blocking=True)
-        whole = self._lesson(batch, targets), len(rows)
+        whole = self._train_batch(batch, targets), len(rows)
         for members in self.sharing.values():
             learning = [(trainee, add) for trainee, add in members if trainee.failure is None]
             if learning:
                 chosen = learning[0][0].rows
-                lesson, count = whole if chosen is None else self._some(chosen[rows], batch, targets)
+                train_batch, count = whole if chosen is None else self._some(chosen[rows], batch, targets)
                 for trainee, add in learning:
-                    self._gather(trainee, add, lesson, count, step)
+                    self._gather(trainee, add, train_batch, count, step)
         for owner, group in zip(self.owners, self.optimizer.param_groups, strict=True):
             group["lr"] = owner.spec.lr * self._factor(owner, step)
         self.optimizer.step()
@@ -202,28 +202,28 @@ class _Fitting:
             value.grad = gradient
         self.waiting.clear()
 
-    def _gather(self, trainee: Trainee, add: Backward, lesson: Lesson, count: int, step: int) -> None:
-        """Add a lesson of so many windows to the gradient of a head."""
+    def _gather(self, trainee: Trainee, add: Backward, train_batch: TrainBatch, count: int, step: int) -> None:
+        """Add the gradients of a batch of so many windows to those of the gradient of a head."""
         with trainee.watch:
             if count:
                 with trainee.stream:
-                    trainee.add(add(lesson, 1 / self.data.batch), count)
+                    trainee.add(add(train_batch, 1 / self.data.batch), count)
             self._prepare(trainee, step)
 
-    def _lesson(self, batch: StateBatch, targets: Tensor) -> Lesson:
-        """The lesson of a whole batch; at fixed places, where recordings find it, unless it is large."""
-        if self.places is None or batch.padded_bytes > MAX_RECORDED_BYTES:
-            return self.data.lesson(batch, targets)
+    def _train_batch(self, batch: StateBatch, targets: Tensor) -> TrainBatch:
+        """All windows of a batch; in static inputs, where recordings find them, unless it is large."""
+        if self.static is None or batch.padded_bytes > MAX_RECORDED_BYTES:
+            return self.data.train_batch(batch, targets)
         whole = batch.padded
         tensors = [whole.states, whole.mask, targets, *(() if whole.context is None else (whole.context,))]
-        states, mask, targets, *context = self.places.put(tensors)
-        placed = HiddenStates(states, mask, context=context[0] if context else None)
-        return self.data.lesson(StateBatch(placed, lowest=batch.lowest), targets, kind="placed")
+        states, mask, targets, *context = self.static.put(tensors)
+        static = HiddenStates(states, mask, context=context[0] if context else None)
+        return self.data.train_batch(StateBatch(static, lowest=batch.lowest), targets, kind="static")
 
-    def _some(self, chosen: NDArray[np.bool_], batch: StateBatch, targets: Tensor) -> tuple[Lesson, int]:
-        """The lesson of some windows of a batch, and how many they are."""
+    def _some(self, chosen: NDArray[np.bool_], batch: StateBatch, targets: Tensor) -> tuple[TrainBatch, int]:
+        """Some windows of a batch, and how many they are."""
         mine = torch.from_numpy(np.flatnonzero(chosen)).to(self.data.device)
-        return self.data.lesson(batch.only(mine), targets[mine]), len(mine)
+        return self.data.train_batch(batch.only(mine), targets[mine]), len(mine)
 
     def _prepare(self, trainee: Trainee, step: int) -> None:
         """Clip the gradient of a head that steps now; put aside that of a head that still gathers examples."""

@@ -1,4 +1,4 @@
-"""TaskMix: the lessons of several tasks, and in which order an encoder that they share has them."""
+"""TaskMix: the training data of several tasks that share an encoder, and the order of their batches."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ from typing_extensions import override
 from bertvision.tasks.batches import balanced_rows, length_batches
 from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.task import TaskKind
-from bertvision.training.lessons import Forward, Lesson, TuneData
+from bertvision.training.data import Forward, TrainBatch, TuneData
 from bertvision.training.options import TuneOptions
 from bertvision.training.plan import StepPlan
 
@@ -45,7 +45,7 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class TaskMix:
-    """The lessons of several tasks: a batch is of one task. Rows are the windows of all tasks, one after the other."""
+    """The training data of several tasks: a batch is of one. Rows are the windows of all tasks, one after the other."""
 
     tasks: Mapping[str, TuneData]
     turns: Turns
@@ -62,15 +62,15 @@ class TaskMix:
         }
         return replace(self, tasks=ready)
 
-    def lesson(self, rows: IntArray) -> Lesson:
+    def train_batch(self, rows: IntArray) -> TrainBatch:
         """The batch of some rows; the model takes the name of the task, too."""
         [(name, windows)] = self.split(rows).items()
-        lesson = self.tasks[name].lesson(windows)
+        train_batch = self.tasks[name].train_batch(windows)
 
         def compute(model: Forward, tensors: tuple[Tensor, ...]) -> Tensor:
-            return lesson.compute(partial(model, task=name), tensors)
+            return train_batch.compute(partial(model, task=name), tensors)
 
-        return Lesson(lesson.tensors, compute, None if lesson.kind is None else (name, lesson.kind))
+        return TrainBatch(train_batch.tensors, compute, None if train_batch.kind is None else (name, train_batch.kind))
 
     def split(self, rows: IntArray) -> dict[str, IntArray]:
         """Rows by task, as numbers of its windows; tasks without any are left out."""

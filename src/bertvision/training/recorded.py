@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from bertvision.encoder.batch import move
-from bertvision.training.lessons import Forward, Lesson
+from bertvision.training.data import Forward, TrainBatch
 
 MAX_RECORDINGS = 128
 """Most recordings that are kept; further shapes are computed step by step."""
@@ -28,9 +28,9 @@ class _Recording:
     gradients: dict[nn.Parameter, Tensor]
     loss: Tensor
 
-    def play(self, lesson: Lesson) -> Tensor:
-        """Add the gradients of a lesson to those that are there; its summed loss."""
-        for own, tensor in zip(self.inputs, lesson.tensors, strict=True):
+    def play(self, train_batch: TrainBatch) -> Tensor:
+        """Add the gradients of a batch to those that are there; its summed loss."""
+        for own, tensor in zip(self.inputs, train_batch.tensors, strict=True):
             if not tensor.is_cuda:  # else it is at its place already
                 own.copy_(tensor.pin_memory(), non_blocking=True)
         _use(self.gradients)
@@ -39,8 +39,8 @@ class _Recording:
 
 
 @final
-class Studio:
-    """Where recordings are made: all of one studio share their memory, and are played one after the other.
+class GraphMemory:
+    """Memory that CUDA graphs share; those that share it are played one after the other.
 
     Attributes:
         device: a GPU.
@@ -71,15 +71,15 @@ class Studio:
 
 
 @final
-class Places:
-    """Fixed places on a GPU for what many recordings read: one for every shape, all of them in the same memory."""
+class StaticInputs:
+    """Tensors on a GPU that recordings read their inputs from: one for every shape, all of them views of one buffer."""
 
     def __init__(self) -> None:
         self._room: dict[int, Tensor] = {}
         self._places: dict[Hashable, Tensor] = {}
 
     def put(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The same tensors at the places of their shapes; what was there before is gone."""
+        """Copy tensors into those of their shapes; what was there before is overwritten."""
         return tuple(self._place(number, tensor).copy_(tensor) for number, tensor in enumerate(tensors))
 
     def _place(self, number: int, tensor: Tensor) -> Tensor:
@@ -94,17 +94,17 @@ class Places:
 
 @final
 class Recorder:
-    """Gradients of lessons by recordings, where a lesson is like others and the GPU allows it."""
+    """Computes gradients of batches by recordings, where a batch has a kind and the GPU allows it."""
 
-    def __init__(self, model: nn.Module, studio: Studio) -> None:
+    def __init__(self, model: nn.Module, memory: GraphMemory) -> None:
         """Make a recorder without recordings.
 
         Args:
             model: what learns; its parameters stay where they are.
-            studio: where its recordings are made.
+            memory: that its recordings share.
         """
         self._model = model
-        self._studio = studio
+        self._memory = memory
         self._learning = [value for value in model.parameters() if value.requires_grad]
         self._gradients: dict[nn.Parameter, Tensor] = {}
         self._met: dict[Hashable, list[nn.Parameter]] = {}
@@ -115,30 +115,30 @@ class Recorder:
         """How many shapes are recorded."""
         return len(self._recordings)
 
-    def backward(self, lesson: Lesson, share: float) -> Tensor:
-        """Add the gradients of a lesson's losses, times a share; their sum.
+    def backward(self, train_batch: TrainBatch, share: float) -> Tensor:
+        """Add the gradients of a batch's losses, times a share; their sum.
 
         A shape is computed step by step when it is met first, recorded when it is met again, and played from then on.
         """
-        device = self._studio.device
-        if not self._studio.is_open:
+        device = self._memory.device
+        if not self._memory.is_open:
             self._recordings.clear()
-        if lesson.kind is None or not self._studio.is_open:
-            return backward(self._model, device, lesson, share)
-        key = lesson.kind, share, *(tensor.shape for tensor in lesson.tensors)
+        if train_batch.kind is None or not self._memory.is_open:
+            return backward(self._model, device, train_batch, share)
+        key = train_batch.kind, share, *(tensor.shape for tensor in train_batch.tensors)
         if key not in self._met:
-            loss = backward(self._model, device, lesson, share)
+            loss = backward(self._model, device, train_batch, share)
             self._met[key] = [value for value in self._learning if value.grad is not None]
             return loss
         if key not in self._recordings and len(self._recordings) < MAX_RECORDINGS:
-            self._record(key, lesson, share)
+            self._record(key, train_batch, share)
         recording = self._recordings.get(key)
-        return backward(self._model, device, lesson, share) if recording is None else recording.play(lesson)
+        return backward(self._model, device, train_batch, share) if recording is None else recording.play(train_batch)
 
-    def _record(self, key: Hashable, lesson: Lesson, share: float) -> None:
-        """Make a recording, to be played later; if something in it cannot be recorded, the studio closes."""
+    def _record(self, key: Hashable, train_batch: TrainBatch, share: float) -> None:
+        """Make a recording, to be played later; if something in it cannot be recorded, the memory is closed."""
         learning = self._met[key]
-        inputs = tuple(move(tensor, self._studio.device) for tensor in lesson.tensors)
+        inputs = tuple(move(tensor, self._memory.device) for tensor in train_batch.tensors)
         for value in learning:
             if value not in self._gradients:
                 self._gradients[value] = torch.zeros_like(value)
@@ -147,27 +147,27 @@ class Recorder:
         graph = torch.cuda.CUDAGraph()
         random = torch.cuda.default_generators[torch.cuda.current_device()]
         spare = random.clone_state()
-        self._studio.make_room()
-        with torch.cuda.stream(self._studio.stream):
+        self._memory.make_room()
+        with torch.cuda.stream(self._memory.stream):
             try:
-                graph.capture_begin(pool=self._studio.pool, capture_error_mode="thread_local")
+                graph.capture_begin(pool=self._memory.pool, capture_error_mode="thread_local")
                 try:
-                    losses = lesson.compute(self._model, inputs)
+                    losses = train_batch.compute(self._model, inputs)
                     (losses.sum() * share).backward()  # type: ignore[no-untyped-call]  # torch's own
                     loss = losses.detach().sum()
                 finally:
                     graph.capture_end()
             except RuntimeError:  # an operation that waits for its result, in somebody's encoder; or no room
-                self._studio.close()
+                self._memory.close()
                 self._recordings.clear()
                 random.graphsafe_set_state(spare)  # its own believes that it is still being recorded
                 return
         self._recordings[key] = _Recording(graph, inputs, gradients, loss)
 
 
-def backward(model: Forward, device: torch.device, lesson: Lesson, share: float) -> Tensor:
-    """Add the gradients of a lesson's losses, times a share, step by step; their sum."""
-    losses = lesson.losses(model, device)
+def backward(model: Forward, device: torch.device, train_batch: TrainBatch, share: float) -> Tensor:
+    """Add the gradients of a batch's losses, times a share, step by step; their sum."""
+    losses = train_batch.losses(model, device)
     (losses.sum() * share).backward()  # type: ignore[no-untyped-call]  # torch's own
     return losses.detach().sum()
 

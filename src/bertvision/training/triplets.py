@@ -1,4 +1,4 @@
-"""TripletLessons: an encoder alone learns which texts are near each other."""
+"""TripletData: an encoder alone learns which texts are near each other."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,7 @@ from bertvision.objectives.triplets import TripletLoss, triplet_losses
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.triplets import Triplets
 from bertvision.tasks.windows import Windows
-from bertvision.training.lessons import Forward, Lesson
+from bertvision.training.data import Forward, TrainBatch
 from bertvision.training.options import TuneOptions
 from bertvision.training.plan import Plan, StepPlan
 from bertvision.training.states import StateBatch
@@ -46,8 +46,8 @@ class SentenceModel(nn.Module):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TripletLessons:
-    """The lessons of triplets; rows are triplets.
+class TripletData:
+    """Triplets of texts; rows are triplets.
 
     Attributes:
         triplets: which texts belong together.
@@ -71,7 +71,7 @@ class TripletLessons:
         """Every triplet once per epoch."""
         return Plan(self.windows.lengths[self.triplets.anchor], options)
 
-    def ready(self, options: TuneOptions, device: torch.device) -> Self:  # noqa: ARG002 - as all lessons
+    def ready(self, options: TuneOptions, device: torch.device) -> Self:  # noqa: ARG002 - the protocol has it
         """The same; there are no classes to weigh.
 
         Raises:
@@ -81,14 +81,14 @@ class TripletLessons:
             raise BertVisionError("--class-weights is for labels; triplets have none. Leave it out.")
         return self
 
-    def lesson(self, rows: IntArray) -> Lesson:
+    def train_batch(self, rows: IntArray) -> TrainBatch:
         """The batch of some triplets; how many texts it has differs, so that no two are alike."""
         picked = self.triplets.select(rows)
         numbers = np.concatenate([picked.anchor, picked.positive, picked.negatives.ravel()])
         texts, place = np.unique(numbers, return_inverse=True)  # a text is encoded once, however often it is needed
         batch = token_batch(self.windows, texts, packed=self.packed, pad=self.pad)
         others = torch.from_numpy(place), torch.from_numpy(alike(picked))
-        return Lesson((*batch.tensors, *others), partial(self._losses, batch))
+        return TrainBatch((*batch.tensors, *others), partial(self._losses, batch))
 
     def _losses(self, form: TokenBatch, model: Forward, tensors: tuple[Tensor, ...]) -> Tensor:
         """The loss of every triplet, (rows,); the model gives one vector for each window."""

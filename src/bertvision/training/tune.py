@@ -24,12 +24,12 @@ from bertvision.training.checkpoint import (
     random_states,
     save_checkpoint,
 )
+from bertvision.training.data import TrainBatch, TrainingData
 from bertvision.training.decay import decays
-from bertvision.training.lessons import Lesson, Lessons
 from bertvision.training.losses import Losses
 from bertvision.training.options import TuneOptions
 from bertvision.training.processes import Processes, gather, on_main
-from bertvision.training.recorded import Recorder, Studio, backward
+from bertvision.training.recorded import GraphMemory, Recorder, backward
 from bertvision.training.schedule import rate_factor
 
 LOG_STEPS = 20
@@ -63,7 +63,7 @@ class Watcher(Protocol):
 
 def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
     model: nn.Module,
-    data: Lessons,
+    data: TrainingData,
     options: TuneOptions,
     *,
     run: Path,
@@ -131,13 +131,13 @@ class _Tuning:
     """All that a step needs and changes."""
 
     model: nn.Module
-    data: Lessons
+    data: TrainingData
     options: TuneOptions
     accelerator: Processes
     optimizer: torch.optim.Optimizer
     losses: Losses
     rates: list[float] = field(init=False)
-    backward: Callable[[Lesson, float], Tensor] = field(init=False)
+    backward: Callable[[TrainBatch, float], Tensor] = field(init=False)
 
     def __post_init__(self) -> None:
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
@@ -145,7 +145,7 @@ class _Tuning:
         if self.accelerator.num_processes > 1:  # gradients are exchanged while they are computed
             self.backward = partial(backward, self.accelerator.prepare(self.model), device)
         elif device.type == "cuda":
-            self.backward = Recorder(self.model, Studio(device)).backward
+            self.backward = Recorder(self.model, GraphMemory(device)).backward
         else:
             self.backward = partial(backward, self.model, device)
 
@@ -174,7 +174,7 @@ class _Tuning:
         mine = part[self.accelerator.process_index :: self.accelerator.num_processes]
         if not len(mine):  # fewer windows than processes: this one joins the others with a gradient of zero
             mine, share = part[:1], 0.0
-        loss = self.backward(self.data.lesson(mine), share)
+        loss = self.backward(self.data.train_batch(mine), share)
         return loss * bool(share), len(mine) * bool(share)
 
     def check_weights(self, step: int) -> None:

@@ -27,7 +27,7 @@ from bertvision.tasks.examples import Questions, Texts
 from bertvision.tasks.load import find_task, load_task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows, build_windows
-from bertvision.training.lessons import TuneData
+from bertvision.training.data import TuneData
 from bertvision.training.model import TunedModel
 from close import FLOAT32
 from tiny_models import save_tiny, tiny_windows
@@ -78,7 +78,7 @@ def test_the_first_loss_is_ours(encoder: str, windows: Windows) -> None:
     model, rows = ours(encoder, rival), alike(windows)
     assert len(rows) >= 3
     data = TuneData(task=load_task("squad2").task, windows=windows, pool="cls", packed=False, pad=0)
-    expected = data.lesson(rows).losses(model, CPU).mean()
+    expected = data.train_batch(rows).losses(model, CPU).mean()
     assert plain_loss(rival, SPANS, windows, rows, CPU).item() == pytest.approx(expected.item(), abs=FLOAT32)
 
 

@@ -10,7 +10,7 @@ import pytest
 from bertvision.bench import run as run_module
 from bertvision.bench.cells import Kind
 from bertvision.bench.ensemble_settings import EnsembleSettings
-from bertvision.bench.place import Place
+from bertvision.bench.environment import BenchEnvironment
 from bertvision.bench.results import open_results, read_suite_record, without_times
 from bertvision.bench.run import SuiteRun, run_suite
 from bertvision.bench.sentence_settings import SentenceSettings
@@ -39,8 +39,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """What was measured: number and seed."""
     made: Calls = []
 
-    def measure(settings: Number, seed: int, place: Place) -> dict[str, Any]:
-        assert place.show is None
+    def measure(settings: Number, seed: int, environment: BenchEnvironment) -> dict[str, Any]:
+        assert environment.show is None
         made.append((settings.number, seed))
         clock[0] += 10.0 * settings.number
         if settings.number == 3:
@@ -64,7 +64,7 @@ def suite(*numbers: int, name: str = "n") -> Suite:
 
 
 def measure(tmp_path: Path, what: Suite, **more: Any) -> SuiteRun:  # noqa: ANN401 - any option
-    return run_suite(what, Place(work=tmp_path / "work"), tmp_path / "results" / "small.json", **more)
+    return run_suite(what, BenchEnvironment(work=tmp_path / "work"), tmp_path / "results" / "small.json", **more)
 
 
 def test_all_cells_with_the_first_seed_come_before_the_next_seed(calls: Calls, tmp_path: Path) -> None:
@@ -236,9 +236,9 @@ def test_runs_are_removed_when_no_later_cell_reads_them(tmp_path: Path, monkeypa
     there: list[list[str]] = []
 
     def make(kind: str) -> Kind:
-        def measure(settings: Any, seed: int, place: Place) -> dict[str, Any]:  # noqa: ANN401 - of either kind
-            place.run(kind, settings, seed).mkdir(parents=True)
-            there.append(sorted(path.name.partition("-")[0] for path in place.work.glob("[!.]*")))
+        def measure(settings: Any, seed: int, environment: BenchEnvironment) -> dict[str, Any]:  # noqa: ANN401 - of either kind
+            environment.run(kind, settings, seed).mkdir(parents=True)
+            there.append(sorted(path.name.partition("-")[0] for path in environment.work.glob("[!.]*")))
             return {"models": {}}
 
         return Kind(Number, measure)
@@ -264,9 +264,9 @@ def test_runs_are_removed_when_no_later_cell_reads_them(tmp_path: Path, monkeypa
 def test_vectors_stay_until_the_last_cell_that_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there: list[int] = []
 
-    def measure_some(settings: SentenceSettings, _: int, place: Place) -> dict[str, Any]:
-        (place.work / settings.vectors).mkdir(parents=True, exist_ok=True)
-        there.append(len(list(place.work.glob("vectors-*"))))
+    def measure_some(settings: SentenceSettings, _: int, environment: BenchEnvironment) -> dict[str, Any]:
+        (environment.work / settings.vectors).mkdir(parents=True, exist_ok=True)
+        there.append(len(list(environment.work.glob("vectors-*"))))
         return {"models": {}}
 
     monkeypatch.setattr(run_module, "KINDS", {"sentences": Kind(SentenceSettings, measure_some)})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bertvision.bench.place import Place
+from bertvision.bench.environment import BenchEnvironment
 from bertvision.bench.sentence_methods import METHODS
 from bertvision.bench.sentence_settings import SentenceSettings
 from bertvision.bench.sentences_cell import measure_sentences
@@ -17,7 +17,7 @@ def test_setfit_labels_films(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of its packages are theirs
         settings = SentenceSettings(methods=("setfit",), per_class=5)
-        [model] = measure_sentences(settings, 0, Place(work=tmp_path, device="cpu"))["models"].values()
+        [model] = measure_sentences(settings, 0, BenchEnvironment(work=tmp_path, device="cpu"))["models"].values()
     assert model["scores"]["plain"]["accuracy"] > 0.6
     assert model["parameters"] > 22_000_000
 

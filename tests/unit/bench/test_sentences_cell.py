@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bertvision.bench.environment import BenchEnvironment
 from bertvision.bench.outcomes import unpack_outcomes
-from bertvision.bench.place import Place
 from bertvision.bench.sentence_settings import SentenceSettings
 from bertvision.bench.sentences_cell import few_rows, measure_sentences, some_rows
 from bertvision.errors import BertVisionError, MissingExtraError
@@ -32,17 +32,17 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def place(encoder: str, tmp_path: Path) -> Place:
+def environment(encoder: str, tmp_path: Path) -> BenchEnvironment:
     write_labels(tmp_path / "data" / "films")
-    return Place(data=tmp_path / "data", encoders={"tiny": encoder}, work=tmp_path / "work", device="cpu")
+    return BenchEnvironment(data=tmp_path / "data", encoders={"tiny": encoder}, work=tmp_path / "work", device="cpu")
 
 
 FILMS = SentenceSettings(data="films", encoder="tiny", methods=OURS, per_class=8)
 
 
-def test_a_cell_tells_quality_cost_and_every_answer_of_each_method(place: Place) -> None:
+def test_a_cell_tells_quality_cost_and_every_answer_of_each_method(environment: BenchEnvironment) -> None:
     pytest.importorskip("sentence_transformers")
-    found = measure_sentences(replace(FILMS, methods=(*OURS, "embeddings")), 0, place)
+    found = measure_sentences(replace(FILMS, methods=(*OURS, "embeddings")), 0, environment)
     assert json.loads(json.dumps(found)) == found
     assert list(found["models"]) == [*OURS, "embeddings"]
     assert found["examples"] == 16
@@ -59,33 +59,35 @@ def test_a_cell_tells_quality_cost_and_every_answer_of_each_method(place: Place)
         assert model["inference_seconds"] > 0
 
 
-def test_texts_are_encoded_once_for_all_cells_and_each_pays_its_share(place: Place) -> None:
-    whole = measure_sentences(replace(FILMS, per_class=None), 0, place)
-    kept = {path: path.stat().st_mtime_ns for path in place.work.rglob("*")}
+def test_texts_are_encoded_once_for_all_cells_and_each_pays_its_share(environment: BenchEnvironment) -> None:
+    whole = measure_sentences(replace(FILMS, per_class=None), 0, environment)
+    kept = {path: path.stat().st_mtime_ns for path in environment.work.rglob("*")}
     assert sum(path.suffix == ".npy" for path in kept) == 2  # of train and of dev
-    few = measure_sentences(replace(FILMS, methods=("layer_concat",)), 1, place)
-    assert {path: path.stat().st_mtime_ns for path in place.work.rglob("*")} == kept
+    few = measure_sentences(replace(FILMS, methods=("layer_concat",)), 1, environment)
+    assert {path: path.stat().st_mtime_ns for path in environment.work.rglob("*")} == kept
     spent = [one["models"]["layer_concat"]["encode_seconds"] for one in (whole, few)]
     assert spent[1] == pytest.approx(spent[0] * 16 / 40, abs=0.002)
 
 
-def test_triplets_tune_the_encoder_before_a_head_is_solved(place: Place) -> None:
+def test_triplets_tune_the_encoder_before_a_head_is_solved(environment: BenchEnvironment) -> None:
     tuned = replace(FILMS, methods=("triplets",))
-    found = [measure_sentences(tuned, 0, place)["models"]["triplets"] for _ in range(2)]
+    found = [measure_sentences(tuned, 0, environment)["models"]["triplets"] for _ in range(2)]
     assert found[0]["outcomes"] == found[1]["outcomes"]
     assert found[0]["scores"]["plain"]["accuracy"] >= 0.8
     assert found[0]["parameters"] == PARAMETERS["last_layer"] + LORA_PARAMETERS
-    assert not list(place.work.rglob("near"))  # nothing is left of what was tuned
+    assert not list(environment.work.rglob("near"))  # nothing is left of what was tuned
 
 
-def test_the_same_seed_draws_the_same_examples_and_another_draws_others(place: Place) -> None:
+def test_the_same_seed_draws_the_same_examples_and_another_draws_others(environment: BenchEnvironment) -> None:
     few = replace(FILMS, per_class=5)
-    answers = [measure_sentences(few, seed, place)["models"]["last_layer"]["outcomes"] for seed in (0, 0, 1, 2, 3)]
+    answers = [
+        measure_sentences(few, seed, environment)["models"]["last_layer"]["outcomes"] for seed in (0, 0, 1, 2, 3)
+    ]
     assert answers[0] == answers[1]
     assert len(set(answers)) > 1
 
 
-def test_pairs_with_scores_are_measured_too(place: Place, tmp_path: Path) -> None:
+def test_pairs_with_scores_are_measured_too(environment: BenchEnvironment, tmp_path: Path) -> None:
     folder = tmp_path / "data" / "pairs"
     folder.mkdir()
     for split, rows in (("train", 24), ("dev", 9)):
@@ -94,7 +96,7 @@ def test_pairs_with_scores_are_measured_too(place: Place, tmp_path: Path) -> Non
         ]
         text = "\n".join(["index\tsentence1\tsentence2\tscore", *lines]) + "\n"
         (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
-    found = measure_sentences(replace(FILMS, task="stsb", data="pairs", per_class=None), 0, place)
+    found = measure_sentences(replace(FILMS, task="stsb", data="pairs", per_class=None), 0, environment)
     assert unpack_outcomes(found["golds"]).tolist() == [0, 5, 0, 5, 0, 5, 0, 5, 0]
     model = found["models"]["layer_concat"]
     assert model["scores"]["plain"]["pearson"] > 0.9
@@ -104,19 +106,19 @@ def test_pairs_with_scores_are_measured_too(place: Place, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("method", "package"), [("embeddings", "sentence_transformers"), ("setfit", "setfit")])
 def test_a_missing_package_is_named_before_anything_is_encoded(
-    method: str, package: str, place: Place, monkeypatch: pytest.MonkeyPatch
+    method: str, package: str, environment: BenchEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     message = rf"method '{method}' needs the package '{package}'. Install it: pip install 'bertvision\[bench\]'"
     with pytest.raises(MissingExtraError, match=message):
-        measure_sentences(replace(FILMS, methods=("last_layer", method)), 0, place)
-    assert not place.work.exists()
+        measure_sentences(replace(FILMS, methods=("last_layer", method)), 0, environment)
+    assert not environment.work.exists()
 
 
-def test_without_dev_examples_nothing_can_be_judged(place: Place, tmp_path: Path) -> None:
+def test_without_dev_examples_nothing_can_be_judged(environment: BenchEnvironment, tmp_path: Path) -> None:
     (tmp_path / "data" / "films" / "dev.tsv").unlink()
     with pytest.raises(BertVisionError, match="sst2 has no dev split here, so that nothing can be judged"):
-        measure_sentences(FILMS, 0, place)
+        measure_sentences(FILMS, 0, environment)
 
 
 def test_as_many_of_every_class_are_drawn_and_others_by_another_seed() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bertvision.bench.ensemble_settings import EnsembleSettings
-from bertvision.bench.place import Place
+from bertvision.bench.environment import BenchEnvironment
 from bertvision.bench.sentence_settings import SentenceSettings
 from bertvision.bench.settings import HeadsSettings, TuneSettings
 from bertvision.bench.suite import Cell, Suite, find_suite, load_suite, parse_suite
@@ -66,7 +66,7 @@ def test_scores_are_joined_by_their_mean_alone() -> None:
 def test_heads_are_judged_after_every_epoch_unless_the_last_is_to_be_kept() -> None:
     def judged_at(**words: Any) -> list[float]:  # noqa: ANN401 - any setting
         settings = HeadsSettings(heads=("layer_mix",), **words)
-        return settings.request(Place(), 0, "e").fractions
+        return settings.request(BenchEnvironment(), 0, "e").fractions
 
     assert judged_at() == [1.0]
     assert judged_at(head_epochs=3.0) == [1.0, 2.0, 3.0]
@@ -77,7 +77,7 @@ def test_heads_are_judged_after_every_epoch_unless_the_last_is_to_be_kept() -> N
 
 def test_heads_of_less_data_are_trained_beside_those_of_all() -> None:
     settings = HeadsSettings(heads=("layer_mix", "ladder size=8"), shares=(0.3, 1.0), ensembles=(), fraction=0.5)
-    request = settings.request(Place(), 0, "e")
+    request = settings.request(BenchEnvironment(), 0, "e")
     assert settings.models == ["layer_mix share=0.3@0", "layer_mix@0", "ladder size=8 share=0.3@0", "ladder size=8@0"]
     assert [spec.fraction for spec in request.heads] == [0.15, 0.5, 0.15, 0.5]
     assert request.largest == 0.5

@@ -2,7 +2,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bertvision.cli.options import Given, parse_options
+from bertvision.cli.options import GivenOptions, parse_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Sample:
     each: tuple[str, ...] = ()
     """One of several."""
 
-    given: Given = field(default_factory=Given)
+    given: GivenOptions = field(default_factory=GivenOptions)
 
 
 def parse(*words: str) -> Sample:
@@ -40,16 +40,16 @@ def parse(*words: str) -> Sample:
 
 def test_an_option_is_given_even_with_its_default() -> None:
     options = parse("w", "--deep", "0.5", "--flag")
-    assert options.given == Given({"word", "deep", "flag"})
+    assert options.given == GivenOptions({"word", "deep", "flag"})
     assert (options.inner.deep, options.many, options.flag) == (0.5, 3, True)
 
 
 def test_a_repeated_option_is_given_once() -> None:
-    assert parse("w", "--each", "a=1", "--each", "b=2").given == Given({"word", "each"})
+    assert parse("w", "--each", "a=1", "--each", "b=2").given == GivenOptions({"word", "each"})
 
 
 def test_nothing_is_given_by_default() -> None:
-    assert parse("w").given == Given({"word"})
+    assert parse("w").given == GivenOptions({"word"})
 
 
 def test_it_is_no_option_itself(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from bertvision.packs.agreement import Said, compare_examples
+from bertvision.packs.agreement import ReaderOutputs, compare_examples
 
 COLUMNS = [np.array([1.0, -4.0], dtype=np.float32)]
 
 
 def agreement(first: list[object], second: list[object]) -> float:
-    return compare_examples(Said(COLUMNS, first), Said(COLUMNS, second)).agreement
+    return compare_examples(ReaderOutputs(COLUMNS, first), ReaderOutputs(COLUMNS, second)).agreement
 
 
 def test_an_answer_is_the_same_only_if_it_is_given_or_withheld_alike() -> None:
@@ -26,6 +26,6 @@ def test_scores_are_the_same_if_they_are_near_and_labels_if_they_are_equal() -> 
 def test_a_graph_is_near_if_no_output_differs_by_more_than_a_share_of_the_largest() -> None:
     for difference, near in ((3e-4, True), (5e-4, False)):
         other = [COLUMNS[0] + np.array([difference, 0.0], dtype=np.float32)]
-        found = compare_examples(Said(COLUMNS, [0]), Said(other, [0]))
+        found = compare_examples(ReaderOutputs(COLUMNS, [0]), ReaderOutputs(other, [0]))
         assert (found.largest, found.near) == (4.0, near)
         assert found.difference == pytest.approx(difference, rel=1e-3)

@@ -23,7 +23,7 @@ from bertvision.packs.open_pack import load_reader, open_pack
 from bertvision.packs.pack import Pack
 from bertvision.packs.predict import predict_rows
 from bertvision.packs.question_answerer import QuestionAnswerer
-from bertvision.packs.reader import Ask
+from bertvision.packs.reader import PackQuery
 from bertvision.packs.runtimes import LENGTH_STEP, ROUNDING, GraphRuntime, Inputs, RunGraph, load_graph, usable_runtimes
 from bertvision.packs.text_models import TextClassifier, TextScorer
 from bertvision.tasks.load import TASKS
@@ -94,8 +94,8 @@ def test_a_graph_gives_what_pytorch_gives_for_any_number_of_windows_and_tokens(t
         for lengths in SIZES:
             windows = tiny_windows(*lengths)
             for types in (windows.types, SECOND * windows.types):
-                ask = Ask(0, (replace(windows, types=types),))
-                (expected,), (got,) = models.read_heads([ask]), reader.read_heads([ask])
+                query = PackQuery(0, (replace(windows, types=types),))
+                (expected,), (got,) = models.read_heads([query]), reader.read_heads([query])
                 for mine, other in zip(values(got), values(expected), strict=True):
                     assert mine == pytest.approx(other, rel=near, abs=near * max(np.abs(other)))
 
@@ -121,8 +121,8 @@ def test_only_a_window_by_itself_is_padded_to_a_round_length_within_the_limit(
     reader = GraphReader(exported.folder, exported.card, pad=exported.export.pad, limit=40, threads=1)
     for lengths in ((17, 15), (9,), (37,)):
         windows = tiny_windows(*lengths)
-        ask = Ask(0, (replace(windows, ids=windows.ids % len(WORDS)),))
-        (got,), (wanted,) = reader.read_heads([ask]), plain.read_heads([ask])
+        query = PackQuery(0, (replace(windows, ids=windows.ids % len(WORDS)),))
+        (got,), (wanted,) = reader.read_heads([query]), plain.read_heads([query])
         for mine, other in zip(values(got), values(wanted), strict=True):
             assert mine == pytest.approx(other, rel=FLOAT32, abs=FLOAT32 * max(np.abs(other)))
     assert sizes == expected

@@ -17,7 +17,7 @@ from bertvision.packs.models import PackModels
 from bertvision.packs.multi_task import MultiTask
 from bertvision.packs.pack import Pack, write_pack
 from bertvision.packs.question_answerer import QuestionAnswerer
-from bertvision.packs.reader import Ask
+from bertvision.packs.reader import PackQuery
 from bertvision.packs.target import Target
 from bertvision.packs.text_models import TextClassifier, TextScorer
 from bertvision.tasks.load import TASKS
@@ -93,9 +93,9 @@ def test_answers_may_be_as_long_as_those_that_the_threshold_was_fitted_with(
 ) -> None:
     text = " ".join("abcdefgh"[number % 8] for number in range(40))
 
-    def read(_self: PackModels, asks: Sequence[Ask]) -> list[SpanScores]:
+    def read(_self: PackModels, queries: Sequence[PackQuery]) -> list[SpanScores]:
         """Scores of which the answer has 21 tokens."""
-        windows = asks[0].windows[0]
+        windows = queries[0].windows[0]
         start, end = (np.zeros(len(windows.ids), dtype=np.float32) for _ in range(2))
         begin = int(windows.context[0, 0])
         start[begin], end[begin + 20] = 9.0, 9.0
@@ -132,7 +132,7 @@ def test_asks_of_one_pack_are_read_each_by_itself(packs: dict[str, Pack]) -> Non
     some = [("a good a", "b c"), ("bad", "a bad d"), ("gold", "gold")]
     for pack, card in enumerate(models.cards):
         cut = [text_windows(card, make_texts(card, pairs), models.tokenizer) for pairs in (some[:2], some[2:], some)]
-        first, second, both = models.read([Ask(pack, windows) for windows in cut])
+        first, second, both = models.read([PackQuery(pack, windows) for windows in cut])
         assert isinstance(both, np.ndarray)
         assert np.allclose(np.concatenate([first, second]), both, rtol=FLOAT32, atol=FLOAT32)
 
@@ -140,10 +140,12 @@ def test_asks_of_one_pack_are_read_each_by_itself(packs: dict[str, Pack]) -> Non
 def test_layers_of_aligned_texts_add_up_to_the_score(packs: dict[str, Pack]) -> None:
     models = PackModels([packs["stsb"]], device="cpu")
     card, (head,) = models.cards[0], models.heads[0]
-    ask = Ask(0, text_windows(card, make_texts(card, [("a good a", "b c"), ("bad", "a bad d")]), models.tokenizer))
-    (outputs,) = models.read([ask])
+    query = PackQuery(
+        0, text_windows(card, make_texts(card, [("a good a", "b c"), ("bad", "a bad d")]), models.tokenizer)
+    )
+    (outputs,) = models.read([query])
     assert isinstance(outputs, np.ndarray)
-    (found,) = models.contributions(ask, [Target(1, ((0, 0),))])
+    (found,) = models.contributions(query, [Target(1, ((0, 0),))])
     assert found[-1] + head.project.bias.item() == pytest.approx(outputs[1, 0], rel=FLOAT32)
     assert not found[:-1].any()
 

@@ -14,7 +14,7 @@ from bertvision.packs.inputs import make_questions, question_windows
 from bertvision.packs.models import PackModels
 from bertvision.packs.pack import Pack
 from bertvision.packs.question_answerer import QuestionAnswerer
-from bertvision.packs.reader import Ask
+from bertvision.packs.reader import PackQuery
 from bertvision.packs.spans import strip_span, widen_span
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.windows import WindowOptions
@@ -44,7 +44,7 @@ def plain_answers(
     """Every span of every window by p(start) · p(end), softmax over the first token and the context's; and the null."""
     models = PackModels([pack], device="cpu")
     windows = question_windows(pack.card, make_questions([question], [context]), models.tokenizer, options)
-    (scores,) = models.read([Ask(0, (windows,))])
+    (scores,) = models.read([PackQuery(0, (windows,))])
     assert isinstance(scores, SpanScores)
     best: dict[tuple[int, int], float] = {}
     nulls = []

@@ -7,7 +7,7 @@ import pytest
 
 from bertvision.errors import BertVisionError
 from bertvision.report.bars import Bars
-from bertvision.report.found import Sourced
+from bertvision.report.found import FileContent
 from bertvision.report.heat import HeatMap
 from bertvision.report.labels import label_blocks
 from bertvision.report.plots import Scatter
@@ -16,8 +16,8 @@ COUNTS = {"train": {"bad": 30, "good": 10}, "learnt": {"bad": 5, "good": 5}, "de
 SAID = {"labels": ["bad", "good"], "gold": [0, 1, 1, 1], "predicted": [0, 0, 1, 1]}
 
 
-def sourced(**content: Any) -> Sourced[dict[str, Any]]:  # noqa: ANN401 - any field
-    return Sourced(key="r1", run="run", path=Path("run/labels.json"), content=content)
+def sourced(**content: Any) -> FileContent[dict[str, Any]]:  # noqa: ANN401 - any field
+    return FileContent(key="r1", run="run", path=Path("run/labels.json"), content=content)
 
 
 def test_counts_are_shares_of_what_was_there_learnt_and_predicted() -> None:

@@ -8,7 +8,7 @@ import pytest
 from bertvision.errors import BertVisionError
 from bertvision.report.bars import Bars
 from bertvision.report.document import Figure, Table
-from bertvision.report.found import Sourced
+from bertvision.report.found import FileContent
 from bertvision.report.plots import Scatter
 from bertvision.report.read_runs import read_runs
 from bertvision.report.searches import search_blocks
@@ -16,7 +16,7 @@ from bertvision.report.write import write_report
 from report_files import write, write_fit, write_search
 
 
-def sourced(folder: Path, **changes: Any) -> Sourced[dict[str, Any]]:  # noqa: ANN401 - any field
+def sourced(folder: Path, **changes: Any) -> FileContent[dict[str, Any]]:  # noqa: ANN401 - any field
     (found,) = read_runs([write_search(folder, **changes)]).searches
     return found
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from bertvision.packs.pack import Pack
 from bertvision.server.app import PAGE_FILES
-from bertvision.server.border import OPEN, Border
 from bertvision.server.jobs import Job
 from bertvision.server.limits import Limits
 from bertvision.server.logs import LOGGER, JsonLines, log_to_standard_error
+from bertvision.server.middleware import OPEN, RequestMiddleware
 from bertvision.server.service import PackService
 from tiny_server import CONTEXT, QUESTION, app_with, make_packs
 
@@ -145,7 +145,9 @@ def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     async def app(*_: Any) -> None:  # noqa: ANN401
         raise AssertionError("nothing is served")
 
-    border = Border(app, limits=Limits(seconds=1.0), token=None, hosts=None, paths=frozenset(), count=lambda *_: None)
+    border = RequestMiddleware(
+        app, limits=Limits(seconds=1.0), token=None, hosts=None, paths=frozenset(), count=lambda *_: None
+    )
     scope = {"type": "http", "path": "/v1/answer", "method": "POST", "headers": []}
     asyncio.run(border(scope, never, send))
     assert sent[0]["status"] == 408

@@ -20,8 +20,8 @@ from bertvision.tasks.load import TASKS
 from bertvision.tasks.task import Task
 from bertvision.training import fit as fit_module
 from bertvision.training import recorded as recorded_module
+from bertvision.training.data import TrainBatch
 from bertvision.training.fit import FitData, fit_trainees
-from bertvision.training.lessons import Lesson
 from bertvision.training.options import TuneOptions
 from bertvision.training.plan import Plan
 from bertvision.training.states import StateBatch
@@ -225,10 +225,10 @@ def test_recorded_steps_end_where_single_steps_do(
     played = 0
     play = recorded_module._Recording.play  # noqa: SLF001 - to see that it is not in vain
 
-    def count(recording: recorded_module._Recording, lesson: Lesson) -> Tensor:
+    def count(recording: recorded_module._Recording, train_batch: TrainBatch) -> Tensor:
         nonlocal played
         played += 1
-        return play(recording, lesson)
+        return play(recording, train_batch)
 
     monkeypatch.setattr(recorded_module._Recording, "play", count)  # noqa: SLF001
     recorded, notes = fit(tmp_path / "recorded", *specs, task=task, device=GPU, epochs=4, ahead=ahead)

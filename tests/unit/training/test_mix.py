@@ -12,7 +12,7 @@ from bertvision.heads import HeadShape, build_head
 from bertvision.tasks.examples import target_array
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.windows import Windows
-from bertvision.training.lessons import TuneData
+from bertvision.training.data import TuneData
 from bertvision.training.mix import Order, TaskMix, Turns, sampled_classes, temperature_steps
 from bertvision.training.model import TaskModels, TunedModel
 from bertvision.training.options import TuneOptions
@@ -21,7 +21,7 @@ from tiny_run import WIDTH, tiny_encoder
 CPU = torch.device("cpu")
 
 
-def lessons(task: str, targets: Sequence[float]) -> TuneData:
+def tune_data(task: str, targets: Sequence[float]) -> TuneData:
     """Windows of three random tokens."""
     count = len(targets)
     windows = Windows(
@@ -38,7 +38,7 @@ def lessons(task: str, targets: Sequence[float]) -> TuneData:
     return TuneData(task=TASKS[task], windows=windows, pool="cls", packed=False, pad=0)
 
 
-MIX = {"sst2": lessons("sst2", [0] * 6), "sts": lessons("sts", [2.5] * 4), "sst5": lessons("sst5", [0] * 2)}
+MIX = {"sst2": tune_data("sst2", [0] * 6), "sts": tune_data("sts", [2.5] * 4), "sst5": tune_data("sst5", [0] * 2)}
 """Three, two and one batch of two."""
 
 OPTIONS = TuneOptions(batch=2, epochs=1)
@@ -98,7 +98,7 @@ def test_a_batch_is_of_one_task() -> None:
 
 
 def test_a_cap_draws_so_many_windows_and_others_in_every_epoch() -> None:
-    mix = TaskMix({"sst2": lessons("sst2", [0] * 100), "sts": MIX["sts"]}, Turns(caps={"sst2": 10, "sts": 1000}))
+    mix = TaskMix({"sst2": tune_data("sst2", [0] * 100), "sts": MIX["sts"]}, Turns(caps={"sst2": 10, "sts": 1000}))
     plan = mix.plan(OPTIONS)
     assert plan.per_epoch == 5 + 2
     drawn = [mix.split(np.concatenate(plan.epoch(number))) for number in range(2)]
@@ -108,7 +108,7 @@ def test_a_cap_draws_so_many_windows_and_others_in_every_epoch() -> None:
 
 
 def test_balancing_draws_rare_classes_and_rare_scores_as_often_as_the_others() -> None:
-    skewed = {"sst2": lessons("sst2", [0] * 900 + [1] * 100), "sts": lessons("sts", [0.4] * 900 + [4.6] * 100)}
+    skewed = {"sst2": tune_data("sst2", [0] * 900 + [1] * 100), "sts": tune_data("sts", [0.4] * 900 + [4.6] * 100)}
     for balance, shares in ((False, (0.1, 0.1)), (True, (0.5, 0.5))):
         mix = TaskMix(skewed, Turns(balance=balance))
         rows = mix.split(np.concatenate(mix.plan(OPTIONS).epoch(0)))
@@ -143,22 +143,24 @@ def model_of(mix: TaskMix) -> TaskModels:
 def test_the_losses_of_a_batch_are_those_of_its_task_alone() -> None:
     mix = TaskMix(MIX, Turns())
     model = model_of(mix)
-    found = mix.lesson(np.array([7, 9])).losses(model, CPU)  # windows 1 and 3 of sts
+    found = mix.train_batch(np.array([7, 9])).losses(model, CPU)  # windows 1 and 3 of sts
     alone = model.tasks["sts"]
-    assert torch.equal(found, MIX["sts"].lesson(np.array([1, 3])).losses(alone, CPU))
+    assert torch.equal(found, MIX["sts"].train_batch(np.array([1, 3])).losses(alone, CPU))
     torch.autograd.backward(found.sum())
     assert all(value.grad is None for value in model.tasks["sst2"].head.parameters())  # type: ignore[union-attr]
 
 
 def test_the_loss_is_that_of_the_kind_of_task() -> None:
-    mix = TaskMix({"sst5": lessons("sst5", [3]), "sts": lessons("sts", [2.5]), "quora": lessons("quora", [1])}, Turns())
+    mix = TaskMix(
+        {"sst5": tune_data("sst5", [3]), "sts": tune_data("sts", [2.5]), "quora": tune_data("quora", [1])}, Turns()
+    )
     model = model_of(mix)
     biases = {"sst5": [0.0] * 5, "sts": [4.0], "quora": [0.0, 1.0]}
     for name, values in biases.items():
         head = model.tasks[name].head
         head.project.weight.data.zero_()  # type: ignore[union-attr,operator]
         head.project.bias.data.copy_(torch.tensor(values))  # type: ignore[union-attr,operator]
-    losses = [float(mix.lesson(np.array([row])).losses(model, CPU).detach()) for row in range(3)]
+    losses = [float(mix.train_batch(np.array([row])).losses(model, CPU).detach()) for row in range(3)]
     # five classes alike: log 5; (4 - 2.5)²; the binary cross-entropy of a logit of 1: log(1 + 1/e)
     assert losses == pytest.approx([1.6094379, 2.25, 0.3132617], abs=1e-5)
 

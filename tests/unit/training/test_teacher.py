@@ -16,7 +16,7 @@ from bertvision.tasks.load import TASKS
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, Windows, build_windows
-from bertvision.training.lessons import TuneData
+from bertvision.training.data import TuneData
 from bertvision.training.teacher import TeacherTargets, align_tokens, matching_windows
 from close import FLOAT32
 from conftest import make_questions
@@ -159,14 +159,14 @@ def test_rows_of_windows_come_from_the_matching_ones() -> None:
     assert targets.taught.all()
 
 
-def lessons(questions: Questions, task: Task) -> TuneData:
+def tune_data(questions: Questions, task: Task) -> TuneData:
     return TuneData(task=task, windows=cut(LETTERS, questions, task=task), pool="cls", packed=False, pad=1)
 
 
 @pytest.mark.parametrize(("task", "weighted"), [(SPANS, False), (ANSWERABLE, False), (ANSWERABLE, True)])
 def test_a_share_of_the_loss_is_the_teacher_s(task: Task, *, weighted: bool) -> None:
     questions = make_questions(("a", "a b c d", "b"), ("a", "a b c d e f", None), ("b", "f", None))
-    data, rows = lessons(questions, task), np.arange(3)
+    data, rows = tune_data(questions, task), np.arange(3)
     data = replace(data, windows=replace(data.windows, ids=data.windows.ids % 20))
     if weighted:
         data = replace(data, weights=torch.tensor([0.75, 1.5]))
@@ -176,25 +176,25 @@ def test_a_share_of_the_loss_is_the_teacher_s(task: Task, *, weighted: bool) -> 
     )
     model = tiny_model().eval()
     usual, mixed, alone = (
-        replace(data, teacher=each).lesson(rows).losses(model, CPU)
+        replace(data, teacher=each).train_batch(rows).losses(model, CPU)
         for each in (None, teacher, replace(teacher, share=1.0))
     )
     torch.testing.assert_close(mixed, 0.75 * usual + 0.25 * alone, rtol=FLOAT32, atol=FLOAT32)
     assert not torch.isclose(usual, alone).any()
     if weighted:
-        plain = replace(data, weights=None, teacher=replace(teacher, share=1.0)).lesson(rows).losses(model, CPU)
+        plain = replace(data, weights=None, teacher=replace(teacher, share=1.0)).train_batch(rows).losses(model, CPU)
         # the first window has an answer, class 1
         torch.testing.assert_close(alone, plain * torch.tensor([1.5, 0.75, 0.75]), rtol=FLOAT32, atol=FLOAT32)
 
 
 def test_a_window_s_loss_does_not_depend_on_its_neighbours() -> None:
     questions = make_questions(("a", "a b c d", "b"), ("a", "a b c d e f", None), ("b", "f", None))
-    data = lessons(questions, SPANS)
+    data = tune_data(questions, SPANS)
     data = replace(data, windows=replace(data.windows, ids=data.windows.ids % 20))
     scores = numbered(data.windows) / np.float32(100)
     teacher = TeacherTargets.align(SPANS, data.windows, data.windows, scores, share=0.5, temperature=1.0)
     data, model = replace(data, teacher=teacher), tiny_model().eval()
-    together = data.lesson(np.arange(3)).losses(model, CPU)
-    apart = torch.cat([data.lesson(np.array([row])).losses(model, CPU) for row in range(3)])
+    together = data.train_batch(np.arange(3)).losses(model, CPU)
+    apart = torch.cat([data.train_batch(np.array([row])).losses(model, CPU) for row in range(3)])
     torch.testing.assert_close(together, apart, rtol=FLOAT32, atol=FLOAT32)
     assert all(one != two for one, two in pairwise(together.tolist()))

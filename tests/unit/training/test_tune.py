@@ -19,7 +19,7 @@ from bertvision.tasks.task import Task
 from bertvision.tasks.windows import Windows
 from bertvision.training import tune as tune_module
 from bertvision.training.checkpoint import Progress
-from bertvision.training.lessons import TuneData, class_weights
+from bertvision.training.data import TuneData, class_weights
 from bertvision.training.model import TunedModel
 from bertvision.training.options import TuneOptions
 from bertvision.training.processes import join_processes

@@ -28,8 +28,8 @@ from bertvision.store.reader import StoreReader
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Pairs, Task
 from bertvision.tasks.token_rows import TokenRows
+from bertvision.training.data import class_weights
 from bertvision.training.fit import FitData, States
-from bertvision.training.lessons import class_weights
 from bertvision.training.plan import Plan
 
 

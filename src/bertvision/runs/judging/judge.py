@@ -35,7 +35,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class PairedTest:
     """How much better than another model on the same examples, by a paired bootstrap test.
 
     Attributes:
@@ -64,7 +64,7 @@ class ScoresAt:
 
     threshold: float | None
     values: dict[str, Estimate]
-    against: dict[str, Compared] = field(default_factory=dict)
+    against: dict[str, PairedTest] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +242,7 @@ def compare_verdicts(
             theirs = verdicts[against].scorings[at].values
             for metric, drawn in mine.items():
                 one = difference_of(values[metric] - theirs[metric], drawn - draws[against, at][metric])
-                compared[metric] = Compared(
+                compared[metric] = PairedTest(
                     value=defined(one.value),
                     low=defined(one.interval.low),
                     high=defined(one.interval.high),

@@ -29,7 +29,7 @@ class LabelCounts:
     """
 
     run: Path
-    lessons: TaskMix
+    mix: TaskMix
     options: TuneOptions
     predicted: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
 
@@ -49,10 +49,10 @@ class LabelCounts:
 
     def write(self) -> None:
         """Write the counts of all tasks that have any."""
-        plan = self.lessons.plan(self.options)
-        learnt = self.lessons.split(np.concatenate(plan.epoch(0)))
+        plan = self.mix.plan(self.options)
+        learnt = self.mix.split(np.concatenate(plan.epoch(0)))
         counts: dict[str, Mapping[str, dict[str, int]]] = {}
-        for name, data in self.lessons.tasks.items():
+        for name, data in self.mix.tasks.items():
             targets = data.windows.targets
             if sampled_classes(data.task.kind, targets) is not None:
                 counts[name] = {

@@ -23,7 +23,7 @@ from bertvision.runs.parts import examples_digest, load_tasks, training_split
 from bertvision.runs.tuning.label_counts import LabelCounts
 from bertvision.runs.tuning.multitask_request import DEFAULT_HEAD, Input, MultitaskRequest
 from bertvision.runs.tuning.task_head import build_task_head, start_at_mean
-from bertvision.runs.tuning.tuning import Prepared, TuneResult, begin_run, learn_lessons, prepare_encoder
+from bertvision.runs.tuning.tuning import PreparedEncoder, TuneResult, begin_run, prepare_encoder, run_tuning
 from bertvision.runs.validate import Validation
 from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values, tell, telling
 from bertvision.tasks.examples import Examples, Questions
@@ -33,7 +33,7 @@ from bertvision.tasks.reframe import reframe
 from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import Windows, build_windows, build_windows_apart
-from bertvision.training.lessons import TuneData
+from bertvision.training.data import TuneData
 from bertvision.training.mix import TaskMix
 from bertvision.training.model import TaskModels, TunedModel
 from bertvision.training.processes import join_processes
@@ -67,15 +67,15 @@ def multitask(
     Raises:
         BertVisionError: something in the request does not fit, or the run cannot go on; snapshots are kept.
     """
-    begun = begin_run(request, out, resume=resume, partly=len(request.tasks) > 1)
-    if begun.finished is not None:
-        return begun.finished
+    started = begin_run(request, out, resume=resume, partly=len(request.tasks) > 1)
+    if started.finished is not None:
+        return started.finished
     loaded = load_tasks(request.tasks, request)
-    prepared = prepare_encoder(request, begun.accelerator)
-    keeper = _build(request, loaded, prepared, begun.folder.path, dev=judge is None)
-    model = TaskModels(keeper.models).to(begun.accelerator.device)
+    prepared = prepare_encoder(request, started.accelerator)
+    keeper = _build(request, loaded, prepared, started.folder.path, dev=judge is None)
+    model = TaskModels(keeper.models).to(started.accelerator.device)
     notices = tuple(notice for data in loaded.values() for notice in data.notices)
-    return learn_lessons(begun, model, keeper.counts.lessons, keeper, notices=notices, show=show, judge=judge)
+    return run_tuning(started, model, keeper.counts.mix, keeper, notices=notices, show=show, judge=judge)
 
 
 def score_dev(run: Path, *, show: Show | None = None) -> dict[str, float]:
@@ -108,15 +108,15 @@ def score_dev(run: Path, *, show: Show | None = None) -> dict[str, float]:
 
 
 def _build(
-    request: MultitaskRequest, loaded: Mapping[str, TaskData], prepared: Prepared, run: Path, *, dev: bool
+    request: MultitaskRequest, loaded: Mapping[str, TaskData], prepared: PreparedEncoder, run: Path, *, dev: bool
 ) -> "_TasksKeeper":
-    """A model, lessons and a way to be scored for every task, on one encoder."""
+    """A model, its training data and a way to be scored for every task, on one encoder."""
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
     pool = request.pool or usual_pool(request.encoder)
     learners = {name: _prepare(request, data, tokenizer, prepared, pool, dev=dev) for name, data in loaded.items()}
-    lessons = TaskMix({name: one.lessons for name, one in learners.items()}, request.turns)
+    mix = TaskMix({name: one.data for name, one in learners.items()}, request.turns)
     held_out = [one.validation.held_out for one in learners.values()]
-    parts = [*(one.lessons.windows for one in learners.values()), *(one.windows for one in held_out if one is not None)]
+    parts = [*(one.data.windows for one in learners.values()), *(one.windows for one in held_out if one is not None)]
     return _TasksKeeper(
         Card(
             run=run,
@@ -128,7 +128,7 @@ def _build(
         prepared.encoder,
         {name: one.model for name, one in learners.items()},
         {name: one.validation for name, one in learners.items()},
-        LabelCounts(run, lessons, request.options),
+        LabelCounts(run, mix, request.options),
     )
 
 
@@ -166,12 +166,18 @@ class _Learner:
     """A task of several: its model, what it learns from, and how it is scored."""
 
     model: TunedModel
-    lessons: TuneData
+    data: TuneData
     validation: Validation
 
 
 def _prepare(  # noqa: PLR0913 - what a task is made of
-    request: MultitaskRequest, loaded: TaskData, tokenizer: TextTokenizer, prepared: Prepared, pool: Pool, *, dev: bool
+    request: MultitaskRequest,
+    loaded: TaskData,
+    tokenizer: TextTokenizer,
+    prepared: PreparedEncoder,
+    pool: Pool,
+    *,
+    dev: bool,
 ) -> _Learner:
     task, encoder = loaded.task, prepared.encoder
     learnt, held_out = request.split(training_split(loaded))
@@ -185,7 +191,7 @@ def _prepare(  # noqa: PLR0913 - what a task is made of
     rows = None if task.kind == "spans" else pool
     return _Learner(
         TunedModel(encoder, head, pool=rows, apart=windows.second is not None),
-        prepared.lessons(task, windows, pool),
+        prepared.tune_data(task, windows, pool),
         Validation(task=task, held_out=parts[0], dev=parts[1], pool=pool, passes=prepared.passes),
     )
 

@@ -25,7 +25,7 @@ from bertvision.training.teacher import TeacherTargets
 
 
 @dataclass(frozen=True, slots=True)
-class Taught:
+class TeacherOutputs:
     """What a teacher has read.
 
     Attributes:
@@ -76,7 +76,7 @@ class Teacher:
             )
         return cls(asked, run, run.own, task)
 
-    def read(self, examples: Examples, windows: Windows, request: TuneRequest) -> Taught:
+    def read(self, examples: Examples, windows: Windows, request: TuneRequest) -> TeacherOutputs:
         """Read all examples once, cut into windows as the teacher's run cut its own; several processes each do so.
 
         Args:
@@ -105,7 +105,7 @@ class Teacher:
                 f" {alone:,} of {len(windows):,} windows are learned without it: "
                 "none of its tokens begins or ends where their answers do."
             )
-        return Taught(targets, self._fingerprint(), notice)
+        return TeacherOutputs(targets, self._fingerprint(), notice)
 
     def _fingerprint(self) -> str:
         """A digest of the encoder before tuning, of what changed in it, and of the head; the same on every device."""

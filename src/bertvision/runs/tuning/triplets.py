@@ -20,7 +20,7 @@ from bertvision.inference.outputs import PassOptions, frozen_batches
 from bertvision.runs.parts import load_tasks, training_split
 from bertvision.runs.tuning.distances import Distances, measure_distances
 from bertvision.runs.tuning.triplet_request import TripletRequest
-from bertvision.runs.tuning.tuning import TuneResult, begin_run, learn_lessons, prepare_encoder
+from bertvision.runs.tuning.tuning import TuneResult, begin_run, prepare_encoder, run_tuning
 from bertvision.runs.watch import Card, Show
 from bertvision.tasks.examples import Examples, Texts
 from bertvision.tasks.load import TaskData
@@ -28,7 +28,7 @@ from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.triplets import Triplets, mine_triplets
 from bertvision.tasks.windows import WindowOptions, Windows, build_windows
 from bertvision.training.processes import on_main
-from bertvision.training.triplets import SentenceModel, TripletLessons
+from bertvision.training.triplets import SentenceModel, TripletData
 
 DISTANCES = "distances.json"
 FORMAT = 1
@@ -54,9 +54,9 @@ def tune_triplets(
     Raises:
         BertVisionError: something in the request does not fit, or the run cannot go on; snapshots are kept.
     """
-    begun = begin_run(request, out, resume=resume)
-    if begun.finished is not None:
-        return begun.finished
+    started = begin_run(request, out, resume=resume)
+    if started.finished is not None:
+        return started.finished
     loaded = load_tasks(request.tasks, request)
     cut = _Cut(loaded, TextTokenizer.load(base_encoder(request.encoder)), request.windows)
     splits = {name: request.split(training_split(data)) for name, data in loaded.items()}
@@ -68,11 +68,11 @@ def tune_triplets(
     }
     judged, notices = cut.judged(parts, seed)
 
-    prepared = prepare_encoder(request, begun.accelerator)
+    prepared = prepare_encoder(request, started.accelerator)
     pool = request.pool or usual_pool(request.encoder)
-    model = SentenceModel(prepared.encoder, pool).to(begun.accelerator.device)
+    model = SentenceModel(prepared.encoder, pool).to(started.accelerator.device)
     passes = prepared.passes
-    lessons = TripletLessons(
+    triplet_data = TripletData(
         triplets=learnt[0],
         windows=learnt[1],
         loss=request.loss,
@@ -81,9 +81,9 @@ def tune_triplets(
         pad=passes.pad,
         bf16=passes.bf16,
     )
-    card = Card(run=begun.folder.path, request=request, fingerprint=prepared.fingerprint, pool=pool)
+    card = Card(run=started.folder.path, request=request, fingerprint=prepared.fingerprint, pool=pool)
     keeper = _TripletKeeper(card, model, judged, passes, learnt[0])
-    on_main(begun.accelerator, lambda: keeper.before.update(keeper.measure()))  # a resumed run is not yet loaded here
+    on_main(started.accelerator, lambda: keeper.before.update(keeper.measure()))  # a resumed run is not yet loaded here
     notices = [notice for data in loaded.values() for notice in data.notices] + notices
     notices += [
         f"{name}: {count:,} left out ({reason})."
@@ -91,7 +91,7 @@ def tune_triplets(
         for reason, count in reasons.items()
         if count
     ]
-    return learn_lessons(begun, model, lessons, keeper, notices=tuple(notices), show=show)
+    return run_tuning(started, model, triplet_data, keeper, notices=tuple(notices), show=show)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from bertvision.runs.request import TuneRequest
 from bertvision.runs.tuning.own_head import find_own_head, load_own_head
 from bertvision.runs.tuning.task_head import build_task_head, start_at_mean
 from bertvision.runs.tuning.teach import Teacher
-from bertvision.runs.tuning.tuning import TuneResult, begin_run, learn_lessons, prepare_encoder
+from bertvision.runs.tuning.tuning import TuneResult, begin_run, prepare_encoder, run_tuning
 from bertvision.runs.validate import Validation
 from bertvision.runs.watch import Card, JudgeSnapshot, Show, main_values, tell
 from bertvision.tasks.part import Part
@@ -54,13 +54,13 @@ def tune(
     Raises:
         BertVisionError: something in the request does not fit, or the run cannot go on; snapshots are kept.
     """
-    begun = begin_run(request, out, resume=resume)
-    if begun.finished is not None:
-        return begun.finished
+    started = begin_run(request, out, resume=resume)
+    if started.finished is not None:
+        return started.finished
     loaded = request.load()
     task, train = loaded.task, training_split(loaded)
     teacher = None if request.teacher is None else Teacher.find(request.teacher, task)
-    prepared = prepare_encoder(request, begun.accelerator, pooler=request.pooled)
+    prepared = prepare_encoder(request, started.accelerator, pooler=request.pooled)
     own = find_own_head(request.encoder, task) if request.head is None else None
     head = _build_head(request, prepared.encoder, task, own)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
@@ -73,34 +73,34 @@ def tune(
     else:
         start_at_mean(head, task, windows.targets)
     rows = None if task.kind == "spans" else pool
-    model = TunedModel(prepared.encoder, head, pool=rows, pooled=request.pooled).to(begun.accelerator.device)
+    model = TunedModel(prepared.encoder, head, pool=rows, pooled=request.pooled).to(started.accelerator.device)
     judging, reported = (
         None if some is None else Part(examples=some, windows=build_windows(task, some, tokenizer, request.windows))
         for some in (held_out, dev)
     )
     validation = Validation(task=task, held_out=judging, dev=reported, pool=pool, passes=prepared.passes)
-    taught = None
+    soft = None
     if teacher is not None:
-        heard = show if begun.accelerator.is_main_process else None  # one process speaks
+        heard = show if started.accelerator.is_main_process else None  # one process speaks
         tell(heard, f"{teacher.run.name} reads {len(learnt):,} examples …")
-        taught = teacher.read(learnt, windows, request)
+        soft = teacher.read(learnt, windows, request)
     card = Card(
-        run=begun.folder.path,
+        run=started.folder.path,
         request=request,
         fingerprint=prepared.fingerprint,
         pool=pool,
         head=head.name,
         labels=task.labels,
         pooled=request.pooled,
-        teacher=None if taught is None else taught.fingerprint,
+        teacher=None if soft is None else soft.fingerprint,
         examples=examples_digest([windows, None if judging is None else judging.windows]),
     )
-    lessons = prepared.lessons(task, windows, pool, None if taught is None else taught.targets)
+    tune_data = prepared.tune_data(task, windows, pool, None if soft is None else soft.targets)
     keeper = _TaskKeeper(card, model, validation)
-    notices = loaded.notices if taught is None else (*loaded.notices, taught.notice)
+    notices = loaded.notices if soft is None else (*loaded.notices, soft.notice)
     notices += cut_notice(task, windows, request.windows, tokenizer)
-    notices += _of_training(request, task, windows, lessons.plan(request.options).total)
-    return learn_lessons(begun, model, lessons, keeper, notices=notices, show=show, judge=judge)
+    notices += _of_training(request, task, windows, tune_data.plan(request.options).total)
+    return run_tuning(started, model, tune_data, keeper, notices=notices, show=show, judge=judge)
 
 
 @dataclass(frozen=True, slots=True)

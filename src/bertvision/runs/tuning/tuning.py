@@ -24,7 +24,7 @@ from bertvision.runs.watch import JudgeSnapshot, Keeper, RunWatcher, Show
 from bertvision.tasks.task import Task
 from bertvision.tasks.windows import Windows
 from bertvision.training.checkpoint import Progress, remove_checkpoints
-from bertvision.training.lessons import Lessons, TuneData
+from bertvision.training.data import TrainingData, TuneData
 from bertvision.training.options import default_rate
 from bertvision.training.processes import Processes, join_processes, on_main
 from bertvision.training.teacher import TeacherTargets
@@ -59,7 +59,7 @@ class TuneResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedRun:
     """A run that has begun, or goes on.
 
     Attributes:
@@ -76,7 +76,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedEncoder:
     """An encoder that is about to learn.
 
     Attributes:
@@ -91,7 +91,7 @@ class Prepared:
     fingerprint: str
     recorded: bool
 
-    def lessons(self, task: Task, windows: Windows, pool: Pool, teacher: TeacherTargets | None = None) -> TuneData:
+    def tune_data(self, task: Task, windows: Windows, pool: Pool, teacher: TeacherTargets | None = None) -> TuneData:
         """What it learns a task from, and from whom."""
         packed = self.passes.packed
         room = packed or self.encoder.has_room(int(windows.sizes.max(initial=0)), MULTIPLE)
@@ -107,7 +107,7 @@ class Prepared:
         )
 
 
-def begin_run(request: LearnRequest, out: str | Path, *, resume: bool, partly: bool = False) -> Begun:
+def begin_run(request: LearnRequest, out: str | Path, *, resume: bool, partly: bool = False) -> StartedRun:
     """See whether a run can begin or go on; writes nothing.
 
     Args:
@@ -124,10 +124,10 @@ def begin_run(request: LearnRequest, out: str | Path, *, resume: bool, partly: b
     folder = RunFolder(Path(out))
     cpu = choose_device(request.device).type == "cpu"
     accelerator = join_processes(cpu=cpu, tracker=request.tracker, run=folder.path, partly=partly)
-    return Begun(folder, accelerator, resume, _finished(folder, accelerator, request, resume=resume))
+    return StartedRun(folder, accelerator, resume, _finished(folder, accelerator, request, resume=resume))
 
 
-def prepare_encoder(request: LearnRequest, accelerator: Processes, *, pooler: bool = False) -> Prepared:
+def prepare_encoder(request: LearnRequest, accelerator: Processes, *, pooler: bool = False) -> PreparedEncoder:
     """Load the encoder, and set free what learns; the seed of all that follows is the request's.
 
     Raises:
@@ -146,13 +146,13 @@ def prepare_encoder(request: LearnRequest, accelerator: Processes, *, pooler: bo
     if request.options.dropout is not None:
         encoder.set_dropout(request.options.dropout)
     recorded = accelerator.device.type == "cuda" and accelerator.num_processes == 1
-    return Prepared(encoder, passes, before, recorded)
+    return PreparedEncoder(encoder, passes, before, recorded)
 
 
-def learn_lessons(  # noqa: PLR0913 - what a run is made of
-    begun: Begun,
+def run_tuning(  # noqa: PLR0913 - what a run is made of
+    started: StartedRun,
     model: nn.Module,
-    lessons: Lessons,
+    data: TrainingData,
     keeper: Keeper,
     *,
     notices: tuple[str, ...] = (),
@@ -164,17 +164,17 @@ def learn_lessons(  # noqa: PLR0913 - what a run is made of
     Raises:
         BertVisionError: the run cannot go on; snapshots are kept.
     """
-    folder, accelerator, request = begun.folder, begun.accelerator, keeper.card.request
+    folder, accelerator, request = started.folder, started.accelerator, keeper.card.request
     rate = request.options.lr
     with ExitStack() as held:
         on_main(accelerator, lambda: held.enter_context(lock_folder(folder.path)))
         # another process may have been here meanwhile
-        finished = _finished(folder, accelerator, request, resume=begun.resume)
+        finished = _finished(folder, accelerator, request, resume=started.resume)
         if finished is not None:
             return finished
         progress = tune_encoder(
             model,
-            lessons,
+            data,
             request.options,
             run=folder.path,
             fractions=sorted({*request.snapshots, request.options.epochs}),

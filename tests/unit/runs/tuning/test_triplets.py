@@ -17,7 +17,7 @@ from bertvision.runs.tuning.triplet_request import TripletRequest
 from bertvision.runs.tuning.triplets import tune_triplets
 from bertvision.tasks.triplets import Triplets
 from bertvision.training.options import TuneOptions
-from bertvision.training.triplets import SentenceModel, TripletLessons, alike
+from bertvision.training.triplets import SentenceModel, TripletData, alike
 from close import FLOAT32
 from tiny_models import tiny_windows
 from tiny_run import WINDOWS, save_tiny_encoder, tiny_encoder, tiny_multitask, write_several
@@ -84,7 +84,7 @@ def test_a_text_is_encoded_once_and_losses_are_those_of_its_vectors(loss: str) -
     model = SentenceModel(tiny_encoder(), "mean").eval()
     windows = tiny_windows(3, 4, 5, 3, 6, 2)
     windows.ids[:] = np.arange(len(windows.ids)) % 15 + 5
-    lessons = TripletLessons(triplets=TOY, windows=windows, loss=loss, margin=30.0, packed=False, pad=0)  # type: ignore[arg-type]
+    data = TripletData(triplets=TOY, windows=windows, loss=loss, margin=30.0, packed=False, pad=0)  # type: ignore[arg-type]
     seen: list[int] = []
 
     def watched(batch: object) -> torch.Tensor:
@@ -92,11 +92,11 @@ def test_a_text_is_encoded_once_and_losses_are_those_of_its_vectors(loss: str) -
         seen.append(len(vectors))
         return vectors
 
-    both = lessons.lesson(np.array([0, 1])).losses(watched, torch.device("cpu")).detach()
+    both = data.train_batch(np.array([0, 1])).losses(watched, torch.device("cpu")).detach()
     assert seen == [6]
     assert both.shape == (2,)
     if loss != "in-batch":
-        alone = [lessons.lesson(np.array([row])).losses(model, torch.device("cpu")).detach() for row in range(2)]
+        alone = [data.train_batch(np.array([row])).losses(model, torch.device("cpu")).detach() for row in range(2)]
         assert torch.allclose(both, torch.cat(alone), atol=FLOAT32)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bertvision.inference.outputs import PassOptions
-from bertvision.runs.tuning.tuning import Prepared
+from bertvision.runs.tuning.tuning import PreparedEncoder
 from bertvision.tasks.load import TASKS
 from tiny_models import tiny_windows
 from tiny_run import tiny_config, tiny_encoder
@@ -30,7 +30,7 @@ def test_recorded_steps_have_even_batches_where_the_encoder_has_room(
 ) -> None:
     windows = replace(tiny_windows(longest, 3), targets=np.zeros((2, 2), dtype=np.int64))
     passes = PassOptions(packed=packed, pad=7, bf16=False)
-    prepared = Prepared(tiny_encoder(), passes, fingerprint="", recorded=recorded)
-    data = prepared.lessons(TASKS["squad2"], windows, "cls")
+    prepared = PreparedEncoder(tiny_encoder(), passes, fingerprint="", recorded=recorded)
+    data = prepared.tune_data(TASKS["squad2"], windows, "cls")
     assert (data.packed, data.even, data.pad) == (packed, even, 7)
-    assert (data.lesson(np.array([0, 1])).kind is not None) == even
+    assert (data.train_batch(np.array([0, 1])).kind is not None) == even

@@ -1,4 +1,4 @@
-"""Border: what every request passes first and last: id, host, token, size of the body, headers, log line, metrics."""
+"""RequestMiddleware: what every request passes: id, host, token, size of the body, headers, log line, metrics."""
 
 import asyncio
 import hmac
@@ -47,7 +47,7 @@ def problem(refused: RefusedError, request_id: str) -> tuple[bytes, dict[str, st
 
 
 @final
-class Border:
+class RequestMiddleware:
     """ASGI middleware around the application."""
 
     def __init__(  # noqa: PLR0913 - what it checks, by keyword

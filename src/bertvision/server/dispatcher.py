@@ -1,4 +1,4 @@
-"""Desk: takes a request, checks it, and waits for its reply."""
+"""Dispatcher: takes a request, checks it, and waits for its reply."""
 
 import asyncio
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from bertvision.tasks.task import TaskKind
 
 @final
 @dataclass(frozen=True, slots=True)
-class Desk:
+class Dispatcher:
     """Turns requests into jobs, and waits for their replies."""
 
     service: PackService

@@ -1,4 +1,4 @@
-"""Place: where a suite's data, encoders and runs are on this machine, which no result depends on."""
+"""BenchEnvironment: where a suite's data, encoders and runs are on this machine, which no result depends on."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ BUILTIN_DATA = "builtin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class BenchEnvironment:
     """Where things are.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Lessons: what an encoder learns from, be it one task, several, or triplets, and what a batch of it costs."""
+"""TrainingData: what an encoder learns from, be it one task, several, or triplets, and what a batch of it costs."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
@@ -20,11 +20,11 @@ from bertvision.training.plan import Plan, StepPlan
 from bertvision.training.teacher import SoftTargets, TeacherTargets
 
 Forward = Callable[..., Any]
-"""A model, or what Accelerate wraps around it; lessons know what theirs takes and gives."""
+"""A model, or what Accelerate wraps around it; training data knows what its own takes and gives."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class TrainBatch:
     """A batch to learn from.
 
     Attributes:
@@ -43,7 +43,7 @@ class Lesson:
         return self.compute(model, tuple(move(tensor, device) for tensor in self.tensors))
 
 
-class Lessons(Protocol):
+class TrainingData(Protocol):
     """What is learned from; rows are those of its plan."""
 
     def plan(self, options: TuneOptions) -> StepPlan:
@@ -56,13 +56,13 @@ class Lessons(Protocol):
             BertVisionError: the options do not fit.
         """
 
-    def lesson(self, rows: IntArray) -> Lesson:
+    def train_batch(self, rows: IntArray) -> TrainBatch:
         """The batch of some rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneData:
-    """The lessons of one task.
+    """Windows of one task, with their targets.
 
     Attributes:
         task: what is asked.
@@ -100,7 +100,7 @@ class TuneData:
             return self
         return replace(self, weights=class_weights(self.task, self.windows.targets).to(device))
 
-    def lesson(self, rows: IntArray) -> Lesson:
+    def train_batch(self, rows: IntArray) -> TrainBatch:
         """The batch of some windows."""
         batch = token_batch(self.windows, rows, packed=self.packed, pad=self.pad, even=self.even)
         tensors = [*batch.tensors, torch.from_numpy(self.windows.targets[rows])]
@@ -108,7 +108,7 @@ class TuneData:
             soft = self.teacher.batch(rows, batch.longest)
             tensors += [soft.outputs, soft.share]
         kind = (batch.packed, batch.full, batch.longest) if self.even else None
-        return Lesson(tuple(tensors), partial(self._losses, batch), kind)
+        return TrainBatch(tuple(tensors), partial(self._losses, batch), kind)
 
     def _losses(self, form: TokenBatch, model: Forward, tensors: tuple[Tensor, ...]) -> Tensor:
         """The loss of every window, (rows,); the model gives outputs and mask."""
