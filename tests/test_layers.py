@@ -49,7 +49,7 @@ WALLS = {
     },
     "huggingface_hub": {"packs/hub.py"},
     "fastapi": {"server"},
-    "starlette": {"server/app.py", "server/border.py"},
+    "starlette": {"server/app.py", "server/middleware.py"},
     "pydantic": {"server/schema.py"},
     "uvicorn": {"server/serve.py"},
     "prometheus_client": {"server/metrics.py"},
