@@ -2,7 +2,7 @@
 
 python tools/mutate.py                     # every fault in heads/
 python tools/mutate.py --sample 100        # so many of them, drawn at random
-python tools/mutate.py --files conv.py parts/pool.py
+python tools/mutate.py objectives store/codec.py training/solve.py
 """
 
 import argparse
@@ -20,13 +20,14 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
 ROOT = Path(__file__).parents[1]
-HEADS = ROOT / "src" / "bertvision" / "heads"
+PACKAGE = ROOT / "src" / "bertvision"
 SECONDS = 300
 """A fault that makes the tests run longer than this has been noticed."""
 
@@ -61,7 +62,7 @@ class Fault:
     """A change to one file.
 
     Attributes:
-        file: relative to heads/.
+        file: relative to the package.
         line: where.
         what: before → after.
         source: the file with the fault.
@@ -87,7 +88,7 @@ def faults_of(path: Path) -> Iterator[Fault]:
             source = ast.unparse(ast.fix_missing_locations(other))
             before = ast.unparse(node).splitlines()[0]
             after = ast.unparse(ast.fix_missing_locations(changed)).splitlines()[0]
-            yield Fault(str(path.relative_to(HEADS)), node.lineno, f"{before} → {after}", source)
+            yield Fault(str(path.relative_to(PACKAGE)), node.lineno, f"{before} → {after}", source)
 
 
 def _not_code(tree: ast.Module) -> Iterator[ast.AST]:
@@ -144,8 +145,8 @@ class _Replace(ast.NodeTransformer):
 class _Planted(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Gives one module the source with the fault."""
 
-    def __init__(self, name: str, source: str) -> None:
-        self.name, self.source = name, source
+    def __init__(self, name: str, path: Path, source: str) -> None:
+        self.name, self.path, self.source = name, path, source
 
     @override
     def find_spec(
@@ -155,63 +156,67 @@ class _Planted(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     @override
     def exec_module(self, module: types.ModuleType) -> None:
-        module.__file__ = str(HEADS)
+        module.__file__ = str(self.path)
         exec(compile(self.source, self.name, "exec"), module.__dict__)  # noqa: S102 - our own source with a fault
 
 
-def tests_for(file: str) -> list[list[str]]:
-    """Which tests look at a file: its own first, then all of the heads' and the contract's."""
-    own = ROOT / "tests" / "unit" / "heads" / Path(file).parent / f"test_{Path(file).name}"
-    rest = [str(ROOT / "tests" / "unit" / "heads"), str(ROOT / "tests" / "contract" / "test_heads.py")]
-    return ([[str(own)]] if own.exists() else []) + [[part] for part in rest]
+def tests_for(file: str, *, own: bool) -> list[list[str]]:
+    """Which tests look at a file: its own first; then, unless `own`, those of its part and of the part's contract."""
+    tests, path = ROOT / "tests", Path(file)
+    part = path.parts[0]
+    first = tests / "unit" / path.parent / f"test_{path.name}"
+    rest = [tests / "unit" / part, tests / "contract" / f"test_{part}.py"]
+    return [[str(place)] for place in ([first] if own and first.exists() else [first, *rest]) if place.exists()]
 
 
-def caught(fault: Fault) -> bool:
-    """Whether some test fails; in a process of its own, which has loaded everything but the heads."""
-    name = "bertvision.heads." + fault.file.removesuffix(".py").replace("/", ".")
-    return any(_fails(name, fault.source, tests) for tests in tests_for(fault.file))
+def caught(fault: Fault, *, own: bool) -> bool:
+    """Whether some test fails; in a process of its own, which has loaded the libraries but nothing of the package."""
+    return any(_fails(fault, tests) for tests in tests_for(fault.file, own=own))
 
 
-def _fails(name: str, source: str, tests: list[str]) -> bool:
+def _fails(fault: Fault, tests: list[str]) -> bool:
     child = os.fork()
     if child == 0:
         try:
-            _run(name, source, tests)
+            _run(fault, tests)
         finally:
             os._exit(1)  # whatever went wrong has been noticed
     _, status = os.waitpid(child, 0)
     return status != 0
 
 
-def _run(name: str, source: str, tests: list[str]) -> None:
+def _run(fault: Fault, tests: list[str]) -> None:
     """Run tests against a module with a fault, and leave the process with 0 if they pass."""
     signal.alarm(SECONDS)
     with open(os.devnull, "w") as silence:  # noqa: PTH123 - a descriptor is needed
         os.dup2(silence.fileno(), 1)
         os.dup2(silence.fileno(), 2)
-    sys.meta_path.insert(0, _Planted(name, source))
+    name = "bertvision." + fault.file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+    sys.meta_path.insert(0, _Planted(name, PACKAGE / fault.file, fault.source))
     import pytest  # noqa: PLC0415
 
-    if pytest.main(["-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", *tests]) == 0:
+    if pytest.main(["-x", "-q", "--assert=plain", "-p", "no:randomly", "-p", "no:cacheprovider", *tests]) == 0:
         os._exit(0)
 
 
 def _prepare() -> None:
-    """Import once what every fault's tests need, but nothing that imports the heads."""
+    """Import once what every fault's tests need, but nothing of the package, where the fault will be."""
     os.chdir(ROOT)
     sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
-    for module in ("torch", "safetensors.torch", "numpy", "bertvision.tasks.load"):
+    for module in ("torch", "safetensors.torch", "numpy", "transformers", "tokenizers"):
         importlib.import_module(module)
     import torch  # noqa: PLC0415
 
     torch.set_num_threads(1)
 
 
-def judge(faults: Sequence[Fault], jobs: int, show: Callable[[int, int, int], None]) -> list[Fault]:
+def judge(faults: Sequence[Fault], jobs: int, *, own: bool, show: Callable[[int, int, int], None]) -> list[Fault]:
     """The faults that no test catches."""
     survivors = []
     with multiprocessing.get_context("fork").Pool(jobs, initializer=_prepare) as pool:
-        for number, (fault, found) in enumerate(zip(faults, pool.imap(caught, faults), strict=True), start=1):
+        for number, (fault, found) in enumerate(
+            zip(faults, pool.imap(partial(caught, own=own), faults), strict=True), start=1
+        ):
             if not found:
                 survivors.append(fault)
             show(number, len(faults), len(survivors))
@@ -221,15 +226,19 @@ def judge(faults: Sequence[Fault], jobs: int, show: Callable[[int, int, int], No
 def main() -> None:
     """Plant, judge, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", nargs="*", help="files under heads/ (default: all)")
+    parser.add_argument("places", nargs="*", default=["heads"], help="files and folders of src/bertvision/")
     parser.add_argument("--sample", type=int, help="so many faults, drawn at random")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--own", action="store_true", help="run only the test file that has the file's name: faster")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    paths = [HEADS / name for name in options.files] if options.files else sorted(HEADS.rglob("*.py"))
+    places = [PACKAGE / place for place in options.places]
+    paths = [path for place in places for path in (sorted(place.rglob("*.py")) if place.is_dir() else [place])]
     _prepare()
-    if any(_fails("no.such.module", "", tests) for tests in tests_for("layer_mix.py")):
-        raise SystemExit("the tests fail without a fault; run them first")
+    for path in {path.relative_to(PACKAGE).parts[0]: path for path in paths}.values():
+        sound = Fault(str(path.relative_to(PACKAGE)), 0, "none", path.read_text(encoding="utf-8"))
+        if caught(sound, own=options.own):
+            raise SystemExit(f"the tests of {sound.file} fail without a fault; run them first")
     faults = [fault for path in paths for fault in faults_of(path)]
     if options.sample is not None and options.sample < len(faults):
         faults = random.Random(options.seed).sample(faults, options.sample)  # noqa: S311 - no secret
@@ -237,7 +246,7 @@ def main() -> None:
     def show(done: int, total: int, survivors: int) -> None:
         print(f"\r{done} of {total} faults, {survivors} survive", end="", file=sys.stderr, flush=True)
 
-    survivors = judge(faults, options.jobs, show)
+    survivors = judge(faults, options.jobs, own=options.own, show=show)
     print(file=sys.stderr)
     for fault in survivors:
         print(f"{fault.file}:{fault.line}: {fault.what}")
