@@ -1,4 +1,4 @@
-"""build_head: the one place where words become a head."""
+"""build_head: make a head from its name and its options."""
 
 from collections.abc import Mapping
 
@@ -14,17 +14,17 @@ from bertvision.heads.table import HEADS
 
 
 def build_head(name: str, shape: HeadShape, options: HeadOptions | Mapping[str, object] | None = None) -> Head:
-    """A head by name.
+    """Build a head with freshly initialised weights.
 
     Args:
         name: one of `HEADS`.
-        shape: of the states there are, and how many outputs are needed.
-        options: those of the head that differ from its own; values may be words. `layers="0..6"` lets it read these
-            layers alone, as if the encoder had no others; `tokens="attention"` lets it learn which tokens of a text
-            count, for labels, tags and scores.
+        shape: input and output sizes, with all layers of the encoder.
+        options: values that differ from the defaults, also as strings. Every head has `layers`: "0..6" restricts it to
+            these layers, as if the encoder had no others. Heads that treat each token by itself have `tokens`:
+            "attention" adds learned attention pooling over the tokens, for labels, tags and scores.
 
     Raises:
-        BertVisionError: there is no such head, option or value; the nearest right one is named.
+        BertVisionError: an unknown head or option, or an invalid value.
 
     Example:
         >>> from bertvision.heads import HeadShape, build_head
@@ -58,12 +58,12 @@ def _pool_tokens(head: Head, tokens: OptionValue) -> None:
 
 
 def blank_head(name: str, shape: HeadShape, options: HeadOptions | Mapping[str, object] | None = None) -> Head:
-    """A head by name as `build_head` makes it, without weights (on the meta device, so of any size): to be counted."""
+    """As `build_head`, on the meta device, without memory for the weights: for counting parameters."""
     with torch.device("meta"):
         return build_head(name, shape, options)
 
 
 def count_parameters(head: Head) -> int:
-    """Parameters of a head, with the running statistics of batch normalisation, as Keras counts them."""
+    """Number of parameters; as in Keras, the running statistics of batch normalisation are included."""
     running = sum(2 * len(part.weight) for part in head.modules() if isinstance(part, MaskedBatchNorm))
     return running + sum(value.numel() for value in head.parameters())

@@ -1,4 +1,4 @@
-"""Document 001's context-aware convolution: filters made from each example are laid over that example."""
+"""Document 001's context-aware convolution: filters are generated from each example and applied to it."""
 
 from collections.abc import Sequence
 from typing import final
@@ -15,11 +15,12 @@ from bertvision.heads.parts.output import OutputMap
 
 @final
 class ContextConv(Head):
-    """Project what an example's own filters make of its last layer.
+    """Convolve the last layer over the tokens with filters that depend on the example, then project.
 
-    A convolution over tokens makes maps of the example. With `vector`, their largest values over all tokens are one
-    context vector, which a second convolution spreads to filters; without, the maps' means over equal stretches of the
-    tokens are the filters themselves. `mask_question` hides all tokens but the context's and the first.
+    The filters come from a convolution over the tokens with ReLU. With `vector`, its maximum over all tokens is one
+    context vector, which a second convolution expands to the filters; without, its means over `kernel` equal segments
+    of the tokens are the filters. `mask_question` zeroes all tokens but the first and those of the context before the
+    generated filters are applied.
     """
 
     token_wise = False
@@ -56,29 +57,30 @@ class ContextConv(Head):
         filters = self._filters(tokens, mask)  # (batch, filters, kernel, width)
         if self.mask_question and context is not None:
             tokens = torch.where(_visible(context, mask)[..., None], tokens, 0.0)
-        places = torch.einsum("btw,bfkw->btfk", tokens, filters)  # what every token gives to each place of a filter
-        padded = nn.functional.pad(places, (0, 0, 0, 0, (self.kernel - 1) // 2, self.kernel // 2))
+        products = torch.einsum("btw,bfkw->btfk", tokens, filters)  # every token with each of a filter's kernel taps
+        padded = nn.functional.pad(products, (0, 0, 0, 0, (self.kernel - 1) // 2, self.kernel // 2))
         length = tokens.shape[1]
-        found = sum(padded[:, place : place + length, :, place] for place in range(self.kernel))
-        outputs: Tensor = self.project(found * (self.kernel * self.shape.width) ** -0.5)
+        convolved = sum(padded[:, tap : tap + length, :, tap] for tap in range(self.kernel))  # (batch, tokens, filters)
+        outputs: Tensor = self.project(convolved * (self.kernel * self.shape.width) ** -0.5)
         return outputs
 
     def _filters(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """The filters of every example, (batch, filters, kernel, width)."""
         maps = self.generate(tokens.transpose(1, 2)).relu() * mask[:, None]  # (batch, maps, tokens)
         if self.spread is not None:
             vector = maps.amax(dim=2, keepdim=True)  # (batch, width, 1): 0 in padding is never larger
             spread: Tensor = self.spread(vector.transpose(1, 2))
             return spread.reshape(tokens.shape[0], self.filters, self.kernel, -1)
-        place = torch.where(mask, mask.cumsum(dim=1) - 1, 0)
-        stretch = place * self.kernel // mask.sum(dim=1, keepdim=True)  # (batch, tokens) which place of the filter
-        member = nn.functional.one_hot(stretch, self.kernel) * mask[..., None]
-        share = (member / member.sum(dim=1, keepdim=True).clamp(min=1)).to(maps.dtype)  # (batch, tokens, kernel)
-        means = torch.einsum("bmt,btk->bkm", maps, share)
+        place = torch.where(mask, mask.cumsum(dim=1) - 1, 0)  # number among the real tokens
+        segment = place * self.kernel // mask.sum(dim=1, keepdim=True)  # (batch, tokens)
+        member = nn.functional.one_hot(segment, self.kernel) * mask[..., None]
+        weights = (member / member.sum(dim=1, keepdim=True).clamp(min=1)).to(maps.dtype)  # (batch, tokens, kernel)
+        means = torch.einsum("bmt,btk->bkm", maps, weights)
         return means.reshape(tokens.shape[0], self.kernel, self.filters, -1).transpose(1, 2)
 
 
 def _visible(context: Tensor, mask: Tensor) -> Tensor:
-    """Context tokens and the first; all real ones where an example has no context."""
+    """Mask of the context tokens and the first token; of all real tokens where an example has no context."""
     first = torch.zeros_like(mask)
     first[:, 0] = True
     return torch.where(context.any(dim=1, keepdim=True), (context | first) & mask, mask)

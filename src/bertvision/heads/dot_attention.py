@@ -1,4 +1,4 @@
-"""Document 002's dot attention: every output vector asks the layers of a token itself."""
+"""Document 002's dot attention over layers: the weight vector of each output is its query."""
 
 from typing import ClassVar, final
 

@@ -14,7 +14,10 @@ from bertvision.heads.parts.output import OutputMap
 
 @final
 class EncoderAttention(Head):
-    """Every output vector attends to the layers of a token; the result, fed forward, is compared with that vector."""
+    """One transformer block per token: the output weight vectors are queries, the token's layers are keys and values.
+
+    An output is the dot product of its weight vector with the block's result.
+    """
 
     first_layer: ClassVar[int] = 1
 
@@ -43,14 +46,14 @@ class EncoderAttention(Head):
 
     @override
     def compile_steps(self) -> None:
-        self._agreement = torch.compile(self._agreement, dynamic=True)  # type: ignore[method-assign]  # for this one alone
+        self._outputs = torch.compile(self._outputs, dynamic=True)  # type: ignore[method-assign]  # for this one alone
 
     @override
     def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
-        return self._agreement(self._read(states))
+        return self._outputs(self._attend(states))
 
-    def _read(self, states: Tensor) -> Tensor:
-        """What every output vector reads of the layers of a token, (batch, tokens, outputs, heads · size)."""
+    def _attend(self, states: Tensor) -> Tensor:
+        """Attention without the value bias, heads concatenated, (batch, tokens, outputs, heads · size)."""
         weights = self._weights(states)
         # values of the mixtures, not mixtures of the values: there are fewer mixtures than layers
         values = self.value.weight.reshape(self.heads, -1, self.shape.width).to(states.dtype)  # (heads, size, width)
@@ -63,8 +66,8 @@ class EncoderAttention(Head):
         mixtures = mixtures.reshape(*mixtures.shape[:2], self.shape.outputs, self.heads, -1)
         return torch.einsum("btohw,hdw->btohd", mixtures, values).flatten(-2)
 
-    def _agreement(self, read: Tensor) -> Tensor:
-        """The rest of the block, and how well its result agrees with the query: (batch, tokens, outputs)."""
+    def _outputs(self, read: Tensor) -> Tensor:
+        """The rest of the block, and the dot product of its result with the query: (batch, tokens, outputs)."""
         queries = self.project.weight  # (outputs, width)
         read = read + self.value.bias  # once: weights sum to 1
         mixed = self.attention_norm(queries + self.dropout(self.merge(read)))  # (batch, tokens, outputs, width)
@@ -72,12 +75,12 @@ class EncoderAttention(Head):
         return (queries * token.float()).sum(dim=-1) + self.project.bias
 
     def _weights(self, states: Tensor) -> Tensor:
-        """How much each layer of a token counts, (batch, layers, tokens, outputs · heads)."""
-        return layer_scores(states, self._vectors()).softmax(dim=1)
+        """Attention weights over the layers, (batch, layers, tokens, outputs · heads)."""
+        return layer_scores(states, self._projected_queries()).softmax(dim=1)
 
-    def _vectors(self) -> Tensor:
-        """The query through the key's map, so that keys are never made: (outputs · heads, width)."""
-        asked = self.query(self.project.weight).reshape(self.shape.outputs, self.heads, -1)  # (outputs, heads, size)
+    def _projected_queries(self) -> Tensor:
+        """Scaled queries times the key projection, (outputs · heads, width): q · (K h) = (Kᵀ q) · h needs no keys."""
+        queries = self.query(self.project.weight).reshape(self.shape.outputs, self.heads, -1)  # (outputs, heads, size)
         keys = self.key.weight.reshape(self.heads, -1, self.shape.width)  # (heads, size, width)
-        vectors: Tensor = torch.einsum("ohd,hdw->ohw", asked.to(keys.dtype), keys) * asked.shape[-1] ** -0.5
-        return vectors.flatten(0, 1)
+        projected: Tensor = torch.einsum("ohd,hdw->ohw", queries.to(keys.dtype), keys) * queries.shape[-1] ** -0.5
+        return projected.flatten(0, 1)

@@ -16,12 +16,12 @@ from bertvision.typed_json import from_json
 FORMAT = 1
 CARD, WEIGHTS = "head.json", "head.safetensors"
 _RETIRED = {"mix"}
-"""Options that cards of earlier versions name: what they chose is a head of its own now."""
+"""Options in the cards of earlier versions that no longer exist; a separate head has replaced each."""
 _ADDED: dict[str, HeadOptions] = {
     "pooled_adapter_inception": {"stride": 2},
     "pooled_adapter_xception": {"strides": (3,)},
 }
-"""What cards of earlier versions do not name, and what those versions did."""
+"""Options that the cards of earlier versions lack, with the value that those versions used."""
 
 
 def save_head(head: Head, folder: Path) -> None:
@@ -50,7 +50,7 @@ def load_head(folder: Path, *, shape: HeadShape | None = None) -> Head:
         shape: what it is to be used with; None takes the head's own.
 
     Raises:
-        BertVisionError: there is none, it is not whole, or it has another shape.
+        BertVisionError: there is no head, a file is damaged, or the shape differs.
     """
     name, saved, options = read_card(folder / CARD, _card, format=FORMAT)
     weights = load_tensors(folder / WEIGHTS)

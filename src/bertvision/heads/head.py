@@ -22,12 +22,12 @@ HeadOptions = Mapping[str, OptionValue]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadShape:
-    """What a head may not choose.
+    """Input and output sizes of a head, which encoder and task decide.
 
     Attributes:
-        layers: layers there are to read, the embedding output counted.
-        width: numbers per token and layer.
-        outputs: numbers it gives per token.
+        layers: number of layers in the states, the embedding output included.
+        width: hidden size of the encoder.
+        outputs: number of outputs (logits) per token.
     """
 
     layers: int
@@ -40,24 +40,26 @@ class HeadShape:
 
 
 class Head(nn.Module, ABC):
-    """Hidden states → one output row per token, whatever stands in padding or in other examples.
+    """A small network that maps the hidden states of all layers to one row of outputs per token.
 
-    A subclass takes a shape and keyword options with types and defaults, which are all there is to configure; it is
-    built through `build_head`, which fills in the attributes below.
+    Neither padding nor the other examples of a batch change a row. The constructor of a subclass takes a `HeadShape`
+    and keyword options with types and defaults; nothing else can be configured. `build_head` calls it, and sets `name`,
+    `options`, `full_shape` and `lowest`.
 
     Attributes:
-        name: under which it was built.
-        options: all of its options.
-        shape: of the states it reads.
-        full_shape: of the encoder's states, of which it may read a part.
-        project: its last map, whose bias is the first guess.
-        token_pool: how it makes one row of a text's tokens before it reads them, for labels, tags and scores; None
-            leaves that to others.
-        token_wise: whether a token's row depends on that token alone, so that windows may be packed end to end.
+        name: its name in `HEADS`.
+        options: the value of every option.
+        shape: input and output sizes; `shape.layers` counts the layers that the option `layers` selects.
+        full_shape: the same for all layers of the encoder.
+        lowest: the encoder's number of the first of the selected layers.
+        project: the final linear map; where targets are scores, its bias starts at their mean.
+        token_pool: attention pooling over the tokens of a text, applied before the head (option `tokens`); None if the
+            caller pools. For labels, tags and scores only.
+        token_wise: True if a token's outputs depend on that token alone; then windows may be packed end to end.
     """
 
     first_layer: ClassVar[int] = 0
-    """The lowest layer that this kind of head reads, unless the option `layers` says otherwise."""
+    """The lowest layer that this class reads by default (option `layers`)."""
 
     name: str
     options: dict[str, OptionValue]
@@ -74,13 +76,13 @@ class Head(nn.Module, ABC):
 
     @property
     def needs(self) -> Sequence[int]:
-        """The layers it needs, in ascending order, counted from the lowest that it may read."""
+        """Numbers of the layers it needs, ascending, where 0 is `lowest`."""
         return range(self.shape.layers)
 
     @property
     @final
     def reads(self) -> tuple[int, ...]:
-        """The layers it needs, in ascending order, as the encoder numbers them: 0 is the embedding output."""
+        """The encoder's numbers of the layers it needs, ascending; 0 is the embedding output."""
         return tuple(self.lowest + layer for layer in self.needs)
 
     @property
@@ -91,22 +93,22 @@ class Head(nn.Module, ABC):
 
     @final
     def among(self, lowest: int) -> slice:
-        """Where the layers it needs stand among neighbouring ones, of which the first has the number `lowest`."""
+        """Slice of the layers it needs from consecutive layers that start at the encoder's layer `lowest`."""
         reads = self.reads
         return slice(reads[0] - lowest, reads[-1] - lowest + 1)
 
     def layer_weights(self) -> Tensor | None:
-        """What it has learned to multiply each layer by, (sets of weights, layers), for any token; None if nothing.
+        """Learned layer weights, the same for every token: (sets of weights, layers); None if it has none.
 
-        The layers are those from `lowest` on. Most heads have one set for all outputs.
+        The first layer is `lowest`. Most heads have one set of weights for all outputs.
         """
         pools = [part for part in self.modules() if isinstance(part, LayerPool)]
         return torch.stack([pool.learned() for pool in pools]) if pools else None
 
-    def layer_attention(self, states: Tensor) -> Tensor | None:  # noqa: ARG002 - those that attend look at them
-        """How much each layer of a token counts in each output, (batch, layers, tokens, outputs), in sum 1.
+    def layer_attention(self, states: Tensor) -> Tensor | None:  # noqa: ARG002 - subclasses with attention use them
+        """Attention weights over the layers, (batch, layers, tokens, outputs); they sum to 1 over the layers.
 
-        None if it does not attend to layers.
+        None if the head has no attention over layers.
 
         Args:
             states: (batch, layers, tokens, width), the layers that `reads` names.
@@ -114,7 +116,7 @@ class Head(nn.Module, ABC):
         return None
 
     def compile_steps(self) -> None:
-        """Compile what it does again and again, layer by layer, where there is such a thing."""
+        """Compile (`torch.compile`) the step that is repeated for every layer, if the head has one."""
 
     @override
     @abstractmethod
@@ -124,26 +126,34 @@ class Head(nn.Module, ABC):
         Args:
             states: (batch, layers, tokens, width), the layers that `reads` names.
             mask: (batch, tokens) True where a token is real.
-            context: (batch, tokens) True where a token belongs to the second text, the context of a question; None
-                where nobody knows.
+            context: (batch, tokens) True where a token belongs to the second text, such as the context of a question;
+                None if unknown.
         """
 
 
 class LayerwiseHead(Head):
-    """A head that takes little from each layer by itself: it can follow an encoder, which then keeps no layer."""
+    """A head that first reduces every layer by itself to a few numbers per token, and then combines these.
+
+    The first step can run while the encoder computes, layer by layer, so that no hidden states have to be kept.
+    """
 
     @abstractmethod
     def parts(self, states: Tensor, first: int = 0) -> tuple[Tensor, ...]:
-        """What it takes from some layers, each (batch, layers, tokens, numbers).
+        """The first step: one or more tensors, each (batch, layers, tokens, numbers), for the given layers.
 
         Args:
-            states: (batch, layers, tokens, width), neighbouring layers of those that `reads` names.
-            first: which of those is the first, 0 being the lowest.
+            states: (batch, layers, tokens, width), consecutive layers out of those that `reads` names.
+            first: index in `reads` of the first of them.
         """
 
     @abstractmethod
     def combine(self, parts: tuple[Tensor, ...], mask: Tensor) -> Tensor:
-        """Outputs, (batch, tokens, outputs), from the parts of all layers."""
+        """The second step: outputs, (batch, tokens, outputs).
+
+        Args:
+            parts: results of `parts`, concatenated along the layers so that they cover all that `reads` names.
+            mask: (batch, tokens) True where a token is real.
+        """
 
     @override
     def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
@@ -152,12 +162,12 @@ class LayerwiseHead(Head):
 
 @dataclass(frozen=True, slots=True)
 class WindowBounds:
-    """Windows that stand end to end in one row.
+    """Where windows that are packed end to end into one row begin and end.
 
     Attributes:
-        bounds: (windows + 1,) int32, where each begins among all tokens; windows of padding are among them.
-        longest: no window has more tokens.
-        real: (1, all tokens) True where a token is no padding; None where all are.
+        bounds: (windows + 1,) int32, cumulative lengths; windows that consist of padding are included.
+        longest: upper bound of the windows' lengths.
+        real: (1, all tokens) True where a token is real; None if there is no padding.
     """
 
     bounds: Tensor
@@ -166,23 +176,23 @@ class WindowBounds:
 
 
 class PackedHead(LayerwiseHead):
-    """A head that looks at other tokens, and can keep windows that stand end to end apart by their bounds."""
+    """A head with attention between the tokens of a window that also works on windows packed end to end."""
 
     @abstractmethod
     def takes_packed(self, parts: tuple[Tensor, ...]) -> bool:
-        """Whether it can read windows end to end of which it took these; if not, it gets them padded."""
+        """Whether `combine_packed` supports the device and type of these parts; if not, windows must be padded."""
 
     @abstractmethod
     def combine_packed(self, parts: tuple[Tensor, ...], windows: WindowBounds) -> Tensor:
-        """Outputs, (1, all tokens, outputs), from the parts of all layers.
+        """As `combine`, for packed windows: outputs, (1, all tokens, outputs).
 
         Args:
             parts: each (1, layers, all tokens, numbers).
-            windows: where each begins, and what is padding.
+            windows: bounds of the windows, and which tokens are padding.
         """
 
 
 def layers_read(heads: Iterable[Head]) -> range:
-    """From the lowest to the highest layer that any of these heads reads."""
+    """The range of layers, in the encoder's numbers, that covers all layers these heads need."""
     reads = [head.reads for head in heads]
     return range(min(layers[0] for layers in reads), max(layers[-1] for layers in reads) + 1)

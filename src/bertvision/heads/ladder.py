@@ -16,7 +16,10 @@ from bertvision.heads.parts.output import OutputMap
 
 @final
 class Ladder(PackedHead):
-    """One block per layer, a rung: it mixes the output of the rung before with its layer made small, and attends."""
+    """A narrow transformer block (rung) per layer; its input is a gated sum of the last rung and the projected layer.
+
+    The states are detached, so no gradient enters the encoder.
+    """
 
     token_wise = False
 

@@ -1,4 +1,4 @@
-"""RandomStream: random numbers of one's own, so that a head's dropout does not depend on who else draws."""
+"""RandomStream: a random state of its own for every head, so that its dropout does not depend on other heads."""
 
 from types import TracebackType
 from typing import final
@@ -9,7 +9,7 @@ from torch import Tensor
 
 @final
 class RandomStream:
-    """Inside `with stream:` torch draws from this stream; what others draw, before or between, changes nothing.
+    """Inside `with stream:` torch's global generators have this stream's state; afterwards the former state is back.
 
     Example:
         >>> stream = RandomStream(0)
@@ -33,7 +33,7 @@ class RandomStream:
 
     @property
     def state(self) -> list[Tensor]:
-        """Where the stream is, to be kept with a checkpoint."""
+        """States of the generators, CPU first, for a checkpoint."""
         return self._mine
 
     @state.setter
@@ -49,7 +49,7 @@ class RandomStream:
         self._mine = self._swap(self._theirs)
 
     def _swap(self, states: list[Tensor]) -> list[Tensor]:
-        """Set torch's states, and return those they had."""
+        """Set the states of torch's global generators and return the former ones."""
         before = [torch.get_rng_state()]
         torch.set_rng_state(states[0])
         if self._device is not None:

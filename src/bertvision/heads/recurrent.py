@@ -25,7 +25,7 @@ class Recurrent(LayerwiseHead):
 
     @override
     def compile_steps(self) -> None:
-        self._remember = torch.compile(self._remember, dynamic=True)  # type: ignore[method-assign]  # for this one alone
+        self._cell = torch.compile(self._cell, dynamic=True)  # type: ignore[method-assign]  # for this one alone
 
     @override
     def parts(self, states: Tensor, first: int = 0) -> tuple[Tensor, ...]:
@@ -34,15 +34,17 @@ class Recurrent(LayerwiseHead):
     @override
     def combine(self, parts: tuple[Tensor, ...], mask: Tensor) -> Tensor:
         (inputs,) = parts  # (batch, layers, tokens, 3 · size)
-        memory = inputs.new_zeros(*mask.shape, self.size)
+        hidden = inputs.new_zeros(*mask.shape, self.size)
         for layer in inputs.unbind(dim=1):
-            memory = self._remember(memory, layer)
-        outputs: Tensor = self.project(self.dropout(memory))
+            hidden = self._cell(layer, hidden)
+        outputs: Tensor = self.project(self.dropout(hidden))
         return outputs
 
-    def _remember(self, memory: Tensor, layer: Tensor) -> Tensor:
-        fresh, update, candidate = layer.chunk(3, dim=-1)
-        recalled = self.recall(memory).chunk(3, dim=-1)
-        gate = torch.sigmoid(update + recalled[1])
-        proposal = torch.tanh(candidate + torch.sigmoid(fresh + recalled[0]) * recalled[2])
-        return proposal + gate * (memory - proposal)
+    def _cell(self, inputs: Tensor, hidden: Tensor) -> Tensor:
+        """One step of the unit, gated as in `torch.nn.GRUCell`; inputs: projected, (…, 3 · size)."""
+        reset, update, candidate = inputs.chunk(3, dim=-1)
+        from_hidden = self.recall(hidden).chunk(3, dim=-1)
+        reset = torch.sigmoid(reset + from_hidden[0])
+        update = torch.sigmoid(update + from_hidden[1])
+        candidate = torch.tanh(candidate + reset * from_hidden[2])
+        return candidate + update * (hidden - candidate)

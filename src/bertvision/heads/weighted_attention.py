@@ -1,4 +1,4 @@
-"""Document 002's weighted attention: every output vector asks the layers of a token through a matrix."""
+"""Document 002's weighted (bilinear) attention over layers: queries are multiplied by a learned matrix."""
 
 from typing import ClassVar, final
 

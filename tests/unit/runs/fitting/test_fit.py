@@ -152,7 +152,7 @@ def test_layers_and_what_heads_do_layer_by_layer_are_compiled_where_that_is_aske
     plain = fit_heads(ask("squad2", *heads), tmp_path / "plain")
     names = record_compiling(monkeypatch)
     compiled = fit_heads(ask("squad2", *heads, compile=True), tmp_path / "compiled")
-    steps = ["_Rung.forward", "_Rung.forward_packed", "Recurrent._remember", "EncoderAttention._agreement"]
+    steps = ["_Rung.forward", "_Rung.forward_packed", "Recurrent._cell", "EncoderAttention._outputs"]
     assert names == ["BertLayer.forward", *steps]
     assert metrics(compiled) == metrics(plain)
 
