@@ -1,4 +1,4 @@
-"""The first half of a bottleneck adapter: every layer of every token, made small."""
+"""The down-projection of a bottleneck adapter, with its activation, applied to every layer."""
 
 from typing import Any, cast, final
 
@@ -9,13 +9,13 @@ from typing_extensions import override
 from bertvision.heads.parts.float32_products import ALIGNED, has_kernels, layer_maps
 
 INITIAL_DEVIATION = 1e-3
-"""Standard deviation of the first weights."""
+"""Standard deviation of the initial weights."""
 
 MAX_OUTPUTS = 16
-"""Most outputs that our kernel projects to: each takes registers of its own."""
+"""Most outputs that our Triton kernel takes: each needs registers of its own."""
 
 MAX_GROUPS = 65535
-"""Most layers of all windows together that our kernel takes: a CUDA grid is no larger along its second axis."""
+"""Most batch · layers that our Triton kernel takes: the limit of a CUDA grid's second axis."""
 
 
 @final
@@ -26,9 +26,9 @@ class Adapter(nn.Module):
         """Build the adapter.
 
         Args:
-            width: numbers per token and layer.
-            size: numbers it makes of them.
-            layers: how many have a W of their own; None shares one among all.
+            width: input size.
+            size: bottleneck (output) size.
+            layers: number of layers, each with its own W; None shares one W among all layers.
         """
         super().__init__()
         copies = () if layers is None else (layers,)
@@ -38,7 +38,7 @@ class Adapter(nn.Module):
 
     @property
     def size(self) -> int:
-        """Numbers per token and layer that come out."""
+        """The bottleneck (output) size."""
         return self.bias.shape[-1]
 
     @override
@@ -47,12 +47,14 @@ class Adapter(nn.Module):
         return self._padded(states)[..., : self.size]
 
     def scores(self, states: Tensor, weight: Tensor, first: int = 0) -> Tensor:
-        """The adapted layers, each projected by a weight of its own: a map of all of them side by side is the sum.
+        """Project every adapted layer with its slice of a weight for all layers concatenated.
+
+        The sum over the layers equals the linear map of the concatenated adapted layers, which is never materialised.
 
         Args:
             states: (batch, layers, tokens, width).
-            weight: (outputs, all layers · size), for the layers side by side.
-            first: number of the first layer in `states` among all.
+            weight: (outputs, all layers · size).
+            first: index of the first layer of `states` among all layers.
 
         Returns:
             (batch, layers, tokens, outputs), float32.
@@ -68,7 +70,7 @@ class Adapter(nn.Module):
         return layer_maps(self._padded(states, first), each)
 
     def _padded(self, states: Tensor, first: int = 0) -> Tensor:
-        """With zeros behind the numbers, up to a size that a GPU is fast with."""
+        """The adapted layers, for 16 bits padded with zeros to a multiple of `ALIGNED` numbers."""
         size = self.size + (0 if states.dtype == torch.float32 else -self.size % ALIGNED)
         weight, bias = _pad(self.weight, size, states.dtype), _pad(self.bias, size, states.dtype)
         if weight.ndim == 2:
@@ -80,12 +82,12 @@ class Adapter(nn.Module):
 
 
 def _fits(states: Tensor, outputs: int) -> bool:
-    """Whether our kernel takes so many windows, layers and outputs."""
+    """Whether batch, layers and outputs are within the limits of our Triton kernel."""
     return outputs <= MAX_OUTPUTS and states.shape[0] * states.shape[1] <= MAX_GROUPS
 
 
 def _pad(values: Tensor, size: int, dtype: torch.dtype) -> Tensor:
-    """The same with zeros behind, in another precision."""
+    """Convert to `dtype`, and pad the last axis with zeros up to `size`."""
     if values.shape[-1] == size:
         return values.to(dtype)
     return cast("Tensor", _Padded.apply(values, size, dtype))  # type: ignore[no-untyped-call]
@@ -93,7 +95,7 @@ def _pad(values: Tensor, size: int, dtype: torch.dtype) -> Tensor:
 
 @final
 class _Padded(torch.autograd.Function):
-    """Rounds and pads at once, which saves a kernel."""
+    """Conversion and padding in one kernel instead of two."""
 
     @staticmethod
     @override

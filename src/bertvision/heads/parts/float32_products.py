@@ -11,19 +11,19 @@ from torch import Tensor
 from typing_extensions import override
 
 ALIGNED = 8
-"""A GPU's fast products take multiples of so many columns."""
+"""Tensor cores want matrices whose number of columns is a multiple of this."""
 
 MIN_CAPABILITY = (8, 0)
 """Lowest compute capability of a GPU that Triton compiles for."""
 
 MAX_SETS = 64
-"""Sets of weights that a kernel of ours mixes at once; more would not fit into what a GPU's processor shares."""
+"""Most sets of layer weights that our Triton kernel takes; more would not fit into the GPU's shared memory."""
 
 
 def has_kernels(states: Tensor, sets: int = 1) -> bool:
-    """Whether there is a kernel of our own that mixes the layers of these by some sets of weights.
+    """Whether our Triton kernels can be used for these states, with so many sets of layer weights.
 
-    That is for 16 bits on a GPU that Triton knows, where there are Triton and a C compiler, which it begins with.
+    They need 16-bit states on a GPU that Triton supports, Triton itself, and the C compiler that it calls.
     """
     narrow = states.dtype in {torch.bfloat16, torch.float16}
     if not (states.is_cuda and narrow and sets <= MAX_SETS and _has_triton()):
@@ -38,14 +38,14 @@ def _has_triton() -> bool:
 
 
 def float32_product(rows: Tensor, weight: Tensor) -> Tensor:
-    """Rows times the transpose of a weight, group by group, in float32.
+    """Batched product `rows @ weight.mT`, accumulated and returned in float32.
 
-    Rows of 16 bits are never widened: that would write twice their bytes, and keep them. The weight is taken as the sum
-    of two 16-bit numbers instead, which costs nothing, since so few columns have to be padded anyway.
+    16-bit rows are not converted to float32: that would write and keep twice as many bytes. Instead the float32 weight
+    is split into the sum of two 16-bit matrices, which costs nothing: its few columns would have to be padded anyway.
 
     Args:
         rows: (groups, rows, width).
-        weight: (groups, outputs, width), float32; if it is less wide, the last numbers of a row do not count.
+        weight: (groups, outputs, width), float32; if it is narrower than the rows, their last columns are ignored.
 
     Returns:
         (groups, rows, outputs), float32.
@@ -57,7 +57,7 @@ def float32_product(rows: Tensor, weight: Tensor) -> Tensor:
 
 
 def layer_scores(states: Tensor, queries: Tensor) -> Tensor:
-    """How well every layer of every token agrees with some vectors, in float32.
+    """Dot products of every layer of every token with some vectors, in float32.
 
     Args:
         states: (batch, layers, tokens, width).
@@ -66,14 +66,14 @@ def layer_scores(states: Tensor, queries: Tensor) -> Tensor:
     Returns:
         (batch, layers, tokens, queries).
     """
-    # group by group: layers that are a part of all would be copied to stand in one matrix
+    # one group per example: a slice of the layers is not contiguous, so flattening the batch, too, would copy it
     return float32_product(states.flatten(1, 2), _repeated(queries, states.shape[0])).reshape(
         *states.shape[:3], len(queries)
     )
 
 
 def layer_maps(states: Tensor, weight: Tensor) -> Tensor:
-    """A linear map of every layer by a weight of its own, in float32.
+    """A linear map of every layer, each with its own weight, in float32.
 
     Args:
         states: (batch, layers, tokens, width).
@@ -97,7 +97,7 @@ class _Float32Product(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, weight: Tensor) -> Tensor:
         outputs, width = weight.shape[1:]
         columns = 2 * outputs + -2 * outputs % ALIGNED
-        both = _rounded(weight, columns, rows.shape[2], rows.dtype)  # rounded, and below it what rounding took away
+        both = _rounded(weight, columns, rows.shape[2], rows.dtype)  # the rounded weight, below it the rounding error
         torch.sub(weight, both[:, :outputs, :width], out=both[:, outputs : 2 * outputs, :width])
         products = _product(rows, both.transpose(1, 2))
         ctx.save_for_backward(rows, both)
@@ -109,21 +109,21 @@ class _Float32Product(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None]:
         rows, both = ctx.saved_tensors
         outputs, width = ctx.shape
-        # zeros stand where `both` has what rounding took away
+        # zeros where `both` has the rounding error
         gradient = _rounded(gradients[0].transpose(1, 2), both.shape[1], rows.shape[1], rows.dtype)
         for_rows = torch.bmm(gradient.transpose(1, 2), both) if ctx.needs_input_grad[0] else None
         return for_rows, _product(gradient, rows)[:, :outputs, :width]
 
 
 def _rounded(matrix: Tensor, columns: int, numbers: int, dtype: torch.dtype) -> Tensor:
-    """(groups, outputs, numbers) → (groups, columns, numbers): rounded, and zeros where there is nothing."""
+    """Convert to `dtype` and pad with zeros: (groups, outputs, …) → (groups, columns, numbers)."""
     rounded = matrix.new_zeros(len(matrix), columns, numbers, dtype=dtype)
     rounded[:, : matrix.shape[1], : matrix.shape[2]] = matrix
     return rounded
 
 
 def _product(first: Tensor, second: Tensor) -> Tensor:
-    """Two 16-bit matrices → a float32 one."""
+    """Batched product of 16-bit matrices, accumulated in float32."""
     if first.device.type == "cuda":
         return torch.bmm(first, second, out_dtype=torch.float32)
     return torch.bmm(first.float(), second.float())

@@ -1,4 +1,4 @@
-"""Layers → the image that convolutions read: all layers as channels, or one channel, pooled and made small."""
+"""Hidden states as an image for convolutions: the layers as channels, or their pooled sum as a single channel."""
 
 from typing import Literal, final
 
@@ -11,16 +11,16 @@ from bertvision.heads.parts.adapter import Adapter
 from bertvision.heads.parts.pool import build_pool
 
 Source = Literal["layers", "mix", "mean"]
-"""What the channels are: every layer one, or a single one, the learned mixture or the mean of them."""
+"""The channels: all layers; or one channel, which is their learned weighted sum or their mean."""
 
 
 @final
 class LayerImage(nn.Module):
-    """States → (batch, channels, tokens, width), the width an adapter's where there is one.
+    """States → (batch, channels, tokens, width), optionally through an adapter.
 
     Attributes:
-        channels: of the image.
-        width: of the image.
+        channels: number of channels.
+        width: width of the image: the adapter's size, or that of the states.
     """
 
     def __init__(self, shape: HeadShape, *, source: Source, adapter: int | None) -> None:

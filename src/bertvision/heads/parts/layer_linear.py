@@ -1,4 +1,4 @@
-"""A linear map of each layer by a weight of its own, into one tensor."""
+"""A linear map of every layer, each with its own weight and bias, into one tensor."""
 
 from collections.abc import Sequence
 from typing import Any, cast, final
@@ -9,7 +9,7 @@ from typing_extensions import override
 
 
 def layer_linear(states: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Tensor:
-    """Every layer of states that do not learn, through its own linear map.
+    """Apply to every layer its own linear map; no gradient flows into the states.
 
     Args:
         states: (batch, layers, tokens, width).
@@ -19,18 +19,18 @@ def layer_linear(states: Tensor, weights: Sequence[Tensor], biases: Sequence[Ten
     Returns:
         (batch, layers, tokens, size).
     """
-    # precision first: asked how many windows there are, an exported graph would have that many for ever
+    # the type is checked first: a condition on the batch size would fix that size in an exported graph
     if states.dtype not in {torch.bfloat16, torch.float16} or len(states) > 1:
         layers = zip(states.unbind(dim=1), weights, biases, strict=True)
         return torch.stack([nn.functional.linear(layer, weight, bias) for layer, weight, bias in layers], dim=1)
-    # packed windows of 16 bits: stacking would write all of it twice
+    # packed windows of 16 bits: `torch.stack` would write the result a second time
     stacked = torch.stack([*weights]).to(states.dtype), torch.stack([*biases]).to(states.dtype)
     return cast("Tensor", _LayerLinear.apply(states[0], *stacked))[None]  # type: ignore[no-untyped-call]
 
 
 @final
 class _LayerLinear(torch.autograd.Function):
-    """Layer by layer, which is faster than all as a batch."""
+    """One product per layer, which is faster than one batched product."""
 
     @staticmethod
     @override

@@ -1,4 +1,4 @@
-"""Many layers → one: by learned weights, or their mean."""
+"""Pooling over layers: a learned weighted sum, or the mean."""
 
 from collections.abc import Sequence
 from typing import Literal, final
@@ -15,9 +15,9 @@ Pooling = Literal["mix", "mean"]
 
 @final
 class LayerPool(nn.Module):
-    """γ · Σ gate(w)ₗ hₗ, the same weights for every token. Starts as the mean, so that every layer is seen at once.
+    """γ · Σ gate(w)ₗ hₗ, with the same weights for every token; starts as the mean of the layers.
 
-    With sparsemax some weights become exactly 0; layers above the last that counts are then not needed any more.
+    With sparsemax some weights become exactly 0; the layers above the last with a positive weight are then not needed.
     """
 
     def __init__(self, layers: int, *, gate: Gate = "softmax", norm: bool = False, dropout: float = 0.0) -> None:
@@ -30,13 +30,13 @@ class LayerPool(nn.Module):
 
     @property
     def needs(self) -> Sequence[int]:
-        """Layers up to the last that counts; all of them while learning, since a weight of 0 may grow again."""
+        """Layers up to the last with a positive weight; in training mode all, as a weight of 0 may grow again."""
         if self.gate == "softmax" or self.training:
             return range(len(self.mix))
         return range(int(self.weights().nonzero().max()) + 1)
 
     def weights(self) -> Tensor:
-        """How much each layer counts, (layers,); they sum to 1."""
+        """Gated weights, (layers,), summing to 1; in training mode with layer dropout."""
         kept: Tensor = self.mix
         if self.training and self.dropout:
             dropped = torch.rand(len(kept), device=kept.device) < self.dropout
@@ -44,15 +44,15 @@ class LayerPool(nn.Module):
         return self._gated(kept)
 
     def learned(self) -> Tensor:
-        """What each layer is multiplied by, (layers,), also those that are not needed; nothing is dropped."""
+        """Scaled weights of all layers, (layers,), without dropout: for analysis."""
         return self.scale * self._gated(self.mix)
 
     def factors(self) -> Tensor:
-        """The weights of the layers that are needed, scaled."""
+        """Scaled weights of the layers in `needs`, as the forward pass uses them, (needed layers,)."""
         return self.scale * self.weights()[: len(self.needs)]
 
     def normed(self, states: Tensor) -> Tensor:
-        """States as they go into the sum."""
+        """The states, with LayerNorm (no learned scale and shift) if `norm` is set."""
         return nn.functional.layer_norm(states, states.shape[-1:]) if self.norm else states
 
     @override
@@ -86,7 +86,7 @@ class MeanPool(nn.Module):
 
 @final
 class SharedDropout(nn.Module):
-    """Dropout that draws once for all layers of a token: on every layer it is the same as on their sum."""
+    """Dropout with one mask for all layers of a token, so that it commutes with any sum over the layers."""
 
     def __init__(self, share: float) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class SharedDropout(nn.Module):
 
 
 def _kernel_mixture(factors: Tensor, states: Tensor) -> Tensor:
-    """The sum of the layers, each times its factor, (batch, tokens, width), by a kernel of our own."""
+    """The weighted sum of the layers, (batch, tokens, width), by our Triton kernel."""
     from bertvision.heads.parts.mixtures import layer_mixtures  # noqa: PLC0415 - needs Triton
 
     weights = factors[None, :, None, None].expand(*states.shape[:3], 1)
@@ -114,7 +114,7 @@ def build_pool(pool: Pooling, layers: int) -> LayerPool | MeanPool:
 
 
 def sparsemax(scores: Tensor) -> Tensor:
-    """The point of the simplex nearest to `scores`, (n,): a softmax that gives exact zeros (Martins & Astudillo 2016).
+    """Projection of `scores`, (n,), onto the probability simplex: a sparse softmax (Martins & Astudillo 2016).
 
     Scores of -inf get 0.
     """
