@@ -1,4 +1,4 @@
-"""Outputs and targets → loss of every example, and the pooling of token rows that comes before it."""
+"""The loss of every example by its targets, and the pooling over tokens that precedes it."""
 
 from typing import assert_never
 
@@ -9,14 +9,23 @@ from bertvision.tasks.task import Pool, Task
 
 
 def pool_rows(rows: Tensor, mask: Tensor, pool: Pool) -> Tensor:
-    """Pool every example to one row: (batch, …, tokens, numbers), mask (batch, tokens) → (batch, …, numbers)."""
-    if rows.shape[-2] == 1:  # pooled before
+    """Pool over the tokens: the first token, or the mean over the real ones.
+
+    Args:
+        rows: (batch, …, tokens, numbers); if there is one token, they are pooled already.
+        mask: (batch, tokens) True where a token is real.
+        pool: `cls` or `mean`.
+
+    Returns:
+        (batch, …, numbers).
+    """
+    if rows.shape[-2] == 1:
         return rows[..., 0, :]
     match pool:
         case "cls":
             return rows[..., 0, :]
         case "mean":
-            # summed before it is divided: the rounding of 1 / tokens would lean one way for all numbers of a text
+            # sum, then divide: rounding 1 / tokens first would bias all numbers of a text in the same direction
             sums = torch.einsum("b...to,bt->b...o", rows, mask.to(rows.dtype))
             return sums / mask.sum(dim=1).view(-1, *[1] * (rows.ndim - 2))
         case _:
@@ -29,12 +38,13 @@ def example_losses(  # noqa: PLR0913 - what a loss depends on
     """The loss of every example, (batch,).
 
     Args:
-        task: what is asked.
-        outputs: (batch, tokens, outputs).
+        task: its kind chooses the loss: cross-entropy for spans and labels, binary cross-entropy for tags, squared
+            error for scores.
+        outputs: (batch, tokens, outputs) of a head.
         mask: (batch, tokens) True where a token is real.
-        targets: (batch, 2) first and last token; or (batch,) class numbers or scores; or (batch, labels) tags.
-        pool: which row counts for labels, tags and scores.
-        class_weights: (classes,) how much an example of each class counts, for labels.
+        targets: (batch, 2) first and last token of spans; (batch,) class numbers or scores; (batch, labels) tags.
+        pool: how outputs are pooled over the tokens, for labels, tags and scores.
+        class_weights: (classes,) factor of the loss of each class's examples, for labels.
     """
     outputs = outputs.float()
     match task.kind:
@@ -54,8 +64,14 @@ def example_losses(  # noqa: PLR0913 - what a loss depends on
 
 
 def span_losses(outputs: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
-    """The mean of the cross-entropies of the first and the last token, over the window's tokens, (batch,)."""
-    scores = outputs.masked_fill(~mask[:, :, None], float("-inf"))  # (batch, tokens, 2)
-    first = nn.functional.cross_entropy(scores[:, :, 0], targets[:, 0], reduction="none")
-    last = nn.functional.cross_entropy(scores[:, :, 1], targets[:, 1], reduction="none")
+    """Mean of the cross-entropies of start and end, each a softmax over the tokens of the window, (batch,).
+
+    Args:
+        outputs: (batch, tokens, 2) start and end logits.
+        mask: (batch, tokens) True where a token is real.
+        targets: (batch, 2) first and last token.
+    """
+    logits = outputs.masked_fill(~mask[:, :, None], float("-inf"))
+    first = nn.functional.cross_entropy(logits[:, :, 0], targets[:, 0], reduction="none")
+    last = nn.functional.cross_entropy(logits[:, :, 1], targets[:, 1], reduction="none")
     return (first + last) / 2

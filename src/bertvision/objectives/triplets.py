@@ -1,4 +1,4 @@
-"""Vectors of triplets → loss: low where the anchor is near its positive and far from its negatives."""
+"""Triplet losses: low where the anchor is near its positive and far from its negatives."""
 
 from typing import Literal, assert_never
 
@@ -6,15 +6,15 @@ import torch
 from torch import Tensor, nn
 
 TripletLoss = Literal["document", "margin", "in-batch"]
-"""The document's hinge on distances; a hinge with a margin for every negative; or multiple negatives of the batch."""
+"""Document 004's hinge; a hinge with a margin for every negative; or the multiple negatives ranking loss."""
 
 SCALE = 20.0
-"""What cosines are multiplied with before a softmax over them."""
+"""Factor of the cosine similarities in the softmax of `in-batch` (inverse temperature)."""
 
 
-def euclidean(one: Tensor, two: Tensor) -> Tensor:
-    """Distances of vectors, (…, width) → (…)."""
-    distances: Tensor = torch.linalg.vector_norm(one - two, dim=-1)
+def euclidean(first: Tensor, second: Tensor) -> Tensor:
+    """Euclidean distances of vectors, (…, width) → (…)."""
+    distances: Tensor = torch.linalg.vector_norm(first - second, dim=-1)
     return distances
 
 
@@ -30,13 +30,15 @@ def triplet_losses(  # noqa: PLR0913 - what the three losses depend on
     """The loss of every triplet, (batch,).
 
     Args:
-        kind: which loss.
+        kind: `document`: relu(d(anchor, positive) - logsumexp of d(anchor, negatives)); `margin`: mean over the
+            negatives of relu(d(anchor, positive) - d(anchor, negative) + margin); `in-batch`: cross-entropy of the own
+            positive among all positives of the batch and the own negatives, by cosine similarity.
         anchor: (batch, width).
-        positive: (batch, width) belongs near.
-        negatives: (batch, negatives, width) belong far away.
-        margin: how much farther than the positive a negative should be, for `margin`.
-        alike: (batch, batch) True where the positive of the column is no negative of the row's anchor, for `in-batch`;
-            None has none.
+        positive: (batch, width).
+        negatives: (batch, negatives, width).
+        margin: for `margin`.
+        alike: (batch, batch) for `in-batch`: True where the column's positive must not serve as a negative of the row's
+            anchor, because it is alike; None if all others serve.
     """
     match kind:
         case "document":
@@ -53,12 +55,12 @@ def triplet_losses(  # noqa: PLR0913 - what the three losses depend on
 
 
 def _in_batch_losses(anchor: Tensor, positive: Tensor, negatives: Tensor, alike: Tensor | None) -> Tensor:
-    """Cross-entropy, by cosine, of the positive among those of the whole batch and the negatives of its own triplet."""
-    anchor, positive, negatives = (nn.functional.normalize(one, dim=-1) for one in (anchor, positive, negatives))
-    others = anchor @ positive.T  # (batch, batch)
+    """Multiple negatives ranking loss: the correct class of row i is column i, its own positive."""
+    anchor, positive, negatives = (nn.functional.normalize(each, dim=-1) for each in (anchor, positive, negatives))
+    positives = anchor @ positive.T  # (batch, batch) cosine similarities
     if alike is not None:
-        itself = torch.eye(len(anchor), dtype=torch.bool, device=anchor.device)
-        others = others.masked_fill(alike & ~itself, float("-inf"))
-    own = torch.einsum("bw,bnw->bn", anchor, negatives)
-    right = torch.arange(len(anchor), device=anchor.device)
-    return nn.functional.cross_entropy(SCALE * torch.cat([others, own], dim=1), right, reduction="none")
+        own = torch.eye(len(anchor), dtype=torch.bool, device=anchor.device)
+        positives = positives.masked_fill(alike & ~own, float("-inf"))
+    hard = torch.einsum("bw,bnw->bn", anchor, negatives)
+    targets = torch.arange(len(anchor), device=anchor.device)
+    return nn.functional.cross_entropy(SCALE * torch.cat([positives, hard], dim=1), targets, reduction="none")

@@ -1,4 +1,4 @@
-"""How the learning rate moves: a factor for every step."""
+"""Learning rate schedules: a factor of the peak learning rate for every step."""
 
 import math
 from typing import Literal, assert_never
@@ -13,23 +13,23 @@ Schedule = Literal["constant", "linear", "cosine", "restarts"]
 
 
 def rate_factor(step: int, total: int, *, schedule: Schedule, warmup: float = 0.0) -> float:
-    """What the learning rate is multiplied with at a step, counted from 0.
+    """The factor of the peak learning rate at a step.
 
     Args:
-        step: the step that is about to be made.
+        step: number of the step that is about to be made, from 0.
         total: steps of the whole run.
-        schedule: constant; linear to 0; cosine to 0; or cosine to 0 `CYCLES` times.
-        warmup: share of the steps over which the rate first rises from 0.
+        schedule: constant; linear decay to 0; cosine decay to 0; or the latter `CYCLES` times.
+        warmup: share of the steps of a linear warm-up from 0.
     """
-    rising = warmup * total
-    if step < rising:
-        return (step + 1) / (rising + 1)
-    progress = (step - rising) / max(1.0, total - rising)
+    warmup_steps = warmup * total
+    if step < warmup_steps:
+        return (step + 1) / (warmup_steps + 1)
+    progress = (step - warmup_steps) / (total - warmup_steps)
     match schedule:
         case "constant":
             return 1.0
         case "linear":
-            return max(0.0, 1.0 - progress)
+            return 1.0 - progress
         case "cosine":
             return 0.5 * (1.0 + math.cos(math.pi * progress))
         case "restarts":

@@ -37,6 +37,12 @@ def test_a_pooled_vector_that_is_not_there_cannot_become_a_layer() -> None:
         replace(some_states(), pooled=None).with_pooled()
 
 
+def test_every_token_gets_the_whole_pooled_vector() -> None:
+    states, mask = torch.zeros(1, 2, 4, 3), torch.ones(1, 4, dtype=torch.bool)  # more tokens than numbers
+    whole = HiddenStates(states, mask, pooled=torch.tensor([[1.0, 2.0, 3.0]])).with_pooled().states
+    assert whole[0, 0].tolist() == [[1.0, 2.0, 3.0]] * 4
+
+
 def test_gradients_reach_the_pooled_vector() -> None:
     pooled = torch.zeros(2, 2, requires_grad=True)
     torch.autograd.backward(replace(some_states(), pooled=pooled).with_pooled().states.sum())

@@ -38,6 +38,12 @@ def test_other_axes_before_the_tokens_are_kept() -> None:
     torch.testing.assert_close(more, expected[:, :, None], rtol=FLOAT32, atol=FLOAT32)
 
 
+@pytest.mark.parametrize("pool", ["cls", "mean"])
+def test_a_row_that_is_pooled_already_stays_to_the_last_bit(pool: Pool) -> None:
+    rows = torch.tensor([[[0.1, 0.7]], [[-0.3, 1 / 3]]])
+    assert torch.equal(pool_rows(rows, torch.ones(2, 1, dtype=torch.bool), pool), rows[:, 0])
+
+
 @pytest.mark.parametrize("tokens", [3, 301, 511])
 def test_the_mean_of_ones_is_one_however_many_there_are(tokens: int) -> None:
     ones, mask = torch.ones(1, 2, tokens, 3), torch.ones(1, tokens, dtype=torch.bool)

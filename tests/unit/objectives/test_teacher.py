@@ -62,6 +62,14 @@ def test_a_student_that_says_the_same_has_no_loss() -> None:
     check(losses(LABELS, outputs, outputs[:, 0] - 5.0, 3.0), [0.0, 0.0])
 
 
+def test_losses_are_computed_in_single_precision_whatever_the_outputs_are() -> None:
+    outputs = torch.tensor([[[0.0, 1.0]] * 3] * 2)  # these numbers are exact in bfloat16, their losses are not
+    teacher = torch.tensor([[0.3, -0.2], [1.7, 0.4]])
+    halved = losses(LABELS, outputs.to(torch.bfloat16), teacher)
+    assert halved.dtype == torch.float32
+    assert torch.equal(halved, losses(LABELS, outputs, teacher))
+
+
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 def test_a_label_s_loss_is_the_divergence_over_classes(temperature: float) -> None:
     teacher = torch.tensor([[0.0, log(3)], [0.0, 0.0]]) * temperature

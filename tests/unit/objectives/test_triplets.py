@@ -21,6 +21,8 @@ NEGATIVES = torch.stack([plane((1, 0), (0, 2)), plane((6, 8), (0, 3))])  # 1 and
 
 def test_distances_are_euclidean() -> None:
     assert euclidean(ANCHOR, POSITIVE).tolist() == [5.0, 1.0]
+    corners = torch.tensor([[[1.0, 1.0, 2.0], [4.0, 5.0, 2.0]]])  # (batch, points, width), not seen from the origin
+    assert euclidean(torch.tensor([[[1.0, 1.0, 2.0]]]), corners).tolist() == [[0.0, 5.0]]
 
 
 def test_the_loss_of_the_document_is_a_hinge_on_the_positive_less_all_negatives_together() -> None:
@@ -33,6 +35,20 @@ def test_the_margin_is_asked_of_every_negative() -> None:
     found = triplet_losses("margin", ANCHOR, POSITIVE, NEGATIVES, margin=1.5)
     # ((5 - 1 + 1.5) + (5 - 2 + 1.5)) / 2; and 1 - 10 and 1 - 3 + 1.5 are below 0
     assert found.tolist() == pytest.approx([5.0, 0.0], abs=FLOAT32)
+
+
+def test_the_margin_is_one_unless_it_is_given() -> None:
+    default = triplet_losses("margin", ANCHOR, POSITIVE, NEGATIVES)
+    assert default.tolist() == pytest.approx([4.5, 0.0], abs=FLOAT32)  # ((5 - 1 + 1) + (5 - 2 + 1)) / 2
+
+
+def test_in_a_batch_cosines_are_taken_over_the_width() -> None:
+    # as wide as three, since a cosine over another axis of the same size would go unnoticed
+    anchor, positive = torch.tensor([[3.0, 4.0, 0.0]]), torch.tensor([[0.0, 2.0, 0.0]])
+    negatives = torch.tensor([[[0.0, 0.0, 5.0], [6.0, 8.0, 0.0]]])
+    found = triplet_losses("in-batch", anchor, positive, negatives)
+    # cosines: of the positive 0.8, of the negatives 0 and 1; each times 20
+    assert found.tolist() == pytest.approx([math.log(math.exp(16) + 1 + math.exp(20)) - 16], abs=FLOAT32)
 
 
 def test_in_a_batch_the_positives_of_others_are_negatives_too() -> None:

@@ -43,6 +43,15 @@ def test_a_run_of_warm_up_alone_never_reaches_the_full_rate() -> None:
     assert curve("linear", 3, warmup=0.99)[:3] == pytest.approx([1 / 3.97, 2 / 3.97, 3 / 3.97], abs=FLOAT64)
 
 
+def test_a_warm_up_may_end_between_two_steps() -> None:
+    # the warm-up takes 8.5 of 10 steps: the last step is 0.5 after its end, and 1.5 are left to fall in
+    assert curve("linear", 10, warmup=0.85)[8:] == pytest.approx([9 / 9.5, 1 - 0.5 / 1.5], abs=FLOAT64)
+
+
+def test_there_is_no_warm_up_unless_it_is_asked_for() -> None:
+    assert rate_factor(0, 10, schedule="constant") == 1
+
+
 @settings(max_examples=60)
 @given(schedule=st.sampled_from(SCHEDULES), total=st.integers(1, 300), warmup=st.floats(0, 0.99))
 def test_a_factor_is_never_negative_nor_more_than_one(schedule: Schedule, total: int, warmup: float) -> None:
