@@ -1,4 +1,4 @@
-"""Stage 2: many heads learn from one pass over the states, each as if it were alone."""
+"""Stage 2: train many heads in one pass over the states, each with the result that it would have alone."""
 
 import math
 import time
@@ -35,49 +35,49 @@ MAX_RECORDED_BYTES = 2**30
 """Bytes of a batch's states above which nothing is recorded: such a batch keeps a GPU busy by itself."""
 
 Backward = Callable[[TrainBatch, float], Tensor]
-"""Adds the gradients of a batch's losses, times a share; their sum."""
+"""Backpropagates the sum of a batch's losses times a factor, and returns the sum without the factor."""
 
 
 class States(Protocol):
-    """Where states come from: an encoder that runs again, a store, or memory."""
+    """A source of hidden states: a frozen encoder, a store, or memory."""
 
     def batch(self, rows: IntArray) -> StateBatch:
-        """The states of the windows at `rows`, in that order."""
+        """The states of the windows with these numbers, in that order."""
 
 
 class FitWatcher(Protocol):
-    """Who follows a fit."""
+    """Callbacks of `fit_trainees`: logs, progress, validation. Heads have numbers, in the order of the trainees."""
 
     def on_begin(self, step: int, total: int) -> None:
-        """Called once, with the steps made before and those of the whole fit; drops again who was dropped before."""
+        """Called once, with the number of steps done before and in all; after a resume it drops dropped heads again."""
 
     def on_step(self, step: int) -> None:
-        """Called after every step, of which a GPU may still have some to do."""
+        """Called after every step; a GPU may still be computing it."""
 
     def on_log(self, step: int, losses: Mapping[int, float]) -> None:
-        """Called every `LOG_STEPS` steps with the mean loss since the last time of each head that learns, by number."""
+        """Called every `LOG_STEPS` steps with the mean loss since the last call of every head still in training."""
 
     def on_drop(self, number: int, step: int) -> None:
-        """Called when a head was dropped."""
+        """Called after a head was dropped because its loss is not finite."""
 
     def on_validate(self, fraction: float, step: int) -> None:
-        """Called at every fraction of an epoch that was asked for; judges heads, keeps the best, and may drop some."""
+        """Called at the fractions of an epoch given to `fit_trainees`; scores heads, keeps the best, may drop some."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitData:
-    """What heads learn from.
+    """The training data of heads.
 
     Attributes:
-        task: what is asked.
-        targets: of every window.
-        states: of every window.
-        pool: which row counts for labels, tags and scores.
-        device: where heads are.
-        batch: windows per step of a head.
+        task: its kind chooses the loss.
+        targets: of all windows; see `example_losses`.
+        states: of all windows.
+        pool: how tokens are pooled, for labels, tags and scores.
+        device: of the heads.
+        batch: batch size of a head's step, in windows.
         bf16: whether heads compute in bfloat16; weights stay float32.
-        class_weights: (classes,) how much an example of each class counts.
-        ahead: whether a thread prepares the next batch while heads learn; for states that are read, not computed.
+        class_weights: (classes,) factor of the loss of each class's examples.
+        ahead: whether a thread prepares the next batch meanwhile; for states that are read, not computed.
     """
 
     task: Task
@@ -91,13 +91,13 @@ class FitData:
     ahead: bool = False
 
     def train_batch(self, batch: StateBatch, targets: Tensor, *, kind: Hashable = None) -> TrainBatch:
-        """What a head learns from some windows; those of a kind are in the static inputs of their shape."""
+        """A training batch of these windows; `kind` is that of `TrainBatch`."""
         hidden = batch.hidden
         context = () if hidden.context is None else (hidden.context,)
         return TrainBatch((hidden.states, hidden.mask, targets, *context), partial(self._losses, batch, targets), kind)
 
     def _losses(self, batch: StateBatch, targets: Tensor, head: Head, _places: tuple[Tensor, ...]) -> Tensor:
-        """The loss of every window, (windows,); tensors are where the head is already."""
+        """The loss of every window, (windows,); the tensors are in `batch` and `targets` already."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
             outputs, mask = batch.read(head, None if self.task.kind == "spans" else self.pool)
         return example_losses(self.task, outputs, mask, targets, pool=self.pool, class_weights=self.class_weights)
@@ -112,12 +112,20 @@ def fit_trainees(  # noqa: PLR0913 - what a fit depends on, by keyword
     fractions: Sequence[float],
     watcher: FitWatcher,
 ) -> None:
-    """Let all of them learn until the last step; goes on from a checkpoint if the run has one.
+    """Train all heads to the last step, or resume from the checkpoint in the run's folder.
 
-    The last checkpoint is left to the caller, who removes it when the results are safe.
+    The last checkpoint stays; the caller removes it when the results are saved.
+
+    Args:
+        trainees: the heads.
+        data: their training data.
+        plan: the batches, step by step.
+        run: folder for checkpoints.
+        fractions: epochs after which `watcher.on_validate` is called.
+        watcher: callbacks.
 
     Raises:
-        BertVisionError: something cannot be written, or the GPU has no room.
+        BertVisionError: a file cannot be written, or the GPU has too little memory.
     """
     stops = plan.snapshot_steps(fractions)
     fitting = _Fitting(list(trainees), data, plan)
@@ -147,13 +155,13 @@ def fit_trainees(  # noqa: PLR0913 - what a fit depends on, by keyword
 
 
 def try_step(trainee: Trainee, data: FitData, plan: Plan, batch: StateBatch, rows: IntArray) -> None:
-    """Make one step with a head that is thrown away afterwards, so that it can be timed."""
+    """Make one training step, to time it; the head is changed and must be thrown away."""
     _Fitting([trainee], data, plan).learn(batch, rows, 0)
 
 
 @final
 class _Fitting:
-    """All that a step needs and changes."""
+    """The state of a fit: heads, optimiser, gradients that are still accumulated, CUDA graphs."""
 
     def __init__(self, trainees: list[Trainee], data: FitData, plan: Plan) -> None:
         self.trainees = trainees
@@ -161,15 +169,15 @@ class _Fitting:
         self.plan = plan
         groups = [(trainee, group) for trainee in trainees for group in trainee.groups()]
         self.owners = [trainee for trainee, _ in groups]
-        # one optimiser for all: it treats every tensor by itself, and a GPU has fewer kernels to start
+        # one optimiser for all heads: AdamW treats every tensor by itself, and one fused call launches fewer kernels
         self.optimizer = torch.optim.AdamW([group for _, group in groups], fused=True)
-        self.waiting: dict[nn.Parameter, Tensor] = {}
+        self.accumulated: dict[nn.Parameter, Tensor] = {}  # gradients of heads that do not step now
         self.static: StaticInputs | None = None
         adders: list[Backward] = [partial(backward, trainee.head, data.device) for trainee in trainees]
         if data.device.type == "cuda":
             self.static, memory = StaticInputs(), GraphMemory(data.device)
             adders = [Recorder(trainee.head, memory).backward for trainee in trainees]
-        self.sharing: dict[bytes, list[tuple[Trainee, Backward]]] = {}  # those who learn from the same windows
+        self.sharing: dict[bytes, list[tuple[Trainee, Backward]]] = {}  # heads with the same training windows
         for trainee, add in zip(trainees, adders, strict=True):
             self.sharing.setdefault(b"" if trainee.rows is None else trainee.rows.tobytes(), []).append((trainee, add))
 
@@ -184,7 +192,7 @@ class _Fitting:
             return step, self.data.states.batch(rows), rows
 
     def learn(self, batch: StateBatch, rows: IntArray, step: int) -> None:
-        """Let all heads learn from one batch."""
+        """One training step of all heads on one batch."""
         targets = torch.from_numpy(self.data.targets[rows]).to(self.data.device, non_blocking=True)
         whole = self._train_batch(batch, targets), len(rows)
         for members in self.sharing.values():
@@ -193,25 +201,27 @@ class _Fitting:
                 chosen = learning[0][0].rows
                 train_batch, count = whole if chosen is None else self._some(chosen[rows], batch, targets)
                 for trainee, add in learning:
-                    self._gather(trainee, add, train_batch, count, step)
+                    with trainee.watch:
+                        self._backpropagate(trainee, add, train_batch, count)
+                        self._clip_or_accumulate(trainee, step)
         for owner, group in zip(self.owners, self.optimizer.param_groups, strict=True):
-            group["lr"] = owner.spec.lr * self._factor(owner, step)
-        self.optimizer.step()
+            spec = owner.spec
+            factor = rate_factor(step, self.plan.total, schedule=spec.schedule, warmup=spec.warmup)
+            group["lr"] = spec.lr * factor
+        self.optimizer.step()  # parameters without a gradient stay as they are
         self.optimizer.zero_grad(set_to_none=True)
-        for value, gradient in self.waiting.items():
+        for value, gradient in self.accumulated.items():
             value.grad = gradient
-        self.waiting.clear()
+        self.accumulated.clear()
 
-    def _gather(self, trainee: Trainee, add: Backward, train_batch: TrainBatch, count: int, step: int) -> None:
-        """Add the gradients of a batch of so many windows to those of the gradient of a head."""
-        with trainee.watch:
-            if count:
-                with trainee.stream:
-                    trainee.add(add(train_batch, 1 / self.data.batch), count)
-            self._prepare(trainee, step)
+    def _backpropagate(self, trainee: Trainee, add: Backward, train_batch: TrainBatch, count: int) -> None:
+        """Add the gradient of a head's mean loss; nothing if none of its `count` windows is in the batch."""
+        if count:
+            with trainee.stream:
+                trainee.add(add(train_batch, 1 / self.data.batch), count)
 
     def _train_batch(self, batch: StateBatch, targets: Tensor) -> TrainBatch:
-        """All windows of a batch; in static inputs, where recordings find them, unless it is large."""
+        """All windows of a batch; on a GPU in the static inputs of CUDA graphs, unless the batch is large."""
         if self.static is None or batch.padded_bytes > MAX_RECORDED_BYTES:
             return self.data.train_batch(batch, targets)
         whole = batch.padded
@@ -221,27 +231,22 @@ class _Fitting:
         return self.data.train_batch(StateBatch(static, lowest=batch.lowest), targets, kind="static")
 
     def _some(self, chosen: NDArray[np.bool_], batch: StateBatch, targets: Tensor) -> tuple[TrainBatch, int]:
-        """Some windows of a batch, and how many they are."""
-        mine = torch.from_numpy(np.flatnonzero(chosen)).to(self.data.device)
-        return self.data.train_batch(batch.only(mine), targets[mine]), len(mine)
+        """The chosen windows of a batch, and their number."""
+        places = torch.from_numpy(np.flatnonzero(chosen)).to(self.data.device)
+        return self.data.train_batch(batch.only(places), targets[places]), len(places)
 
-    def _prepare(self, trainee: Trainee, step: int) -> None:
-        """Clip the gradient of a head that steps now; put aside that of a head that still gathers examples."""
-        values = [value for value in trainee.head.parameters() if value.grad is not None]
+    def _clip_or_accumulate(self, trainee: Trainee, step: int) -> None:
+        """Clip the gradient of a head that steps now; hide that of any other head from the optimiser."""
+        gradients = {value: value.grad for value in trainee.head.parameters() if value.grad is not None}
         if (step + 1) % trainee.every and step + 1 < self.plan.total:
-            for value in values:
-                if value.grad is not None:
-                    self.waiting[value] = value.grad
-                    value.grad = None
-        elif trainee.spec.clip and values:
-            nn.utils.clip_grad_norm_(values, trainee.spec.clip)
-
-    def _factor(self, trainee: Trainee, step: int) -> float:
-        spec = trainee.spec
-        return rate_factor(step, self.plan.total, schedule=spec.schedule, warmup=spec.warmup)
+            self.accumulated |= gradients
+            for value in gradients:
+                value.grad = None
+        elif trainee.spec.clip and gradients:
+            nn.utils.clip_grad_norm_(list(gradients), trainee.spec.clip)
 
     def log(self, step: int, watcher: FitWatcher) -> None:
-        """Log the losses; drop heads whose loss is not finite."""
+        """Report the losses since the last call; drop heads whose loss is not finite."""
         losses: dict[int, float] = {}
         for number, trainee in enumerate(self.trainees):
             loss = trainee.mean_loss() if trainee.failure is None else None
@@ -256,11 +261,11 @@ class _Fitting:
         return {str(number): trainee.stream for number, trainee in enumerate(self.trainees)}
 
     def save(self, run: Path, step: int) -> None:
-        """Write down all that a killed fit needs."""
+        """Write a checkpoint from which a killed fit can be resumed."""
         owns = [OwnState((0.0, 0), random_states())]
         save_checkpoint(run, Progress(step), trainees_as_module(self.trainees), self.optimizer, owns, self._streams())
 
     def load(self, run: Path) -> int:
-        """Put a checkpoint back; the steps that were made before."""
+        """Load the checkpoint if there is one; returns the number of steps done."""
         found = load_checkpoint(run, trainees_as_module(self.trainees), self.optimizer, streams=self._streams())
         return found[0].step if found is not None else 0

@@ -1,4 +1,4 @@
-"""The running loss of a run, over all of its processes."""
+"""The running mean of the training loss, over all processes."""
 
 import math
 
@@ -11,7 +11,7 @@ from bertvision.training.processes import Processes
 
 
 class Losses:
-    """The running sum of losses, kept on the device until somebody looks."""
+    """The sum and number of losses since the last log line; kept on the device, so that adding does not synchronise."""
 
     def __init__(self, accelerator: Processes, begin: Loss) -> None:
         self._accelerator = accelerator
@@ -19,12 +19,12 @@ class Losses:
         self._count = begin[1]
 
     def add(self, loss: Tensor, count: int) -> None:
-        """Add the summed loss of so many windows."""
+        """Add the summed loss of `count` windows."""
         self._sum += loss
         self._count += count
 
     def look(self, step: int) -> Loss:
-        """Sum and count of this process.
+        """Sum and count of this process, without a reset.
 
         Raises:
             DivergedError: the loss of some process is not finite.
@@ -44,7 +44,7 @@ class Losses:
         return total / count
 
     def _over_all(self, step: int) -> Loss:
-        """Sum and count of all processes; all of them refuse together to go on with a loss that is not finite."""
+        """Sum and count over all processes; if the loss is not finite, all of them raise."""
         pair = torch.stack([self._sum, torch.tensor(float(self._count), device=self._sum.device)])
         total, count = (float(value) for value in self._accelerator.reduce(pair, reduction="sum"))
         if not math.isfinite(total):

@@ -1,4 +1,4 @@
-"""Trainee: one of many heads that learn from the same states, each as if it were alone."""
+"""Trainee: one of many heads in training on the same states, with its own random state, loss and timer."""
 
 import math
 import time
@@ -18,18 +18,18 @@ from bertvision.training.schedule import LARGEST_RATE, Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadSpec:
-    """A head and how it learns.
+    """A head and its training options.
 
     Attributes:
         head: its name.
         options: of the head; see `build_head`.
-        lr: learning rate.
-        schedule: how the rate moves.
-        warmup: share of the steps over which it rises.
-        weight_decay: of all weights but biases, norms and mixing weights.
-        clip: longest gradient; 0 does not clip.
-        seed: of first weights and dropout.
-        fraction: share of the training examples that it sees; smaller shares lie within larger ones.
+        lr: peak learning rate.
+        schedule: learning rate schedule after the warm-up.
+        warmup: share of the steps in which the learning rate rises.
+        weight_decay: of all weights except biases, norms and mixing weights.
+        clip: largest gradient norm; 0 turns clipping off.
+        seed: of initial weights and dropout.
+        fraction: share of the training examples it is trained on; smaller shares are subsets of larger ones.
     """
 
     head: str
@@ -43,7 +43,7 @@ class HeadSpec:
     fraction: float = 1.0
 
     def problems(self) -> list[str]:
-        """What cannot work, option by option."""
+        """One message for every option with an invalid value."""
         listed = []
         if not 0.0 < self.fraction <= 1.0:
             listed.append(f"--fraction is {self.fraction:g}, more than 0 and at most 1 is expected")
@@ -61,17 +61,17 @@ class HeadSpec:
 
 @final
 class Trainee:
-    """A head, its own random numbers, and what it has done so far.
+    """A head in training.
 
     Attributes:
-        spec: what was asked for.
+        spec: its options.
         head: the head.
-        stream: the random numbers of its first weights and of its dropout.
-        rows: (windows,) True for those it learns from; None for all.
-        every: batches between two of its steps: a head that sees a tenth of the examples steps every ten batches, so
-            that each step has as many examples as everybody's.
-        watch: the time spent on it alone.
-        failure: why it was dropped; None while it learns.
+        stream: random state of its initial weights and of its dropout.
+        rows: (windows,) True for its training windows; None if it is trained on all.
+        every: batches per optimiser step (gradient accumulation): a head trained on a tenth of the examples steps every
+            ten batches, so that its steps have about as many examples as those of the other heads.
+        watch: time spent on this head alone.
+        failure: why it was dropped; None while it is in training.
     """
 
     def __init__(
@@ -90,18 +90,18 @@ class Trainee:
         self._count = 0
 
     def groups(self) -> list[dict[str, object]]:
-        """Its parameters as groups of an optimiser, with and without weight decay."""
+        """Its parameter groups for an optimiser, with and without weight decay."""
         split: dict[bool, list[nn.Parameter]] = {True: [], False: []}
         for name, value in self.head.named_parameters():
             split[decays(name, value)].append(value)
         return [
-            {"params": some, "lr": self.spec.lr, "weight_decay": self.spec.weight_decay if decayed else 0.0}
-            for decayed, some in split.items()
-            if some
+            {"params": values, "lr": self.spec.lr, "weight_decay": self.spec.weight_decay if decayed else 0.0}
+            for decayed, values in split.items()
+            if values
         ]
 
     def add(self, loss: Tensor, count: int) -> None:
-        """Note the summed loss of so many windows, on the device, where nobody waits for it."""
+        """Add the summed loss of `count` windows to the running sum, which stays on the device."""
         self._sum += loss
         self._count += count
 
@@ -113,15 +113,15 @@ class Trainee:
         return mean
 
     def drop(self, reason: str) -> None:
-        """Stop its training for this reason; the others go on."""
+        """Stop its training, and say why; the other heads continue."""
         self.failure = reason
         for value in self.head.parameters():
-            value.grad = None  # an optimiser leaves it as it is; a checkpoint still has it
+            value.grad = None  # without a gradient the optimiser no longer changes it; checkpoints still hold it
 
 
 @final
 class Stopwatch:
-    """Seconds inside `with watch:`; on a GPU those of the GPU, without waiting for it."""
+    """Total seconds spent inside `with watch:`; for a GPU measured by CUDA events, without synchronising."""
 
     def __init__(self, device: torch.device) -> None:
         self._cuda = device.type == "cuda"
@@ -144,7 +144,7 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """Seconds so far; waits for the GPU."""
+        """Seconds so far; synchronises with the GPU."""
         for begin, end in self._events:
             end.synchronize()
             self._seconds += begin.elapsed_time(end) / 1000
@@ -161,5 +161,5 @@ def _event() -> torch.cuda.Event:
 
 
 def trainees_as_module(trainees: list[Trainee]) -> nn.ModuleDict:
-    """Their heads as one module, by number: what a checkpoint keeps."""
+    """The heads as one module, by number, for a checkpoint."""
     return nn.ModuleDict({str(number): trainee.head for number, trainee in enumerate(trainees)})
