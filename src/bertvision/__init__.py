@@ -225,7 +225,7 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - each public name has its own type, declared above
-    """Import a public name when it is first used, so that `bertvision --help` opens at once."""
+    """Import a public name on first use: importing all of them would load torch, and slow down `bertvision --help`."""
     if name not in _HOME:
         raise AttributeError(f"module 'bertvision' has no attribute '{name}'")
     return getattr(import_module(_HOME[name]), name)

@@ -1,4 +1,4 @@
-"""`python -m bertvision` is `bertvision`."""
+"""Makes `python -m bertvision` the same as the command `bertvision`."""
 
 from bertvision.cli.main import main
 

@@ -1,4 +1,4 @@
-"""Files and folders that are either whole or not there: made under another name, synced to the disk, then renamed."""
+"""Atomic writes of files and folders: written under a temporary name, synced to disk, then renamed."""
 
 import errno
 import json
@@ -13,7 +13,7 @@ from bertvision.errors import WriteError
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file as `whole_file` does; folders above it are made.
+    """Write a text file atomically (see `whole_file`); missing parent folders are created.
 
     Raises:
         WriteError: the file cannot be written (a file where a folder should be, no space, no permission).
@@ -23,36 +23,35 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:  # noqa: ANN401 - anything that JSON can hold
-    """Write a JSON file, readable by people, as `write_text` does."""
+    """Write an indented JSON file, as `write_text` does."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def part_of(place: Path) -> Path:
-    """Where a file or folder is made before it is whole: always the same place, so that the next writer clears it."""
+    """Temporary path at which `place` is written; always the same, so that the next writer removes a killed one's."""
     return _beside(place, "part")
 
 
 @contextmanager
 def whole_file(path: Path, *, parents: bool = False, otherwise: str = "") -> Iterator[Path]:
-    """A new file to write, which takes the place of an older one only when it is whole, and on the disk.
+    """Context in which a file is written atomically: yields a temporary path, which is renamed to `path` at the end.
 
     Args:
-        path: where it goes.
-        parents: whether folders above it that are not there are made.
-        otherwise: what to do where it cannot be written.
+        path: the final path; an existing file is replaced.
+        parents: create missing parent folders.
+        otherwise: advice for the error message.
 
     Raises:
-        WriteError: it cannot be written; nothing half-written is left, and an older file stays.
+        WriteError: the file cannot be written; an existing file stays as it was, and no partial one is left.
     """
     part = part_of(path)
     try:
         shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(
-            parents=parents
-        )  # in a folder of its own, since libraries put temporary files beside what they write
+        # a folder, since libraries may put temporary files of their own beside what they write
+        part.mkdir(parents=parents)
         made = part / path.name
         yield made
-        made.chmod(part.stat().st_mode & 0o666)  # as the umask allows; safetensors writes for its owner alone
+        made.chmod(part.stat().st_mode & 0o666)  # as the umask allows; safetensors makes files that only we can read
         with made.open("rb") as file:
             os.fsync(file.fileno())
         made.replace(path)
@@ -65,19 +64,19 @@ def whole_file(path: Path, *, parents: bool = False, otherwise: str = "") -> Ite
 
 @contextmanager
 def whole_folder(folder: Path, what: str, *, otherwise: str) -> Iterator[Path]:
-    """A new folder to fill, which takes the place of an older one only when it is whole, and on the disk.
+    """Context in which a folder is written atomically: yields a temporary folder, which is renamed at the end.
 
-    The older one is set aside and comes back if the new one cannot take its place; after a kill in between, when
-    somebody writes there the next time.
+    An existing folder is moved aside before the rename, and moved back if the rename fails. If the process is killed in
+    between, the next write to the same folder moves it back first.
 
     Args:
-        folder: where it goes.
-        what: it is, for the message.
-        otherwise: what to do where it cannot be written.
+        folder: the final path; an existing folder is replaced.
+        what: noun for the folder in the error message.
+        otherwise: advice for the error message.
 
     Raises:
-        WriteError: it cannot be written, or is the working directory; nothing half-written is left, and the older one
-            stays.
+        WriteError: the folder cannot be written, or it is or contains the working directory; an existing folder stays
+            as it was, and no partial one is left.
     """
     place = folder.resolve()
     if _is_worked_in(place):
@@ -85,7 +84,7 @@ def whole_folder(folder: Path, what: str, *, otherwise: str) -> Iterator[Path]:
     part, aside = part_of(place), _beside(place, "aside")
     try:
         _settle(place, aside)
-        shutil.rmtree(part, ignore_errors=True)  # of a run that was killed
+        shutil.rmtree(part, ignore_errors=True)  # left by a killed process
         part.mkdir(parents=True)
         yield part
         sync_folder(part)
@@ -102,7 +101,7 @@ def whole_folder(folder: Path, what: str, *, otherwise: str) -> Iterator[Path]:
 
 
 def _settle(place: Path, aside: Path) -> None:
-    """Put back a folder that was set aside, or remove it where another one has taken its place."""
+    """Move a folder back that was moved aside, or remove it if a new one has taken its place."""
     if place.exists():
         shutil.rmtree(aside, ignore_errors=True)
     elif aside.exists():
@@ -117,22 +116,22 @@ def _is_worked_in(folder: Path) -> bool:
 
 
 def _beside(place: Path, ending: str) -> Path:
-    named = place.resolve() if place.name in {"", ".."} else place  # `.` and `..` are no names
+    named = place.resolve() if place.name in {"", ".."} else place  # `.` and `..` stand for a folder with another name
     return named.with_name(f".{named.name}.{ending}")
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync the names in a folder to the disk: otherwise a power cut could take back a file that was there already."""
+    """Sync a folder's entries to disk: without that, a power cut may undo a rename."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # so say file systems that cannot
+        if error.errno != errno.EINVAL:  # from file systems that cannot sync folders
             raise
     finally:
         os.close(handle)
 
 
 def reason_of(error: Exception) -> str:
-    """Why something cannot be written, without the path, which may be a temporary one."""
+    """An error's message without its path, which may be a temporary one."""
     return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)

@@ -1,4 +1,4 @@
-"""read_card: the JSON file that says what a folder holds; one that is damaged or of another format is refused."""
+"""read_card: read the JSON file that describes an artefact, and check its format."""
 
 import json
 from collections.abc import Callable
@@ -19,17 +19,18 @@ def read_card(
     record: str | None = None,
     otherwise: str = "",
 ) -> T:
-    """What a card says.
+    """Read a card: a JSON object with a format number.
 
     Args:
         path: of the file.
-        build: what it says, but for its format, its kind and the version that wrote it → the result.
-        format: that is expected.
-        record: the kind of record that is expected; None for cards that name none.
-        otherwise: what to do where it cannot be read.
+        build: makes the result from the object without `format`, `version` (of the writer) and, if `record` is given,
+            `record`.
+        format: expected format number.
+        record: expected kind of record; None for cards without a kind.
+        otherwise: advice for the error message.
 
     Raises:
-        BertVisionError: it is not there, is no JSON, of another format or kind, or lacks something that `build` needs.
+        BertVisionError: the file is missing, not JSON, of another format or kind, or `build` rejects its content.
     """
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Where to compute, and how precisely."""
+"""Names of devices and number formats, and the choice of a torch device."""
 
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -12,14 +12,14 @@ Dtype = Literal["auto", "float32", "bfloat16"]
 
 
 def choose_device(device: Device) -> "torch.device":
-    """Where to compute.
+    """The torch device of this name; `auto` takes the GPU if there is one.
 
     Raises:
-        BertVisionError: a GPU was asked for, and there is none; or it is no device that we know.
+        BertVisionError: the name is unknown, or it is `cuda` and there is no GPU.
     """
     if device not in get_args(Device):
         raise BertVisionError(f"the device is '{device}'; {', '.join(get_args(Device))} are known.")
-    import torch  # noqa: PLC0415 - exported packs, which know devices by name, run without it
+    import torch  # noqa: PLC0415 - exported packs use the device names above and run without torch
 
     has_gpu = torch.cuda.is_available()
     if device == "cuda" and not has_gpu:

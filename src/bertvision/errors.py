@@ -6,11 +6,11 @@ from typing import final
 
 
 class BertVisionError(Exception):
-    """A problem the user can mend: the message says what, got, expected and the next step."""
+    """A problem the user can fix: the message says what is wrong, what was expected and what to do next."""
 
 
 class DataError(BertVisionError):
-    """A file that cannot be read as what it should be."""
+    """A file or data set that is missing, unreadable, or not of the expected form."""
 
 
 @final
@@ -18,7 +18,7 @@ class WriteError(BertVisionError):
     """A file or folder that cannot be written.
 
     Attributes:
-        reason: why, in the system's words.
+        reason: why, usually the message of the operating system.
     """
 
     def __init__(self, what: object, reason: str, otherwise: str = "") -> None:
@@ -28,17 +28,20 @@ class WriteError(BertVisionError):
 
 @final
 class DivergedError(BertVisionError):
-    """A run whose loss or weights are not finite any more: others with smaller steps may do better."""
+    """Training has diverged: the loss or a weight is not finite; a smaller learning rate may help."""
 
 
 @final
 class MisfitError(BertVisionError):
-    """Options that do not go together, or not with the encoder, the task or the machine: others may."""
+    """Options that conflict with each other or do not suit the encoder, task or machine; other options may work.
+
+    A search records such a trial as failed and continues.
+    """
 
 
 @final
 class UnknownNameError(BertVisionError):
-    """A name that is not in its table, answered with the nearest one that is."""
+    """A name that is not in its table; the message suggests the nearest known name and lists them all."""
 
     def __init__(self, what: str, got: str, known: Iterable[str]) -> None:
         names = sorted(known)
@@ -49,17 +52,17 @@ class UnknownNameError(BertVisionError):
 
 @final
 class MissingExtraError(BertVisionError):
-    """An optional dependency that the request needs and the installation lacks."""
+    """An optional dependency that is needed and not installed; the message names the extra to install."""
 
     def __init__(self, purpose: str, package: str, extra: str) -> None:
         super().__init__(f"{purpose} needs the package '{package}'. Install it: pip install 'bertvision[{extra}]'")
 
 
 def refuse(problems: Iterable[str]) -> None:
-    """Tell all of several problems at once, each one time; nothing where there are none.
+    """Raise one error that lists all problems, without repetitions; do nothing if there are none.
 
     Raises:
-        BertVisionError: there are some.
+        BertVisionError: there is at least one problem.
     """
     listed = "; ".join(dict.fromkeys(problems))
     if listed:
@@ -67,6 +70,6 @@ def refuse(problems: Iterable[str]) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """What an error of somebody else's code says, in one line: the name of its kind where it says nothing."""
+    """First line of the message of a library's exception; its class name if the message is empty."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__

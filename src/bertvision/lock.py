@@ -1,4 +1,4 @@
-"""lock_folder: one process at a time works in a folder; a process that died holds nobody up."""
+"""lock_folder: exclusive use of a folder by one process; the lock ends with its process."""
 
 import fcntl
 import os
@@ -14,17 +14,18 @@ LOCK = ".lock"
 
 @contextmanager
 def lock_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Keep a folder for this process; it is made if need be, and gone again if nothing was put into it.
+    """Context in which no other process can lock the same folder.
 
-    The system lets go of the lock when its process ends, however it ends: a file that a killed process left behind
-    says nothing.
+    The folder is created if it does not exist, and then removed at the end if nothing was written into it. The lock is
+    an `flock`, which the system releases however the process ends, so that a lock file left by a killed process locks
+    nothing.
 
     Args:
-        folder: which.
-        wait: wait until no other process has it, instead of raising.
+        folder: the folder to lock.
+        wait: wait until it is free, instead of raising.
 
     Raises:
-        BertVisionError: another process works in it, or it cannot be written.
+        BertVisionError: another process has locked the folder, or the lock file cannot be written.
     """
     path = folder / LOCK
     made = not folder.exists()
@@ -40,19 +41,20 @@ def lock_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)  # before it is let go, so that it cannot be another process's
+        path.unlink(missing_ok=True)  # before the release: afterwards the file could be another process's lock
         os.close(handle)
         if made:
-            with suppress(OSError):  # nothing was put into it
+            with suppress(OSError):  # it is not empty
                 folder.rmdir()
 
 
 def _lock(path: Path, *, wait: bool) -> int:
+    """Open and lock the file, and write our process into it; returns the file descriptor."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(handle).st_nlink:  # else its last holder removed it after we had opened it
+            if os.fstat(handle).st_nlink:  # 0: its last holder removed it after we had opened it, so try again
                 os.ftruncate(handle, 0)
                 os.write(handle, f" ({os.getpid()} on {socket.gethostname()})".encode())
                 return handle
@@ -63,7 +65,7 @@ def _lock(path: Path, *, wait: bool) -> int:
 
 
 def _holder(path: Path) -> str:
-    """Who has it, as far as can be known."""
+    """The process that holds the lock, as the lock file names it; empty if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError:

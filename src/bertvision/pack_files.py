@@ -1,4 +1,4 @@
-"""The files of a pack, by name: which folders hold one, and what its card says; read without torch."""
+"""File names inside a pack, finding a pack, its card and digests; without torch."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +14,14 @@ FORMAT = 1
 PACK_FILE, HEADS_FOLDER = "pack.json", "heads"
 BUILTIN_PACKS = Path(__file__).parent / "packs" / "builtin"
 BUILTIN_PACK = "qa-minilm"
-"""Name of the pack that comes with the installation, and answers questions."""
+"""Name of the question-answering pack that is installed with the package."""
 
 
 def builtin_pack() -> Path:
-    """The folder of the shipped question-answering pack.
+    """The folder of the built-in question-answering pack.
 
     Raises:
-        BertVisionError: this installation carries none.
+        BertVisionError: this installation has none.
     """
     folder = BUILTIN_PACKS / BUILTIN_PACK
     if not (folder / PACK_FILE).is_file():
@@ -33,10 +33,10 @@ def builtin_pack() -> Path:
 
 
 def find_pack(name: str) -> Path | None:
-    """The folder of a pack that is here: by its folder, or the shipped one by its name; None if it is none.
+    """The folder of a local pack, given that folder or the name of the built-in pack; None for any other name.
 
     Raises:
-        BertVisionError: the shipped one is meant, and this installation carries none.
+        BertVisionError: the built-in pack is named, and this installation has none.
     """
     if (Path(name) / PACK_FILE).is_file():
         return Path(name)
@@ -44,14 +44,14 @@ def find_pack(name: str) -> Path | None:
 
 
 def read_pack_file(folder: Path, build: Callable[[dict[str, Any]], T]) -> T:
-    """What the card of the pack in a folder says; no file of weights is looked at.
+    """Read the card of a pack, without its weights.
 
     Args:
         folder: of the pack.
-        build: what the card holds, but for what tells its format → the result.
+        build: makes the result from the content of the card; see `read_card`.
 
     Raises:
-        BertVisionError: there is none, it cannot be read, is of another format, or lacks something that `build` needs.
+        BertVisionError: there is no card, it cannot be read, is of another format, or `build` rejects its content.
     """
     path = folder / PACK_FILE
     if not path.is_file():
@@ -61,20 +61,20 @@ def read_pack_file(folder: Path, build: Callable[[dict[str, Any]], T]) -> T:
 
 
 def weights_digests(folder: Path) -> dict[str, str]:
-    """The sha256 of every file of weights in a folder, by its path there."""
+    """SHA-256 of every weights file in a folder and its subfolders, by path relative to the folder."""
     files = sorted(path for path in folder.rglob("*") if path.suffix in (".safetensors", ".onnx"))
     return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
 
 
 def check_digest(path: Path, digest: str | None) -> None:
-    """Refuse a file of weights that is not the one that its pack's card was written for.
+    """Check a weights file against the SHA-256 in its pack's card.
 
     Args:
         path: of the file.
-        digest: what the card says; None of packs that were made before cards had digests.
+        digest: expected SHA-256; None, as for packs made before cards had digests, checks nothing.
 
     Raises:
-        BertVisionError: it is another one, or cannot be read.
+        BertVisionError: the file differs, or cannot be read.
     """
     try:
         damaged = digest is not None and file_digest(path) != digest
@@ -87,10 +87,10 @@ def check_digest(path: Path, digest: str | None) -> None:
 
 
 def changes_file(number: int) -> str:
-    """Name of the file with what changed in the encoder when it was tuned for the first time (0), the second, …."""
+    """Name of the file with the changed encoder weights of tuning stage `number` (0 for the first)."""
     return f"encoder-{number}.safetensors"
 
 
 def head_file(name: str) -> str:
-    """Path, in a pack, of the file with the weights of a head."""
+    """Path of a head's weights file, relative to the pack's folder."""
     return f"{HEADS_FOLDER}/{name}/head.safetensors"

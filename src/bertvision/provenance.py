@@ -1,4 +1,4 @@
-"""Where a result comes from: commit, versions, hardware; attached to every artefact."""
+"""Provenance of a result: commit, command, versions and hardware, stored with every artefact."""
 
 import hashlib
 import importlib.metadata
@@ -13,17 +13,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 _PACKAGES = ("accelerate", "bertvision", "numpy", "peft", "scikit-learn", "scipy", "torch", "transformers")
-_CODE = ("--", ":/", ":(exclude,top)results")  # a record that was just written changes no other
+_CODE = ("--", ":/", ":(exclude,top)results")  # new result records do not make the code dirty
 
 COMMIT = "BERTVISION_COMMIT"
-"""Environment variable that names the commit where git cannot, as in a container or in a copied tree."""
+"""Environment variable with the commit, for where there is no git checkout, as in a container or a copied tree."""
 
 COMMAND: ContextVar[str | None] = ContextVar("command", default=None)
-"""The command line that is running; None where Python code calls."""
+"""The command line that is running; None if the package is called from Python."""
 
 
 def provenance() -> dict[str, object]:
-    """Everything needed to say under which conditions a number was measured."""
+    """Time, commit, command, versions and hardware of this process, for JSON.
+
+    `dirty` is True if tracked files other than results differ from the commit; None if git does not tell.
+    """
     named = os.environ.get(COMMIT)
     commit = _git("rev-parse", "HEAD") if named is None else None
     return {
@@ -40,22 +43,24 @@ def provenance() -> dict[str, object]:
 
 
 def portable(text: str, called: Mapping[str, str] | None = None) -> str:
-    """A text whose absolute paths are names, their last part or what that is called: a record tells of no machine.
+    """A text with every absolute path replaced by its last part, so that records hold no paths of one machine.
+
+    `called` maps such a last part to another name to use instead.
 
     Example:
         >>> portable("bertvision bench rival --data /home/me/sets --encoder mpnet=/models/mp")
         'bertvision bench rival --data sets --encoder mpnet=mp'
     """
 
-    def named(found: re.Match[str]) -> str:
-        name = Path(found[0]).name
+    def named(match: re.Match[str]) -> str:
+        name = Path(match[0]).name
         return (called or {}).get(name, name)
 
     return re.sub(r"(?<![^\s=])/\S+", named, text)
 
 
 def without_password(word: str) -> str:
-    """A word whose password, if it is the address of something that takes one, cannot be read any more.
+    """A command-line word with the password masked, if it is a URL that contains one.
 
     Example:
         >>> without_password("postgresql://me:secret@host/searches?password=secret")
@@ -66,7 +71,7 @@ def without_password(word: str) -> str:
 
 
 def _git(*words: str) -> str | None:
-    """What git says of the checkout this package runs from; None when it was installed from a wheel."""
+    """Output of a git command in the checkout of this package; None without git or a checkout."""
     try:
         done = subprocess.run(  # noqa: S603 - fixed words
             ["git", *words],  # noqa: S607 - git is found on the path
@@ -81,7 +86,7 @@ def _git(*words: str) -> str | None:
 
 
 def package_version(package: str = "bertvision") -> str | None:
-    """The installed version of a package; None if it runs from its source alone."""
+    """The installed version of a package; None if it is not installed (a source tree on the path is not)."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -98,12 +103,12 @@ def _processor() -> str:
 
 
 def _gpu() -> str | None:
-    """The GPU's name, if torch is loaded and has one; torch is not imported just to ask."""
+    """The GPU's name; None without one, or if torch, which takes seconds to import, was not imported."""
     torch = sys.modules.get("torch")
     return str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_available() else None
 
 
 def file_digest(path: Path) -> str:
-    """The sha256 of a file."""
+    """Hexadecimal SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

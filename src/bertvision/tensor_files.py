@@ -1,4 +1,4 @@
-"""Tensors in a safetensors file: written so that it is either whole and on the disk, or not there; and read."""
+"""Read safetensors files, and write them atomically."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,16 +18,16 @@ def save_tensors(
     *,
     otherwise: str = "Make room, or use another folder.",
 ) -> None:
-    """Write tensors into a folder that is there, as `whole_file` does.
+    """Write a safetensors file atomically (see `whole_file`).
 
     Args:
-        path: of the file.
-        tensors: contiguous ones, by name.
-        metadata: what else the file says.
-        otherwise: what to do where it cannot be written.
+        path: of the file; its folder exists.
+        tensors: contiguous tensors by name.
+        metadata: stored in the header of the file.
+        otherwise: advice for the error message.
 
     Raises:
-        WriteError: it cannot be written; nothing half-written is left, and an older file stays.
+        WriteError: the file cannot be written; an existing file stays as it was, and no partial one is left.
     """
     with whole_file(path, otherwise=otherwise) as made:
         try:
@@ -41,10 +41,10 @@ def load_tensors(path: Path, *, otherwise: str = "") -> dict[str, Tensor]:
 
     Args:
         path: of the file.
-        otherwise: what to do where it cannot be read.
+        otherwise: advice for the error message.
 
     Raises:
-        BertVisionError: it cannot be read.
+        BertVisionError: the file is missing or damaged.
     """
     try:
         loaded: dict[str, Tensor] = load_file(path)
