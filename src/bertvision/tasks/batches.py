@@ -1,4 +1,4 @@
-"""Which rows go together: batches of like lengths, classes of equal weight, nested subsets."""
+"""Choose rows: batches of similar lengths, class-balanced samples, nested subsets, held-out examples."""
 
 import numpy as np
 
@@ -6,30 +6,33 @@ from bertvision.errors import BertVisionError
 from bertvision.tasks.examples import Examples, IntArray, Questions, Texts, number_texts
 
 POOL_BATCHES = 64
-"""Shuffled rows are sorted by length within pools of this many batches: little padding, still random."""
-
+"""Batches per pool: shuffled rows are sorted by length within a pool, for little padding in random batches."""
 
 FEWEST_ARTICLES = 200
-"""With fewer articles than this, 5 % of them would be fewer than ten, and contexts are held out instead: in half of the
-articles of SQuAD 2.0 every question has an answer, so that a few of them say little of thresholds. It does not depend
-on the share, so that a smaller one lies within a larger one."""
+"""With fewer articles than this, the groups of a split are contexts and not whole articles: 5 % held out would be fewer
+than ten articles, too few to fit a threshold, since in half of SQuAD 2.0's articles every question has an answer. The
+number does not depend on the share that is held out, so that a smaller held-out part is a subset of a larger one."""
 
 
 def length_batches(
     lengths: IntArray, size: int, *, seed: int | None = None, tokens: int | None = None, padding: int | None = None
 ) -> list[IntArray]:
-    """Batches of rows with like lengths, so that padding a batch to its longest row wastes little.
+    """Batches of rows of similar lengths, so that padding a batch to its longest row wastes little.
 
     Args:
         lengths: (rows,) tokens per row.
         size: rows per batch; the last one may be smaller.
-        seed: shuffles rows and batches, for training; None puts the longest first, for inference.
-        tokens: most tokens in a batch, padding included; long rows then come in smaller batches.
-        padding: most tokens of padding in a batch; few rows of mixed lengths then come in smaller batches. Counts only
-            where `tokens` does.
+        seed: of the shuffle of rows and batches, for training; None puts the longest rows first, for inference.
+        tokens: maximum number of tokens in a batch, padding included, so that batches of long rows are smaller; a
+            single row may exceed it. None: no limit.
+        padding: maximum number of padding tokens in a batch, so that batches of mixed lengths are smaller; without
+            effect if `tokens` is None. None: no limit.
 
     Returns:
-        Row numbers; every row stands in exactly one batch.
+        Row numbers of each batch; every row is in exactly one batch.
+
+    Raises:
+        BertVisionError: `size` or `tokens` is less than 1.
     """
     if size < 1 or (tokens is not None and tokens < 1):
         raise BertVisionError(f"a batch of {size} rows and {tokens} tokens was asked for; both must be at least 1.")
@@ -45,12 +48,12 @@ def length_batches(
 
 
 def balanced_rows(classes: IntArray, seed: int, rows: int | None = None) -> IntArray:
-    """Rows drawn with replacement so that every class is drawn equally often on average.
+    """Row numbers, drawn with replacement so that every class is drawn equally often on average.
 
     Args:
         classes: (rows,) class of each row.
-        seed: seed of the random draw.
-        rows: how many to draw; None draws as many as there are.
+        seed: of the random draw.
+        rows: number of rows to draw; None draws as many as `classes` has.
     """
     _, number, counts = np.unique(classes, return_inverse=True, return_counts=True)
     weights = 1.0 / (len(counts) * counts[number])
@@ -58,7 +61,11 @@ def balanced_rows(classes: IntArray, seed: int, rows: int | None = None) -> IntA
 
 
 def subset_rows(rows: int, fraction: float, seed: int) -> IntArray:
-    """A random share of the rows, in ascending order; smaller shares of the same seed lie within larger ones."""
+    """Numbers of a random share of `rows` rows, ascending; for one seed, smaller shares are subsets of larger ones.
+
+    Raises:
+        BertVisionError: `fraction` is not more than 0 and at most 1.
+    """
     if not 0.0 < fraction <= 1.0:
         raise BertVisionError(f"fraction is {fraction:g}, more than 0 and at most 1 is expected.")
     kept = max(1, round(rows * fraction))
@@ -66,21 +73,24 @@ def subset_rows(rows: int, fraction: float, seed: int) -> IntArray:
 
 
 def held_out_rows(examples: Examples, share: float, seed: int) -> IntArray:
-    """Choose rows to hold out so that no text is on both sides; see `example_groups`.
+    """Choose whole groups of examples (see `example_groups`) to hold out, so that no text is on both sides.
 
     Args:
         examples: a training split.
-        share: about how much of it.
-        seed: seed of the random choice.
+        share: of the examples to hold out, about.
+        seed: of the random choice.
+
+    Returns:
+        Row numbers, ascending.
     """
     random = np.random.default_rng(seed)
     groups, _ = example_groups(examples)
     if isinstance(examples, Questions):
-        names, sizes = np.unique(groups, return_counts=True)
-        order = random.permutation(len(names))
+        numbers, sizes = np.unique(groups, return_counts=True)
+        order = random.permutation(len(numbers))
         enough = int(np.searchsorted(np.cumsum(sizes[order]), share * len(examples))) + 1
-        return np.flatnonzero(np.isin(groups, names[order[:enough]]))
-    # groups in the order in which their rows are drawn: where all texts differ, rows are drawn one by one
+        return np.flatnonzero(np.isin(groups, numbers[order[:enough]]))
+    # groups in the order in which their first rows are drawn: if all texts differ, this draws single rows
     _, drawn, sizes = np.unique(groups[random.permutation(len(groups))], return_index=True, return_counts=True)
     order = np.argsort(drawn)
     wanted = round(share * len(examples))
@@ -89,13 +99,13 @@ def held_out_rows(examples: Examples, share: float, seed: int) -> IntArray:
 
 
 def example_groups(examples: Examples) -> tuple[IntArray, list[str]]:
-    """Group the examples that must stay on one side of a split.
+    """Group the examples that must be on the same side of a split.
 
-    Questions about one article are one group, or questions about one context where there are few articles; texts, or
-    pairs of texts, that are equal are one group.
+    A group has all questions about an article, or about a context if there are fewer than `FEWEST_ARTICLES`; of texts,
+    equal ones, or equal pairs.
 
     Returns:
-        The number of each example's group, (examples,), and what the groups are called, by number.
+        The group number of each example, (examples,), and the name (title or text) of each group, by number.
     """
     if not isinstance(examples, Questions):
         return _same_texts(examples)
@@ -107,7 +117,7 @@ def example_groups(examples: Examples) -> tuple[IntArray, list[str]]:
 
 
 def _same_texts(examples: Texts) -> tuple[IntArray, list[str]]:
-    """The number of every text, or pair of texts, equal ones the same; and the different ones, by number."""
+    """Group texts or pairs that are equal; the result is as in `example_groups`."""
     texts = examples.texts
     if examples.pairs is not None:
         texts = [f"{one}\0{two}" for one, two in zip(texts, examples.pairs, strict=True)]
@@ -117,7 +127,7 @@ def _same_texts(examples: Texts) -> tuple[IntArray, list[str]]:
 
 
 def _cut(order: IntArray, lengths: IntArray, size: int, tokens: int | None, padding: int | None) -> list[IntArray]:
-    """Cut rows, longest first, into batches; the first row of a batch is the one it is padded to."""
+    """Cut rows, sorted longest first, into batches; a batch is padded to the length of its first row."""
     if tokens is None:
         return [order[begin : begin + size] for begin in range(0, len(order), size)]
     batches = []
@@ -126,8 +136,8 @@ def _cut(order: IntArray, lengths: IntArray, size: int, tokens: int | None, padd
         longest = max(1, int(lengths[order[begin]]))
         end = begin + max(1, min(size, tokens // longest))
         if padding is not None:
-            added = np.cumsum(longest - lengths[order[begin:end]])  # padding with each further row
-            end = begin + max(1, int(np.searchsorted(added, padding, side="right")))
+            wasted = np.cumsum(longest - lengths[order[begin:end]])  # padding tokens of the first 1, 2, … rows
+            end = begin + max(1, int(np.searchsorted(wasted, padding, side="right")))
         batches.append(order[begin:end])
         begin = end
     return batches

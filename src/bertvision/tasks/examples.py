@@ -1,4 +1,4 @@
-"""The examples of one split, column by column, so that whole files are handled at once."""
+"""The examples of a split, stored as columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Answer(NamedTuple):
-    """A piece of the context: its text and the character it starts at."""
+    """An answer span: its text, and the position of its first character in the context."""
 
     text: str
     start: int
@@ -29,15 +29,15 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Questions about contexts; every context stands here once, however many questions it has.
+    """Questions about contexts; a context of several questions is stored once.
 
     Attributes:
-        ids: (questions,) unique.
-        questions: (questions,).
-        context_index: (questions,) which of `contexts` each question is about.
-        answers: (questions,) gold answers; none means that the context has no answer.
-        contexts: (contexts,).
-        titles: (contexts,) the article each context comes from.
+        ids: (questions,) unique ids.
+        questions: (questions,) texts of the questions.
+        context_index: (questions,) index into `contexts` of each question's context.
+        answers: (questions,) gold answers; an empty tuple if the context does not answer the question.
+        contexts: (contexts,) different texts.
+        titles: (contexts,) title of the article that each context comes from.
     """
 
     ids: list[str]
@@ -52,15 +52,15 @@ class Questions:
 
     @property
     def answerable(self) -> NDArray[np.bool_]:
-        """Which questions have an answer, (questions,)."""
+        """True for questions with an answer, (questions,)."""
         return np.fromiter((bool(answers) for answers in self.answers), dtype=np.bool_, count=len(self))
 
     def golds(self) -> dict[str, list[str]]:
-        """Gold answer texts by question id, as the scorers take them."""
+        """Gold answer texts by question id, as the SQuAD metrics take them."""
         return {key: [answer.text for answer in answers] for key, answers in zip(self.ids, self.answers, strict=True)}
 
     def select(self, rows: IntArray) -> Self:
-        """The questions at `rows`, in that order; contexts are kept as they are."""
+        """The questions at `rows`, in that order; all contexts are kept, so that `context_index` stays valid."""
         return type(self)(
             ids=_pick(self.ids, rows),
             questions=_pick(self.questions, rows),
@@ -73,14 +73,14 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Texts, or pairs of texts, each with a label (class number), tags (any number of labels), or a score.
+    """Texts or pairs of texts, each with a class number, tags (any number of labels) or a score.
 
     Attributes:
-        ids: (rows,) unique.
-        texts: (rows,).
-        pairs: (rows,) the second texts, or None where the task has single texts.
-        targets: (rows,) class numbers (int64) or scores (float64); or (rows, labels) tags, 1 where a text has
-            the label (int64).
+        ids: (rows,) unique ids.
+        texts: (rows,) the texts, or the first texts of pairs.
+        pairs: (rows,) the second texts of pairs; None if the task has single texts.
+        targets: (rows,) class numbers (int64) or scores (float64); for tags (rows, labels), 1 if a text has the label,
+            else 0 (int64).
     """
 
     ids: list[str]
@@ -101,7 +101,7 @@ class Texts:
         )
 
     def sides(self) -> tuple[Self, ...]:
-        """The first and the second texts of pairs, each as single texts; of single texts, only these."""
+        """The first texts and the second texts of pairs, each as single texts; `(self,)` for single texts."""
         first = replace(self, pairs=None)
         return (first,) if self.pairs is None else (first, replace(first, texts=self.pairs))
 
@@ -110,28 +110,32 @@ Examples = Questions | Texts
 
 
 def as_questions(examples: Examples) -> Questions:
-    """The questions of a task whose answers are spans: no other task has a caller of this."""
+    """Narrow the type to `Questions`, where the kind of the task is known to be spans.
+
+    Raises:
+        TypeError: they are texts, which is a bug of the caller.
+    """
     if not isinstance(examples, Questions):
         raise TypeError("spans come from questions")
     return examples
 
 
 Target = float | tuple[int, ...]
-"""What is right for a text: a class number or a score; of tags, 0 or 1 for every label."""
+"""Target of a text: a class number or a score; for tags, 0 or 1 for every label."""
 
 
 def target_array(kind: TaskKind, values: Sequence[Target]) -> IntArray | FloatArray:
-    """Class numbers (int64) or scores (float64) as an array, (rows,); tags as 0 and 1 (int64), (rows, labels)."""
+    """Targets as an array: class numbers (int64) or scores (float64), (rows,); tags (int64), (rows, labels)."""
     return np.array(values, dtype=np.float64) if kind == "scores" else np.array(values, dtype=np.int64)
 
 
 def gold_targets(examples: Examples) -> IntArray | FloatArray:
-    """The gold class numbers, tags or scores; for questions, 1 where there is an answer and 0 elsewhere."""
+    """Targets of texts; for questions, 1 if there is an answer and 0 if not, (questions,)."""
     return examples.answerable.astype(np.int64) if isinstance(examples, Questions) else examples.targets
 
 
 def number_texts(texts: Sequence[str], numbers: dict[str, int]) -> IntArray:
-    """The number of every text, equal ones the same, (texts,); new texts get the next numbers in `numbers`."""
+    """Number of every text, (texts,), where equal texts have the same one; new texts are added to `numbers`."""
     return np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), np.int64, count=len(texts))
 
 

@@ -1,4 +1,4 @@
-"""Bytes and text from plain or gzipped files; whatever is wrong with a file is said in one sentence."""
+"""Read bytes, text, JSON and TOML from plain or gzipped files; every failure is a `DataError` that names the file."""
 
 import codecs
 import gzip
@@ -18,7 +18,7 @@ SHOWN_PROBLEMS = 5
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that could not be read: where it stands and what is wrong with it."""
+    """A row that could not be read: its place, such as `file:line`, and the problem."""
 
     where: str
     problem: str
@@ -29,7 +29,7 @@ class BadRow:
 
 
 def describe_bad_rows(rows: list[BadRow]) -> str:
-    """The first few bad rows, one per line, and how many more there are."""
+    """The first few bad rows, one per line, and the number of further ones."""
     lines = [f"  {row}" for row in rows[:SHOWN_PROBLEMS]]
     if len(rows) > SHOWN_PROBLEMS:
         lines.append(f"  … and {len(rows) - SHOWN_PROBLEMS:,} more")
@@ -40,7 +40,7 @@ def read_bytes(path: Path) -> bytes:
     """The content of a plain or `.gz` file.
 
     Raises:
-        DataError: the file is missing, a folder, unreadable, empty, or not the gzip file its name promises.
+        DataError: the file is missing, a folder, unreadable or empty, or is called `.gz` and is not a valid gzip file.
     """
     if path.is_dir():
         raise DataError(f"{path} is a folder, a file is expected. Name one of the files in it.")
@@ -70,7 +70,7 @@ def decode_text(content: bytes, name: str) -> str:
     """Bytes as text, without a byte order mark.
 
     Raises:
-        DataError: they are not UTF-8.
+        DataError: they are not UTF-8; `name` stands in the message.
     """
     try:
         return content.decode("utf-8-sig")
@@ -80,18 +80,18 @@ def decode_text(content: bytes, name: str) -> str:
 
 
 def describe_not_utf8(error: UnicodeDecodeError) -> str:
-    """What is wrong with bytes that are not UTF-8, and what to do."""
+    """The problem with bytes that are not UTF-8, and a command that converts them."""
     byte = error.object[error.start]
-    wide = error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as spreadsheets write "Unicode text"
-    now = "utf-16" if wide else "latin1"
-    return f"not UTF-8 (byte 0x{byte:02x}). Convert the file, e.g. with: iconv -f {now} -t utf-8"
+    is_utf16 = error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # "Unicode text" of spreadsheets
+    encoding = "utf-16" if is_utf16 else "latin1"
+    return f"not UTF-8 (byte 0x{byte:02x}). Convert the file, e.g. with: iconv -f {encoding} -t utf-8"
 
 
 def check_unicode(text: str) -> None:
-    """Refuse half of a surrogate pair: JSON can spell one, but neither UTF-8 nor a tokenizer can hold it.
+    """Refuse text with an unpaired surrogate: JSON escapes can express one, UTF-8 and tokenizers cannot.
 
     Raises:
-        ValueError: there is one.
+        ValueError: there is an unpaired surrogate.
     """
     try:
         text.encode()
@@ -119,7 +119,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """The content of a TOML file.
 
     Raises:
-        DataError: it cannot be read, or is no TOML.
+        DataError: the file cannot be read, or is not TOML.
     """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Folds: every training example in one of K parts, the same in every run over the same data."""
+"""Deterministic K-fold splits of the training examples, the same in every run on the same data."""
 
 import hashlib
 
@@ -10,20 +10,20 @@ from bertvision.tasks.examples import Examples, IntArray
 
 
 def fold_numbers(examples: Examples, folds: int) -> IntArray:
-    """The fold of every example, (examples,): about equally many in each.
+    """Fold number of every example, 0 to `folds` - 1, (examples,); the folds are about equally large.
 
-    What belongs together is in one fold: questions of one article, or of one context where there are few articles;
-    texts with the same words. Which fold that is depends on the texts of the split alone.
+    The examples of a group (see `example_groups`) are in one fold. The folds depend on the texts of the split and on
+    nothing else, such as a seed or the order of the file.
 
     Args:
         examples: a whole training split.
-        folds: how many.
+        folds: number of folds.
 
     Raises:
-        BertVisionError: there are too few examples.
+        BertVisionError: a fold would be empty, since there are too few groups or one is too large.
     """
     groups, names = example_groups(examples)
-    # in the order of hashes, so that neighbours in a file are not neighbours here
+    # groups are ordered by hash, which works as a shuffle without a seed
     hashes = np.array([_hash(name) for name in names])[groups]
     _, group, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
     middle = (np.cumsum(sizes) - sizes / 2) / len(hashes)  # of each group among all examples, 0 to 1
@@ -36,7 +36,7 @@ def fold_numbers(examples: Examples, folds: int) -> IntArray:
 
 
 def folds_digest(examples: Examples, numbers: IntArray) -> str:
-    """A hash of which example is in which fold, to tell other data and other folds."""
+    """Short hash of every example's id and fold, to detect that data or folds have changed."""
     digest = hashlib.sha256()
     for key, number in zip(examples.ids, numbers.tolist(), strict=True):
         digest.update(f"{key}\0{number}\0".encode(errors="surrogatepass"))
@@ -44,5 +44,5 @@ def folds_digest(examples: Examples, numbers: IntArray) -> str:
 
 
 def _hash(text: str) -> int:
-    """A number that is the same on every machine; JSON may hold half a character, which is text here, too."""
+    """First 56 bits of the SHA-256 of a text; unpaired surrogates, which JSON can hold, are hashed, too."""
     return int.from_bytes(hashlib.sha256(text.encode(errors="surrogatepass")).digest()[:7], "big")

@@ -1,4 +1,4 @@
-"""The nine GLUE tasks; each is a value."""
+"""The nine GLUE tasks, defined as `Task` values."""
 
 from bertvision.tasks.task import HubSource, TableLayout, Task
 

@@ -16,15 +16,16 @@ from bertvision.tasks.texts import texts_from_table
 
 
 def read_hub(task: Task, path: str | None) -> dict[str, tuple[Examples, list[BadRow]]]:
-    """Every split of the task that the hub has, with the rows that could not be read.
+    """Download or load from the cache every split of a task, with the rows that could not be read.
 
     Args:
-        task: what to read.
-        path: another data set of the same form (a hub name or a local folder); None takes the task's own.
+        task: the task.
+        path: another data set with the same columns (a hub name or a local folder); None takes the task's own.
 
     Raises:
-        MissingExtraError: `datasets` is not installed.
-        DataError: the data set cannot be had; the message says which files to put where instead.
+        MissingExtraError: the package `datasets` is not installed.
+        DataError: the task has no data set on the hub, it cannot be loaded (the message says which files to put where
+            instead), or it lacks the expected splits or columns.
     """
     source = task.hub
     if source is None:
@@ -52,12 +53,12 @@ def read_hub(task: Task, path: str | None) -> dict[str, tuple[Examples, list[Bad
 
 def _load(task: Task, source: HubSource) -> Mapping[str, Iterable[Mapping[str, object]]]:
     try:
-        import datasets  # noqa: PLC0415 - an extra: only those who read from the hub need it
+        import datasets  # noqa: PLC0415 - an optional dependency, for the hub only
     except ImportError:
         raise MissingExtraError(f"reading {task.name} from the hub", "datasets", "data") from None
     try:
         content: Mapping[str, Iterable[Mapping[str, object]]] = datasets.load_dataset(source.path, source.name)
-    except Exception as error:  # noqa: BLE001 - the hub's client raises a dozen kinds; each means "not to be had"
+    except Exception as error:  # noqa: BLE001 - the hub's client raises many types, and all mean "not available"
         raise DataError(
             f"{source.path} cannot be had from the hub ({first_line(error)}).\n"
             f"Offline, put the files there yourself: {describe_files(task)}"
@@ -87,7 +88,7 @@ def _texts(
         if absent:
             raise DataError(f"{where} has the columns {', '.join(row)}; '{absent[0]}' is expected.")
         label = row[source.label]
-        # the hub stores labels as class numbers, in the same order as ours
+        # the hub stores labels as class numbers, in the same order as `task.labels`
         if task.kind == "labels" and isinstance(label, int) and 0 <= label < len(task.labels):
             label = task.labels[label]
         cells.append((number, [row[source.text], label, *([row[source.pair]] if source.pair else [])]))

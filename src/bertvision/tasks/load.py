@@ -1,4 +1,4 @@
-"""load_task: a task's name and a place → its examples, with every row read or reported."""
+"""load_task: the examples of a task, by its name and the place of its data; rows that cannot be read are reported."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from bertvision.tasks.task import SquadLayout, TableLayout, Task
 from bertvision.tasks.texts import read_texts
 
 TASKS: dict[str, Task] = {task.name: task for task in (*SQUAD_TASKS, *GLUE_TASKS, *SENTENCE_TASKS)}
-"""Every task by name; the user's own is made on the spot by `own_task`."""
+"""Every task by name, except `own`, which `own_task` makes from the user's files."""
 
 BUILTIN, HUB = "builtin", "hub"
 
@@ -29,10 +29,10 @@ class TaskData:
     """A task with its examples.
 
     Attributes:
-        task: what is asked.
-        splits: the examples of each split that is there.
-        bad: the rows of each split that were skipped.
-        notices: what the user should know: splits that are not there, unexpected sizes, skipped rows.
+        task: definition of the task.
+        splits: the examples of each split that was found.
+        bad: the unreadable rows of each split, which were skipped.
+        notices: warnings for the user: missing splits, unexpected sizes, skipped rows, examples that are also in train.
     """
 
     task: Task
@@ -49,12 +49,13 @@ def load_task(
     Args:
         name: a key of `TASKS`, or `own`.
         data: a folder or file; `hub` or `hub:NAME`; `builtin`. None takes the built-in set.
-        columns: for `own`, which columns hold what.
+        columns: for `own`, the names of the columns, and how to read them.
         skip_bad: leave unreadable rows out, with a notice, instead of raising.
 
     Raises:
         UnknownNameError: there is no such task.
-        DataError: the data are not there, or rows are bad and `skip_bad` is not set.
+        DataError: the data are missing, rows are unreadable and `skip_bad` is not set, or no row is left.
+        BertVisionError: as `find_task`.
 
     Example:
         >>> from bertvision import load_task
@@ -79,11 +80,11 @@ def load_task(
 
 
 def find_task(name: str, *, data: str | Path | None = None, columns: OwnColumns | None = None) -> Task:
-    """The task without its examples; only a user's own files are read, to find their labels.
+    """The definition of a task without its examples; only `own` reads files, to find the labels.
 
     Raises:
         UnknownNameError: there is no such task.
-        BertVisionError: the user's own files cannot be read, or columns are named for a task that has fixed ones.
+        BertVisionError: the user's own files cannot be read, or `columns` are given for another task than `own`.
     """
     check_task_name(name)
     if name == OWN:
@@ -94,16 +95,17 @@ def find_task(name: str, *, data: str | Path | None = None, columns: OwnColumns 
 
 
 def check_task_name(name: str) -> None:
-    """Refuse a name that is no task's.
+    """Check that there is a task with this name.
 
     Raises:
-        UnknownNameError: the nearest name is in the message.
+        UnknownNameError: there is none; the message suggests the nearest name.
     """
     if name != OWN and name not in TASKS:
         raise UnknownNameError("task", name, [*TASKS, OWN])
 
 
 Read = dict[str, tuple[Examples, list[BadRow]]]
+"""Examples and unreadable rows, by split."""
 
 
 def _own_paths(data: str | Path | None) -> dict[str, Path]:
@@ -113,6 +115,7 @@ def _own_paths(data: str | Path | None) -> dict[str, Path]:
 
 
 def _read(task: Task, data: str | Path | None) -> tuple[Read, list[str]]:
+    """All splits of a task, and notices about missing splits and the use of the built-in set."""
     name = task.name
     if name == OWN:
         return _read_files(task, TaskFiles(task.layout, _own_paths(data), {})), []
@@ -158,23 +161,23 @@ def _unexpected_sizes(task: Task, splits: dict[str, Examples]) -> list[str]:
 
 
 def _also_in_train(task: Task, splits: dict[str, Examples]) -> list[str]:
-    """Notices about splits that contain examples of the training split, so that scores on them are too high."""
+    """Notices about splits with examples that are also in the training split, so that scores on them are too high."""
     if "train" not in splits:
         return []
-    trained = set(_asked(splits["train"]))
+    train_inputs = set(_inputs(splits["train"]))
     notices = []
     for split, examples in splits.items():
-        again = [key for key, asked in zip(examples.ids, _asked(examples), strict=True) if asked in trained]
-        if split != "train" and again:
+        shared = [key for key, content in zip(examples.ids, _inputs(examples), strict=True) if content in train_inputs]
+        if split != "train" and shared:
             notices.append(
-                f"{task.name}: {len(again):,} of {len(examples):,} {split} examples stand in train, too, first id "
-                f"'{again[0]}': scores on {split} are the better for it. In data of your own, leave them out of one."
+                f"{task.name}: {len(shared):,} of {len(examples):,} {split} examples stand in train, too, first id "
+                f"'{shared[0]}': scores on {split} are the better for it. In data of your own, leave them out of one."
             )
     return notices
 
 
-def _asked(examples: Examples) -> Iterator[tuple[str, str | None]]:
-    """The input of each example: a text and its pair, if any, or a question and its context."""
+def _inputs(examples: Examples) -> Iterator[tuple[str, str | None]]:
+    """The input of each example: its text and second text (None for single texts), or its question and context."""
     if isinstance(examples, Questions):
         contexts = (examples.contexts[number] for number in examples.context_index.tolist())
         return zip(examples.questions, contexts, strict=True)

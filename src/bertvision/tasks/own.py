@@ -1,4 +1,4 @@
-"""The user's own files as a task: columns named on the command line, labels found in the data."""
+"""own_task: the user's own files as a task; columns are found by options or usual names, labels in the data."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,13 +21,13 @@ OWN_METRICS: dict[TaskKind, tuple[str, ...]] = {
     "tags": ("micro_f1", "macro_f1", "subset_accuracy"),
     "scores": ("pearson", "spearman", "mse"),
 }
-"""What files of the user's own are scored by, the main metric first."""
+"""Metrics of the user's own files by kind, the main metric first."""
 
 SHOWN = 40
-"""Characters of a column's name in messages: a whole text stands there where a file has no header."""
+"""Longest column name in messages: in a file without a header, a whole text may be taken for a name."""
 
 MOST_CLASSES = 50
-"""Whole numbers of more different values than this are taken as scores."""
+"""If a label column has more different whole numbers than this, they are taken for scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +62,14 @@ class OwnColumns:
 
 
 def own_task(paths: Mapping[str, Path], columns: OwnColumns) -> Task:
-    """A task made from the user's files: SQuAD's form gives spans, a table gives labels, tags or scores.
+    """Define a task by the user's files: SQuAD's JSON gives spans, a table gives labels, tags or scores.
 
     Args:
-        paths: the file of each split; labels are taken from `train`, or from the first split without it.
-        columns: which columns hold what.
+        paths: the file of each split; kind and labels are found in `train`, or in the first split if there is no train.
+        columns: names of the columns, and how to read them.
 
     Raises:
-        BertVisionError: a file cannot be read, or a column is not there.
+        BertVisionError: the file cannot be read, a column is missing, or its content does not fit the options.
     """
     path = paths.get("train") or next(iter(paths.values()))
     files = {split: (path.name,) for split, path in paths.items()}
@@ -116,6 +116,7 @@ def own_task(paths: Mapping[str, Path], columns: OwnColumns) -> Task:
 
 
 def _column(table: Table, given: str | None, usual: tuple[str, ...], option: str) -> str:
+    """Name of a column: the given one, else the first of the usual names that the table has."""
     if given is not None:
         return table.columns[table.index(given)]
     for name in usual:
@@ -134,7 +135,7 @@ def _optional_column(table: Table, given: str | None, usual: tuple[str, ...]) ->
 
 
 def _check_separator(columns: OwnColumns, cells: Sequence[object], where: str) -> None:
-    """Refuse a separator that says nothing, and labels that nothing separates."""
+    """Refuse an empty or needless separator, and cells of text for tags without a separator."""
     if columns.separator == "":
         raise BertVisionError("--separator is empty. Expected what stands between the labels of a text, such as ';'.")
     if columns.separator is not None and columns.kind not in (None, "tags"):
@@ -148,7 +149,7 @@ def _has_lists(cells: Sequence[object]) -> bool:
 
 
 def _label_words(cells: Sequence[object], separator: str | None, *, several: bool) -> list[str]:
-    """Every label once, numbers in the order of their values, words in alphabetical order."""
+    """The different labels, sorted by value if all are finite numbers, else alphabetically."""
     words: set[str] = set()
     for cell in cells:
         try:
@@ -158,7 +159,7 @@ def _label_words(cells: Sequence[object], separator: str | None, *, several: boo
     numbers = {word: number_of(word) for word in words}
     if all(number is not None and math.isfinite(number) for number in numbers.values()):
         return sorted(words, key=lambda word: (numbers[word] or 0.0, word))
-    return sorted(words)  # a word such as 'nan' has no place among numbers: their order would be another every time
+    return sorted(words)  # with a 'nan' among numbers, sorting by value would not give the same order every time
 
 
 def _guess_kind(words: list[str]) -> Literal["labels", "scores"]:
@@ -166,14 +167,14 @@ def _guess_kind(words: list[str]) -> Literal["labels", "scores"]:
     if None in numbers:
         return "labels"
     fractions = any(
-        number is not None and math.isfinite(number) and not number.is_integer()  # 'nan' speaks for neither
+        number is not None and math.isfinite(number) and not number.is_integer()  # 'nan' and 'inf' decide nothing
         for number in numbers
     )
     return "scores" if fractions or len(words) > MOST_CLASSES else "labels"
 
 
 def number_of(word: str) -> float | None:
-    """The number that a label is; None for a word."""
+    """The value of a label that is a number; None for a word."""
     try:
         return float(word)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Notices about how a user's own files were read: no row is bad, but something may be wrong."""
+"""Warnings about the user's own files where every row could be read, but a guess or a label may be wrong."""
 
 from collections.abc import Mapping
 
@@ -7,33 +7,33 @@ from bertvision.tasks.own import MOST_CLASSES, OwnColumns, number_of
 from bertvision.tasks.task import SquadLayout, Task
 
 MISSING = ("nan", "na", "n/a", "<na>", "null")
-"""Words that tables often have where there is nothing."""
+"""Words, in lower case, that tables often have for a missing value."""
 
 
 def own_notices(task: Task, columns: OwnColumns, splits: Mapping[str, Examples]) -> list[str]:
-    """Notices about guesses that may be wrong, and about labels that look like missing values.
+    """Notices about a guessed kind that may be wrong, and about labels that look like missing values.
 
     Args:
-        task: as it was made of the files.
-        columns: what the user said of them.
-        splits: the examples that were read.
+        task: the task that `own_task` made of the files.
+        columns: the user's options.
+        splits: the examples by split.
     """
     texts = {split: examples for split, examples in splits.items() if isinstance(examples, Texts)}
     if isinstance(task.layout, SquadLayout) or not texts:
         return []
     train = texts.get("train") or next(iter(texts.values()))
-    found = _guesses(task, train) if columns.kind is None else []
-    odd = [word for word in task.labels if word.lower() in MISSING]
-    if odd:
-        found.append(
-            f"'{odd[0]}' is a label in column '{task.layout.label}' like any other. If it stands for a missing one, "
-            "leave such rows out."
+    notices = _guess_notices(task, train) if columns.kind is None else []
+    missing = [word for word in task.labels if word.lower() in MISSING]
+    if missing:
+        notices.append(
+            f"'{missing[0]}' is a label in column '{task.layout.label}' like any other. If it stands for a missing "
+            "one, leave such rows out."
         )
-    return found
+    return notices
 
 
-def _guesses(task: Task, train: Texts) -> list[str]:
-    """Notices where whole numbers could be either classes or scores."""
+def _guess_notices(task: Task, train: Texts) -> list[str]:
+    """At most one notice, if the labels are whole numbers, which could be classes as well as scores."""
     column = task.layout.label if not isinstance(task.layout, SquadLayout) else None
     if task.kind == "scores" and len(train) and all(float(score).is_integer() for score in train.targets):
         count = f"more than {MOST_CLASSES} different whole numbers"

@@ -1,4 +1,4 @@
-"""Examples, and the windows cut from them."""
+"""Part: examples and their token windows."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from bertvision.tasks.windows import Windows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A split, or some of it: its examples, and the windows cut from them."""
+    """A split or a subset of one: its examples, and the token windows cut from them."""
 
     examples: Examples
     windows: Windows

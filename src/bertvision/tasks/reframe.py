@@ -1,4 +1,4 @@
-"""Reframing: every example as a question about a context, as document 004 does it (Q&ABERT)."""
+"""Reframing: a text becomes the context of a question, as in document 004 (Q&ABERT)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,7 +7,7 @@ from bertvision.tasks.examples import Examples, Questions
 from bertvision.tasks.task import Task
 
 QUESTIONS = {
-    # the first three are those of the document
+    # the first three are quoted from the document
     "sst5": "Is this review positive or negative?",
     "quora": "Does the first question paraphrase the second question?",
     "sts": "Is the first sentence semantically equivalent to the second sentence?",
@@ -22,7 +22,7 @@ QUESTIONS = {
     "rte": "Does the first sentence entail the second sentence?",
     "wnli": "Does the first sentence entail the second sentence?",
 }
-"""What is asked about the texts of each task; questions about a context have questions of their own."""
+"""The question about the texts of each task; tasks of questions about contexts need none."""
 
 _OWN = {
     "labels": "Which label does this text have?",
@@ -33,17 +33,17 @@ _FIRST, _SECOND = "First sentence: ", " Second sentence: "
 
 
 def question_of(task: Task, questions: Mapping[str, str]) -> str:
-    """What is asked about the texts of a task: the user's words, or ours."""
+    """The question about the texts of a task: the user's if there is one, else the default."""
     return questions.get(task.name) or QUESTIONS.get(task.name) or _OWN[task.kind]
 
 
 def reframe(task: Task, examples: Examples, questions: Mapping[str, str]) -> Examples:
-    """Texts as contexts of one question, the same for all; pairs become one context with both sentences.
+    """Turn texts into pairs of one constant question and the text; a pair of texts becomes one text with both.
 
     Args:
-        task: what is asked.
-        examples: the examples of any split; questions about contexts stay as they are.
-        questions: the user's own, by task.
+        task: the task, which decides the question.
+        examples: the examples of any split; questions about contexts are returned unchanged.
+        questions: the user's own questions, by task.
     """
     if isinstance(examples, Questions):
         return examples

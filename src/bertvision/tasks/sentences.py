@@ -1,6 +1,6 @@
 """Sentiment in two and five classes, similarity and paraphrase, in the layout of the minBERT course files.
 
-They are written by a CSV writer, with tabs: unlike in GLUE's files, "…" quotes a cell, and "" in it is a quote.
+Those files are tab-separated with CSV quoting: unlike in GLUE's files, "…" quotes a cell, and "" inside is a quote.
 """
 
 from bertvision.tasks.task import HubSource, TableLayout, Task

@@ -1,4 +1,4 @@
-"""Where a task's data are: a local folder in the official layout, a single file, or the built-in sets."""
+"""Find the files of a task: a local folder in the official layout, a single file, or the built-in sets."""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ BUILTIN_LAYOUT: dict[str, SquadLayout | TableLayout] = {
     "paraphrase": TableLayout(text="text", pair="text_pair", label="label"),
     "similarity": TableLayout(text="text", pair="text_pair", label="score"),
 }
-"""How the files of each built-in set are read, by folder."""
+"""Layout of the files of each built-in set, by folder."""
 
 _OWN_SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}
 
@@ -26,9 +26,9 @@ class TaskFiles:
     """The files of a task.
 
     Attributes:
-        layout: how they are read.
-        paths: the file of each split that is there.
-        missing: for each split that is not there, the file names that were looked for.
+        layout: their format.
+        paths: the file of each split that was found.
+        missing: for each split that was not found, the file names that were looked for.
     """
 
     layout: SquadLayout | TableLayout
@@ -37,10 +37,10 @@ class TaskFiles:
 
 
 def find_builtin(task: Task) -> TaskFiles:
-    """The files of the built-in set that has the task's form.
+    """The files of the built-in set that stands in for the task.
 
     Raises:
-        DataError: there is none.
+        DataError: there is no built-in set for the task.
     """
     if task.builtin is None:
         raise DataError(f"there is no built-in set for {task.name}. Name a folder: {describe_files(task)}")
@@ -52,10 +52,10 @@ def find_builtin(task: Task) -> TaskFiles:
 
 
 def find_local(task: Task, data: Path) -> TaskFiles:
-    """The files of a task in a folder with the official names, or the one file that `data` is.
+    """The files of a task: those with official names in the folder `data` or its subfolders, or the file `data`.
 
     Raises:
-        DataError: nothing is there; the message lists the names that were looked for.
+        DataError: there is no such file; the message lists the names that were looked for.
     """
     if not is_there(data):
         raise DataError(f"{data} does not exist. Expected: {describe_files(task)}")
@@ -79,7 +79,7 @@ def find_own(data: Path) -> dict[str, Path]:
     """The user's own files: one file, or a folder with train, dev (valid, validation) and test files.
 
     Raises:
-        DataError: nothing is there, or two files could be the same split.
+        DataError: there is no such file, or two files have names of the same split.
     """
     if is_there(data) and data.is_file():
         return {split_of(data, None): data}
@@ -101,12 +101,12 @@ def find_own(data: Path) -> dict[str, Path]:
 
 
 def split_of(path: Path, task: Task | None) -> str:
-    """The split a single file stands for, by its name; `train` when the name does not tell."""
+    """The split of a single file, guessed from its name; `train` if the name names none."""
     name = path.name.removesuffix(".gz")
     for split, names in task.files.items() if task else ():
         if name in names:
             return split
-    words = re.split(r"[\W\d_]+", name.split(".", 1)[0].lower())  # "latest" is no test, "devices" no dev
+    words = re.split(r"[\W\d_]+", name.split(".", 1)[0].lower())  # whole words: "latest" is not "test"
     for split in ("dev", "test"):
         if any(word in words for word in _OWN_SPLITS[split]):
             return split
@@ -117,16 +117,16 @@ def is_there(data: Path) -> bool:
     """Whether a file or a folder exists.
 
     Raises:
-        DataError: the system does not tell.
+        DataError: the system cannot tell (no permission, or a name that is too long).
     """
     try:
         return data.exists()
-    except OSError as error:  # a name that is too long, a folder without permission
+    except OSError as error:
         raise DataError(f"{data} cannot be read: {error.strerror}.") from None
 
 
 def describe_files(task: Task) -> str:
-    """Which files the task needs, and where, for messages."""
+    """The option `--data` with the official file names of the task, for messages."""
     folder = task.folders[0] if task.folders else task.name
     names = ", ".join(f"{folder}/{names[0]}" for names in task.files.values())
     return f"--data DIR with {names} (plain or .gz)."

@@ -1,4 +1,4 @@
-"""SQuAD 1.1 and 2.0, and 2.0 as has-answer / no-answer classification."""
+"""SQuAD 1.1 and 2.0, and SQuAD 2.0 as binary classification: has the question an answer?"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -65,10 +65,10 @@ def is_squad(content: object) -> bool:
 
 
 def read_questions(layout: SquadLayout, path: Path) -> tuple[Questions, list[BadRow]]:
-    """The questions of a SQuAD file, and those that could not be read.
+    """The questions of a SQuAD file, and a bad row for each one that could not be read.
 
     Raises:
-        DataError: the file as a whole is not in SQuAD's form.
+        DataError: the file cannot be read, or is not an object with a list `data`.
     """
     content = read_json(path)
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
@@ -83,7 +83,7 @@ def read_questions(layout: SquadLayout, path: Path) -> tuple[Questions, list[Bad
 
 
 def _walk(path: Path, data: list[object], builder: "QuestionsBuilder") -> Iterator[tuple[str, str, str, object]]:
-    """Every question with its place, title and context; what is not shaped like SQuAD becomes a bad row."""
+    """Yield place, title, context and content of every question; add malformed articles and paragraphs to `bad`."""
     for a, article in enumerate(data):
         if not isinstance(article, dict) or not isinstance(article.get("paragraphs"), list):
             builder.bad.append(BadRow(f"{path}:data[{a}]", "an article with a list 'paragraphs' is expected"))
@@ -105,7 +105,7 @@ def _walk(path: Path, data: list[object], builder: "QuestionsBuilder") -> Iterat
 
 @dataclass(slots=True)
 class QuestionsBuilder:
-    """Checks questions one by one and collects them as columns."""
+    """Checks questions one by one, and collects them as the columns of `Questions`; the others become bad rows."""
 
     answerable_only: bool = False
     bad: list[BadRow] = field(default_factory=list)
@@ -117,7 +117,7 @@ class QuestionsBuilder:
     _titles: list[str] = field(default_factory=list)
 
     def add(self, where: str, title: str, context: str, question: object) -> None:
-        """Take one question in SQuAD's form, or note what is wrong with it."""
+        """Add one question in SQuAD's form, or a bad row that says what is wrong with it."""
         try:
             key, text, answers = self._parse(context, question)
         except ValueError as problem:
@@ -133,7 +133,7 @@ class QuestionsBuilder:
         self._context_index.append(number)
 
     def build(self) -> Questions:
-        """All questions taken so far."""
+        """All questions added so far."""
         return Questions(
             ids=list(self._ids),
             questions=self._questions,
@@ -144,6 +144,7 @@ class QuestionsBuilder:
         )
 
     def _parse(self, context: str, question: object) -> tuple[str, str, tuple[Answer, ...]]:
+        """Id, text and answers of a question; raises ValueError with the problem of a bad one."""
         match question:
             case {"id": str() | int() as key, "question": str(text), "answers": list(golds), **rest}:
                 pass

@@ -1,4 +1,4 @@
-"""Rows and columns from TSV, CSV, JSON, JSONL and Parquet files; every row is read or reported."""
+"""Read tables from TSV, CSV, JSON, JSONL and Parquet files; rows that cannot be read are reported."""
 
 import csv
 import io
@@ -20,13 +20,13 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A file's rows, each with the line it starts at, and the rows that could not be split into columns.
+    """The rows of a file.
 
     Attributes:
-        path: the file.
-        columns: column names; numbers from "0" on where the file has no header.
-        rows: (line, cells); every row has as many cells as there are columns.
-        bad: rows that were not readable as such.
+        path: of the file.
+        columns: column names; "0", "1", … if the file has no header.
+        rows: line (or number of the object or row) and cells of each row; there are as many cells as columns.
+        bad: rows that could not be decoded, parsed or split into as many cells.
     """
 
     path: Path
@@ -35,10 +35,10 @@ class Table:
     bad: list[BadRow]
 
     def index(self, column: str | int) -> int:
-        """Position of a column given by name or number.
+        """Position of a column that is given by name or position.
 
         Raises:
-            DataError: there is no such column, or more than one; the message lists those there are.
+            DataError: there is no such column, or several have that name; the message lists the columns.
         """
         if isinstance(column, int) and column < len(self.columns):
             return column
@@ -57,21 +57,21 @@ class Table:
 
 
 def format_of(path: Path) -> str:
-    """The file's format by its ending, `.gz` left aside: one of `TABLE_FORMATS`.
+    """Format of a file by its ending before any `.gz`: one of `TABLE_FORMATS`; `.txt` is read as `.tsv`.
 
     Raises:
-        DataError: the ending is none that we read.
+        DataError: no format has this ending.
     """
-    found = find_format(path)
-    if found is None:
+    ending = find_format(path)
+    if ending is None:
         raise DataError(
             f"{path}: files of this kind are not read. Expected one of {', '.join(TABLE_FORMATS)} (or .gz)."
         )
-    return found
+    return ending
 
 
 def find_format(path: Path) -> str | None:
-    """The file's format as in `format_of`; None if the ending is none that is read."""
+    """Format of a file as in `format_of`; None if no format has this ending."""
     suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
     ending = suffixes[-1].lower() if suffixes else ""
     if ending == ".txt":
@@ -80,7 +80,18 @@ def find_format(path: Path) -> str | None:
 
 
 def read_table(path: Path, *, delimiter: str | None, quoting: bool | None, header: bool) -> Table:
-    """Read a file of any of the `TABLE_FORMATS`; `delimiter` and `quoting` of None are detected."""
+    """Read a file of any of the `TABLE_FORMATS`.
+
+    Args:
+        path: of the file.
+        delimiter: of TSV and CSV; None detects it.
+        quoting: whether "…" quotes a cell of TSV and CSV; None detects it.
+        header: whether the first line of TSV and CSV names the columns.
+
+    Raises:
+        DataError: the file as a whole cannot be read.
+        MissingExtraError: it is Parquet, and `pyarrow` is not installed.
+    """
     match format_of(path):
         case ".json":
             return _from_objects(path, enumerate(_list_of_objects(path), start=1), [])
@@ -100,11 +111,11 @@ def read_table(path: Path, *, delimiter: str | None, quoting: bool | None, heade
 
 
 def _read_plain(path: Path, delimiter: str, *, header: bool) -> Table:
-    """Split at every delimiter and line feed: quote characters are text, as in GLUE's files."""
+    """Read without quoting, as GLUE's files need: every delimiter and line feed splits, quotes are text."""
     content = read_bytes(path).removeprefix(BYTE_ORDER_MARK).rstrip(b"\r\n")
     lines: list[tuple[int, Sequence[object]]] = []
     bad = []
-    # str.splitlines would also split at the form feeds and Unicode separators that stand inside texts
+    # str.splitlines would also split at form feeds and Unicode line separators, which texts may contain
     for number, line in enumerate(content.split(b"\n"), start=1):
         try:
             lines.append((number, line.removesuffix(b"\r").decode("utf-8").split(delimiter)))
@@ -114,7 +125,7 @@ def _read_plain(path: Path, delimiter: str, *, header: bool) -> Table:
 
 
 def _read_quoted(path: Path, text: str, delimiter: str, *, header: bool) -> Table:
-    """The usual CSV rules: a quoted cell may hold delimiters, line feeds and doubled quotes."""
+    """Read with CSV quoting: a quoted cell may contain delimiters, line feeds and doubled quotes."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     lines: list[tuple[int, Sequence[object]]] = []
     line = 1
@@ -132,6 +143,7 @@ def _read_quoted(path: Path, text: str, delimiter: str, *, header: bool) -> Tabl
 
 
 def _with_columns(path: Path, lines: list[tuple[int, Sequence[object]]], bad: list[BadRow], *, header: bool) -> Table:
+    """A table of split lines; lines with another number of cells than the first become bad rows."""
     if not lines or (header and lines[0][0] > 1):
         problems = "".join(f"\n  {row}" for row in bad[:1])
         raise DataError(f"{path} has no readable {'header' if lines else 'line'}.{problems}")
@@ -148,15 +160,19 @@ def _with_columns(path: Path, lines: list[tuple[int, Sequence[object]]], bad: li
 
 
 def detect_dialect(text: str, path: Path, *, delimiter: str | None, quoting: bool | None) -> tuple[str, bool]:
-    """The delimiter and quoting under which the first rows have the most columns, nearly all the same number.
+    """Guess delimiter and quoting: the choice that gives the most columns, the same number in nearly all rows.
 
-    Where there is none, as in a small file with a bad row, the one under which most rows have as many as the first.
+    A choice is rated by its number of columns if at least 90 % of the rows have as many as the first one. Otherwise, as
+    in a small file with a bad row, by the share of such rows, which is less than any number of columns.
 
     Args:
-        text: content of the file; its first `SAMPLE_ROWS` lines are enough.
-        path: whose ending says what is usual.
-        delimiter: if it is known.
-        quoting: if it is known.
+        text: content of the file, of which the first `SAMPLE_ROWS` lines are used.
+        path: of the file; its ending decides which delimiter is tried first.
+        delimiter: None if unknown.
+        quoting: None if unknown.
+
+    Returns:
+        Delimiter, and whether "…" quotes a cell.
     """
     sample = "\n".join(text.split("\n", SAMPLE_ROWS)[:SAMPLE_ROWS])
     usual = "\t" if format_of(path) == ".tsv" else ","
@@ -170,7 +186,7 @@ def detect_dialect(text: str, path: Path, *, delimiter: str | None, quoting: boo
             for cells in csv.reader(io.StringIO(sample, newline=""), delimiter=choice[0], quoting=style, strict=True):
                 widths.append(len(cells))  # noqa: PERF401 - the rows before a broken one still count
         except csv.Error:
-            # the sample may end inside a quoted cell; the rows before it still speak for the choice
+            # the sample may end inside a quoted cell; the rows before it count
             pass
         widths = [width for width in widths if width]
         if not widths or widths[0] == 1:
@@ -178,11 +194,11 @@ def detect_dialect(text: str, path: Path, *, delimiter: str | None, quoting: boo
         share = widths.count(widths[0]) / len(widths)
         return widths[0] if share >= 0.9 else share
 
-    found = {choice: regularity(choice) for choice in choices}
+    ratings = {choice: regularity(choice) for choice in choices}
     for d in delimiters:
-        if found.get((d, True), 0) > 1:
-            found.pop((d, False), None)  # what has more columns without quoting has cut quoted cells to pieces
-    return max(found, key=lambda choice: found[choice])  # the first of equals: the usual delimiter, with quoting
+        if ratings.get((d, True), 0) > 1:
+            ratings.pop((d, False), None)  # without quoting there may be more columns, since quoted cells are split
+    return max(ratings, key=lambda choice: ratings[choice])  # the first of equals: the usual delimiter, with quoting
 
 
 def _list_of_objects(path: Path) -> list[object]:
@@ -220,13 +236,13 @@ def _from_objects(path: Path, objects: Iterable[tuple[int, object]], bad: list[B
 
 def _read_parquet(path: Path) -> Table:
     try:
-        import pyarrow as pa  # noqa: PLC0415 - an extra: only those who read Parquet need it
+        import pyarrow as pa  # noqa: PLC0415 - an optional dependency, for Parquet only
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError:
         raise MissingExtraError(f"reading {path}", "pyarrow", "data") from None
     try:
         content = parquet.read_table(io.BytesIO(read_bytes(path)))
         columns = {name: content.column(name).to_pylist() for name in content.column_names}
-    except (pa.ArrowException, OSError, OverflowError, ValueError) as error:  # a broken file, or broken cells
+    except (pa.ArrowException, OSError, OverflowError, ValueError) as error:  # a damaged file, or invalid cells
         raise DataError(f"{path}: not a whole Parquet file ({str(error).strip()}).") from None
     return Table(path, tuple(columns), list(enumerate(zip(*columns.values(), strict=True), start=1)), [])

@@ -1,27 +1,28 @@
-"""Task: what is asked, as a value: kind, files, columns, labels, metrics."""
+"""Task: the definition of a task as a value: kind, files, columns, labels, metrics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 TaskKind = Literal["spans", "labels", "tags", "scores"]
-"""What an answer is: a piece of the context, one of a set of labels, any number of them at once, or a number."""
+"""What a model predicts: a span of the context, one label (multi-class), several labels (multi-label), a number."""
 
 Pool = Literal["cls", "mean"]
-"""Which row stands for a text: the first token's, or the mean over its tokens."""
+"""How the rows of a text's tokens are pooled: the row of the first token, or the mean over the tokens."""
 
 Pairs = Literal["together", "apart", "aligned"]
-"""Two texts as one window; or each by itself and then compared, as wholes or also token by token."""
+"""How pairs are encoded: both texts in one window; each in its own window, compared by their pooled rows; or the same,
+with the tokens compared, too."""
 
 Split = str
-"""`train`, `dev`, or another part of the data such as `dev_mismatched`."""
+"""Name of a split: `train`, `dev`, or another one such as `dev_mismatched`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLayout:
-    """One row per example; columns by header name, or by position where the file has no header.
+    """A table with one row per example; columns are named by header, or by position in a file without a header.
 
-    `delimiter` and `quoting` of None mean: detected from the file, as for files of the user's own.
+    A `delimiter` or `quoting` of None is detected from the file, as by default in the user's own files.
     """
 
     text: str | int
@@ -35,14 +36,14 @@ class TableLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SquadLayout:
-    """The nested JSON of SQuAD; `answerable_only` refuses questions without an answer, as version 1.1 does."""
+    """The nested JSON of SQuAD; with `answerable_only`, as in version 1.1, questions without an answer are bad rows."""
 
     answerable_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubSource:
-    """Where the Hugging Face hub keeps the task, and what it calls the splits and columns."""
+    """Data set of the Hugging Face hub that has the task, and its names for the splits and columns."""
 
     path: str
     name: str | None = None
@@ -54,23 +55,23 @@ class HubSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Everything the rest of the program needs to know about a task.
+    """Definition of a task.
 
     Attributes:
         name: key in `TASKS`.
-        kind: what an answer is.
-        summary: one line for people.
-        layout: how a file of the task is read.
-        labels: the label words in class order; empty unless `kind` is `labels` or `tags`.
-        separator: what stands between the labels of a text where they are one piece of text; None takes lists alone.
-        limits: smallest and largest legal score; None unless `kind` is `scores`.
+        kind: what a model predicts.
+        summary: one line for help texts and lists.
+        layout: format of the task's files.
+        labels: the labels in the order of their class numbers; empty unless `kind` is `labels` or `tags`.
+        separator: separator between the labels of a text in a cell of text; None: cells hold lists.
+        limits: lowest and highest possible score; None if unknown, or if `kind` is not `scores`.
         metrics: official metrics, the main one first.
         files: accepted file names per split, the official one first; `.gz` may follow each.
         folders: names under which the task's folder is found below a data root.
         rows: official number of rows per split, where it is known.
-        hub: where the Hugging Face hub has it.
-        builtin: folder of the built-in set that has this task's form.
-        version: raised when a change here changes scores.
+        hub: its data set on the Hugging Face hub; None if there is none.
+        builtin: folder of the small built-in data set that can stand in for this task; None if there is none.
+        version: raised whenever a change of the definition changes scores.
     """
 
     name: str
@@ -95,17 +96,20 @@ class Task:
 
     @property
     def main_metric(self) -> str:
-        """The metric that models are compared by: F1 of questions, else the first official one."""
+        """The metric that models are compared by: F1 for spans, else the first official metric."""
         return "f1" if self.kind == "spans" else self.metrics[0]
 
     @property
     def choosing_metric(self) -> str:
-        """The metric that models are chosen by on held-out examples: of questions F1 at the best threshold, if any."""
+        """The metric for model selection on held-out examples.
+
+        F1 at the best threshold for questions that may have no answer; else the main metric.
+        """
         return "best_f1" if self.kind == "spans" and not self.answerable_only else self.main_metric
 
     @property
     def outputs(self) -> int:
-        """Numbers a head must give per token: two ends of a span, one per label, one score."""
+        """Outputs of a head per token: start and end logits of a span, one logit per label, or one score."""
         match self.kind:
             case "spans":
                 return 2

@@ -1,4 +1,4 @@
-"""A table's rows as texts with labels, tags or scores."""
+"""Rows of a table → texts with labels, tags or scores."""
 
 import math
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from bertvision.tasks.task import TableLayout, Task
 
 
 def read_texts(task: Task, layout: TableLayout, path: Path) -> tuple[Texts, list[BadRow]]:
-    """The rows of a file, and those that could not be read."""
+    """The examples of a file, and the rows that could not be read."""
     table = read_table(path, delimiter=layout.delimiter, quoting=layout.quoting, header=layout.header)
     return texts_from_table(task, layout, table)
 
 
 def texts_from_table(task: Task, layout: TableLayout, table: Table) -> tuple[Texts, list[BadRow]]:
-    """The rows of a table, and those whose cells are not what the task asks for."""
+    """The examples of a table, and the rows that are bad or whose cells do not fit the task."""
     text_at = table.index(layout.text)
     pair_at = None if layout.pair is None else table.index(layout.pair)
     label_at = table.index(layout.label)
@@ -48,10 +48,10 @@ def texts_from_table(task: Task, layout: TableLayout, table: Table) -> tuple[Tex
 
 
 def parse_target(task: Task, cell: object) -> Target:
-    """A cell as class number, tags or score.
+    """Convert a cell to the target of a text: class number, tags or score.
 
     Raises:
-        ValueError: the cell is no label of the task, no list of them, or no score within its limits.
+        ValueError: the cell is not a label of the task, not a list of labels, or not a score within the limits.
     """
     match task.kind:
         case "labels":
@@ -70,12 +70,12 @@ def parse_target(task: Task, cell: object) -> Target:
 
 
 def label_word(cell: object) -> str:
-    """A label as its word; whole numbers written as 1.0 are 1, as some files have them.
+    """A label as a string; 1.0 becomes '1', since some files hold class numbers as floats, and True becomes '1', too.
 
     Raises:
-        ValueError: there is no label.
+        ValueError: the cell is empty, or holds several values.
     """
-    missing = isinstance(cell, float) and math.isnan(cell)  # how data frames write a cell without a value
+    missing = isinstance(cell, float) and math.isnan(cell)  # as data frames represent a missing value
     if missing or cell is None or (isinstance(cell, str) and not cell.strip()):
         raise ValueError("the label is empty")
     if isinstance(cell, list | dict):
@@ -89,10 +89,10 @@ def label_word(cell: object) -> str:
 
 
 def tag_words(cell: object, separator: str | None) -> list[str]:
-    """The labels of a text: a list, or text with a separator between them; an empty one says that there are none.
+    """The labels of a text, from a list or from text with a separator; an empty list or text means no label.
 
     Raises:
-        ValueError: it is neither, or a label is empty.
+        ValueError: the cell is neither, or a label in it is empty.
     """
     if isinstance(cell, str) and separator is not None:
         cell = cell.split(separator) if cell.strip() else []
@@ -124,6 +124,7 @@ def _parse_score(cell: object, limits: tuple[float, float] | None) -> float:
 
 
 def _texts(text: object, pair: object, layout: TableLayout) -> tuple[str, str]:
+    """Both cells, checked to be text and not both empty; raises ValueError with the problem."""
     for cell, column in ((text, layout.text), (pair, layout.pair)):
         if cell is None:
             raise ValueError(f"column '{column}' is missing")

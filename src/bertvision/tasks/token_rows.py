@@ -1,4 +1,4 @@
-"""TokenRows: what an encoder sees of windows, and which windows are the same to it."""
+"""TokenRows: token ids and segment numbers of windows, the input of an encoder."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 from bertvision.tasks.examples import IntArray
 
 SECOND = 2
-"""Segment number of a second text where the tokenizer gives both texts 0, as RoBERTa's does: heads know the texts apart
-by it, and the encoder is given 0."""
+"""Segment number of the second text for tokenizers that give both texts 0, as RoBERTa's does: heads tell the texts
+apart by it, and the encoder is given 0 instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRows:
-    """Token windows end to end, without padding.
+    """Token windows, concatenated without padding.
 
     Attributes:
-        ids: (tokens,) vocabulary numbers, special tokens included.
-        types: (tokens,) segment numbers; more than 0 is the second text, see `SECOND`.
-        bounds: (windows + 1,) window w has the tokens bounds[w] to bounds[w + 1].
+        ids: (tokens,) token ids, special tokens included.
+        types: (tokens,) segment numbers (token type ids); greater than 0 for the second text, see `SECOND`.
+        bounds: (windows + 1,) window w consists of the tokens `bounds[w]:bounds[w + 1]`.
     """
 
     ids: NDArray[np.int32]
@@ -37,28 +37,28 @@ class TokenRows:
 
     @property
     def sizes(self) -> IntArray:
-        """Tokens that an encoder reads for each window, (windows,)."""
+        """Tokens that an encoder processes for each window, (windows,); the same as `lengths` here."""
         return self.lengths
 
     def contents(self) -> Iterator[bytes]:
-        """The tokens of every window as bytes: two with the same content have the same states."""
+        """Tokens and segment numbers of every window as bytes; windows with equal bytes have equal states."""
         for begin, end in zip(self.bounds.tolist(), self.bounds[1:].tolist(), strict=False):
             yield self.ids[begin:end].tobytes() + self.types[begin:end].tobytes()
 
     def places(self, rows: IntArray) -> IntArray:
-        """Where the tokens of the windows at `rows` stand among all tokens."""
+        """Indices into `ids` of all tokens of the windows at `rows`, one window after the other, (tokens,)."""
         return ranges(self.bounds[rows], self.lengths[rows])
 
     def padded(
         self, rows: IntArray, pad: int, *, multiple: int = 1, limit: int | None = None
     ) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
-        """Ids, segment numbers, and which tokens are real, of the windows at `rows`, each (rows, longest of them).
+        """Token ids, segment numbers and mask (True for real tokens) of the windows at `rows`, each (rows, tokens).
 
         Args:
-            rows: which windows.
-            pad: number of the padding token.
-            multiple: round the length up to a multiple of this, so that few lengths occur.
-            limit: but not beyond this; None has no end.
+            rows: window numbers.
+            pad: id of the padding token.
+            multiple: round the number of tokens up to a multiple of this, so that few different lengths occur.
+            limit: maximum to round up to; longer windows are not cut. None rounds without a maximum.
         """
         lengths = self.lengths[rows]
         longest = int(lengths.max())
@@ -78,14 +78,14 @@ class TokenRows:
 
 
 def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
-    """The numbers from every start on, as many as its length, one range after the other."""
-    before = np.cumsum(lengths) - lengths  # numbers before each range
+    """Concatenated ranges `start, …, start + length - 1`, one for each pair of start and length."""
+    before = np.cumsum(lengths) - lengths  # total length of the ranges before each one
     numbers: IntArray = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
     return numbers
 
 
 def join_rows(parts: list[TokenRows]) -> TokenRows:
-    """The windows of all parts, one part after the other."""
+    """Concatenate windows."""
     bases = np.cumsum([0, *(len(part.ids) for part in parts)])
     bounds = [part.bounds[1:] + base for part, base in zip(parts, bases, strict=False)]
     return TokenRows(

@@ -1,4 +1,4 @@
-"""Texts → tokens, each text once, with the special tokens kept apart so that windows can be put together later."""
+"""TextTokenizer: texts → tokens without special tokens, and templates of the special tokens that windows need."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,21 +17,23 @@ from bertvision.tasks.examples import IntArray
 from bertvision.tasks.token_rows import SECOND
 
 _COUNT_AFTER_PADDING = {"roberta", "xlm-roberta", "mpnet"}
+"""Model types whose positions are numbered from `pad_token_id` + 1 on."""
+
 _AT_ONCE = 1024
-"""Texts that are encoded at once: bounds the memory of the tokenizer's own objects, and keeps all its threads busy."""
+"""Texts per call of the tokenizer: bounds the memory of its result objects, and still keeps all its threads busy."""
 
 _UNLIMITED = 10**6  # transformers writes 1e30 where a tokenizer knows no limit
 
 
 @dataclass(frozen=True, slots=True)
 class TokenTexts:
-    """The tokens of many texts end to end.
+    """The tokens of many texts, concatenated.
 
     Attributes:
-        ids: (tokens,) vocabulary numbers.
-        offsets: (tokens, 2) first character and the one after the last, inside the token's own text; (0, 2) where
-            nobody asked for them.
-        bounds: (texts + 1,) text i has the tokens bounds[i] to bounds[i + 1].
+        ids: (tokens,) token ids.
+        offsets: (tokens, 2) first character of each token in its text, and the one after the last; (0, 2) if offsets
+            were not requested.
+        bounds: (texts + 1,) text i consists of the tokens `bounds[i]:bounds[i + 1]`.
     """
 
     ids: NDArray[np.int32]
@@ -46,7 +48,7 @@ class TokenTexts:
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """Special tokens that stand at one place, with their segment numbers."""
+    """Consecutive special tokens: their ids and segment numbers."""
 
     ids: tuple[int, ...]
     types: tuple[int, ...]
@@ -57,7 +59,7 @@ class Special:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What a tokenizer puts around one text or between two, and the segment number of each text (see `SECOND`)."""
+    """Special tokens before, between and after one or two texts, and the segment number of each text (see `SECOND`)."""
 
     before: Special
     between: Special
@@ -66,22 +68,22 @@ class Template:
 
     @property
     def specials(self) -> int:
-        """How many special tokens it adds."""
+        """Number of special tokens in a window."""
         return len(self.before) + len(self.between) + len(self.after)
 
 
 class TextTokenizer:
-    """A fast tokenizer that gives bare tokens and tells how to put them together.
+    """A fast tokenizer (Rust, with character offsets) that encodes texts without special tokens.
 
     Attributes:
-        single: what stands around one text.
-        pair: what stands around and between two texts.
-        limit: the longest sequence the encoder takes; None where it is not known.
+        single: template of a window with one text.
+        pair: template of a window with two texts.
+        limit: maximum number of tokens that the encoder takes, special tokens included; None if unlimited or unknown.
     """
 
     def __init__(self, backend: Tokenizer, *, limit: int | None) -> None:
-        self._backend = Tokenizer.from_str(backend.to_str())  # a copy: the settings below are ours alone
-        self._backend.no_truncation()  # files of sentence encoders carry a limit of 128 tokens and padding to it
+        self._backend = Tokenizer.from_str(backend.to_str())  # a copy, since the calls below change its settings
+        self._backend.no_truncation()  # tokenizers of sentence encoders may cut texts and pad them to 128 tokens
         self._backend.no_padding()
         self.limit = limit
         self.single = _template(self._backend.encode("a"))
@@ -92,10 +94,10 @@ class TextTokenizer:
         """The tokenizer of an encoder: the built-in one, a local folder's, or one from the hub.
 
         Raises:
-            BertVisionError: there is none, or it has no fast version (fast ones tell where tokens stand in the text).
+            BertVisionError: there is none, or it has no fast version, which character offsets need.
         """
         place = locate_encoder(encoder)
-        if encoder == BUILTIN_ENCODER:  # read by itself: no half-gigabyte import for a tokenizer
+        if encoder == BUILTIN_ENCODER:  # its file is enough: transformers and torch are not imported
             return cls(Tokenizer.from_file(str(Path(place) / "tokenizer.json")), limit=512)
         from transformers import AutoConfig, AutoTokenizer  # noqa: PLC0415 - imports torch, which takes seconds
 
@@ -114,31 +116,31 @@ class TextTokenizer:
         return cls(loaded.backend_tokenizer, limit=limit)
 
     def capped(self, length: int) -> int:
-        """So many tokens, or as many as the encoder takes."""
+        """The smaller of `length` and `limit`."""
         return length if self.limit is None else min(length, self.limit)
 
     @classmethod
     def from_file(cls, path: Path, *, limit: int | None) -> Self:
-        """The tokenizer that `save` wrote.
+        """Load a tokenizer that `save` wrote.
 
         Raises:
-            BertVisionError: the file cannot be read.
+            BertVisionError: the file is missing or damaged.
         """
         try:
             return cls(Tokenizer.from_file(str(path)), limit=limit)
-        except Exception as error:  # noqa: BLE001 - tokenizers raises nothing more special
+        except Exception as error:  # noqa: BLE001 - the library raises plain Exception
             raise BertVisionError(f"{path} is no tokenizer that can be read ({error}).") from None
 
     def save(self, path: Path) -> None:
-        """Write it as one file, from which it comes back without torch."""
+        """Write the tokenizer as one JSON file, which `from_file` loads without torch."""
         write_text(path, self._backend.to_str())
 
     def encode(self, texts: Sequence[str], *, offsets: bool = True) -> TokenTexts:
-        """The bare tokens of every text, without special tokens.
+        """Token ids of every text, without special tokens and truncation.
 
         Args:
-            texts: any number of them.
-            offsets: whether to find out where tokens stand in their texts, which takes longer.
+            texts: any number of texts.
+            offsets: also compute the character offsets of tokens, which takes longer.
         """
         encode = self._backend.encode_batch if offsets else self._backend.encode_batch_fast
         ids, places = [np.empty(0, dtype=np.int32)], [np.empty((0, 2), dtype=np.int32)]
@@ -153,19 +155,19 @@ class TextTokenizer:
         return TokenTexts(np.concatenate(ids), np.concatenate(places), np.cumsum(lengths, dtype=np.int64))
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
-        """The word pieces of every text as strings."""
+        """The tokens (word pieces) of every text as strings."""
         return [encoding.tokens for encoding in self._backend.encode_batch(list(texts), add_special_tokens=False)]
 
 
 def _template(encoding: Encoding) -> Template:
-    """Read the special tokens off an encoded probe of one-letter texts."""
+    """The template by which one-letter probe texts were encoded."""
     groups: list[list[tuple[int, int]]] = [[]]
     types = []
     text: int | None = None
     for token, kind, sequence in zip(encoding.ids, encoding.type_ids, encoding.sequence_ids, strict=True):
         if sequence is None:
             groups[-1].append((token, kind))
-        elif sequence != text:  # a text begins: the specials after it are another group
+        elif sequence != text:  # a new text begins, and with it the group of special tokens after it
             text = sequence
             types.append(kind)
             groups.append([])
@@ -177,9 +179,8 @@ def _template(encoding: Encoding) -> Template:
 
 
 def _positions(config: Any) -> int | None:  # noqa: ANN401 - transformers' configs have no type
-    """How many tokens an encoder has positions for; None where it has no end."""
-    if not getattr(config, "position_biased_input", True):  # DeBERTa knows distances alone
+    """Maximum number of tokens by an encoder's position embeddings; None if it is unlimited or unknown."""
+    if not getattr(config, "position_biased_input", True):  # DeBERTa: relative positions only
         return None
     positions = getattr(config, "max_position_embeddings", None)
-    # these count from the number after the padding token's
     return positions - config.pad_token_id - 1 if positions and config.model_type in _COUNT_AFTER_PADDING else positions

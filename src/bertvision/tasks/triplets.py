@@ -1,4 +1,4 @@
-"""Triplets by the rules of document 004: an anchor, one text that belongs near it, and some that belong far away."""
+"""mine_triplets: anchors with a positive and several negatives each, by the rules of document 004."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,29 +10,31 @@ from bertvision.tasks.examples import Examples, IntArray, Texts, number_texts
 from bertvision.tasks.task import Task
 
 OWN_NEGATIVES = 3
-"""Texts of the anchor's own set that belong far away; every other set gives one more."""
+"""Negatives of an anchor from its own set; every other set gives one more."""
 
 _NO_AND_YES = (("0", "1"), ("no", "yes"), ("false", "true"))
-"""Labels that tell whether two texts mean the same; the order of others, alphabetical in a user's files, does not."""
+"""Pairs of labels (alphabetically) of which the second says that two texts mean the same. The order of class numbers is
+not used for other labels, since in the user's own files it is alphabetical."""
 
 _LOW, _HIGH = 0.4, 0.6
-"""Up to where a score is low and from where it is high, as shares of its range: 2 and 3 of 0 to 5."""
+"""Highest low score and lowest high score, as shares of the range of scores: 2 and 3 for scores from 0 to 5."""
 
 
 @dataclass(frozen=True, slots=True)
 class Triplets:
-    """Texts of several sets, and which of them belong together.
+    """Triplets of several data sets; anchors, positives and negatives are indices into `texts`.
 
     Attributes:
-        names: the sets.
-        texts: every different text, all sets together.
-        anchor: (triplets,) numbers of texts.
-        positive: (triplets,) the text that belongs near the anchor.
-        negatives: (triplets, 3 + other sets) texts that belong far away: three of the anchor's set, one of each other.
-        set_of: (triplets,) the anchor's set.
-        group: (triplets,) anchors of one group are no negatives of each other: those of one class; every paraphrase is
-            a group by itself.
-        left_out: texts or pairs that are no anchors, by set and reason.
+        names: of the sets.
+        texts: the different texts of all sets.
+        anchor: (triplets,) anchors.
+        positive: (triplets,) one text per anchor that belongs near it.
+        negatives: (triplets, 3 + other sets) texts that belong far from the anchor: three of its own set, and one of
+            each other set.
+        set_of: (triplets,) index into `names` of the anchor's set.
+        group: (triplets,) anchors with the same number must not be used as negatives of each other (in-batch
+            negatives): those of one class; in sets of pairs, every anchor has a number of its own.
+        left_out: number of texts or pairs that became no anchors, by set and reason.
     """
 
     names: tuple[str, ...]
@@ -48,7 +50,7 @@ class Triplets:
         return len(self.anchor)
 
     def compact(self) -> "Triplets":
-        """The same triplets without the texts that occur in none of them."""
+        """The same triplets without the texts that no triplet uses."""
         needed = np.unique(np.concatenate([self.anchor, self.positive, self.negatives.ravel()]))
         return replace(
             self,
@@ -59,7 +61,7 @@ class Triplets:
         )
 
     def select(self, rows: IntArray) -> "Triplets":
-        """The triplets at `rows`; texts are kept as they are."""
+        """The triplets at `rows`, in that order; all texts are kept."""
         return replace(
             self,
             anchor=self.anchor[rows],
@@ -72,7 +74,7 @@ class Triplets:
 
 @dataclass(frozen=True, slots=True)
 class _Mined:
-    """The triplets of one set: anchors, positives and negatives as numbers of texts."""
+    """The triplets of one set, with negatives of that set only; fields as in `Triplets`."""
 
     anchor: IntArray
     positive: IntArray
@@ -82,24 +84,28 @@ class _Mined:
 
 
 def mine_triplets(sets: Mapping[str, tuple[Task, Examples]], *, seed: int) -> Triplets:
-    """Make triplets of all sets.
+    """Make triplets of several sets.
 
-    Labels of single texts: every text is an anchor once, its positive has the same class. Scores: the same with two
-    classes, low (0 to 2 of 5) and high (3 to 5); what lies between is left out. Pairs with labels: the first text of
-    a pair that says the same is an anchor, the second its positive, and negatives come from pairs that do not. A text
-    with two classes, and one that is alone in its class, is left out. `same_class` tells which pairs mean the same.
+    - Single texts with labels: every text is an anchor once; its positive has the same class, its negatives have
+      others. Texts with two classes, and texts that are alone in their class, are left out.
+    - Scores: the same with two classes, low (0 to 2 of 5) and high (3 to 5); those between are left out. In pairs, each
+      of the two texts has the class of the pair.
+    - Pairs with labels: the first text of a pair that means the same (see `same_class`) is an anchor, and the second
+      its positive; negatives come from the other pairs. Pairs of equal texts are left out.
+
+    Every anchor also gets one negative from every other set.
 
     Args:
-        sets: tasks and their examples, by name.
-        seed: seed of the random draws.
+        sets: task and examples of each set, by name.
+        seed: of the random draws.
 
     Raises:
-        BertVisionError: a task has neither labels nor scores of texts, or too few texts, or labels of pairs that do
-            not tell which mean the same.
+        BertVisionError: a task is not one of texts with labels or scores, has too few texts, or its labels do not tell
+            which pairs mean the same.
     """
     random = np.random.default_rng(seed)
     numbers: dict[str, int] = {}
-    columns = {name: _number(task, examples, numbers) for name, (task, examples) in sets.items()}
+    columns = {name: _number_columns(task, examples, numbers) for name, (task, examples) in sets.items()}
     mined = {
         name: _mine(task, _texts(task, examples), columns[name], random) for name, (task, examples) in sets.items()
     }
@@ -113,7 +119,7 @@ def mine_triplets(sets: Mapping[str, tuple[Task, Examples]], *, seed: int) -> Tr
         others = [draw_others(random, pools[other], taken, 1, what=other) for other in sets if other != name]
         parts.append(np.concatenate([one.negatives, *others], axis=1))
     sizes = [len(one.anchor) for one in mined.values()]
-    groups = [one.group * len(sets) + number for number, one in enumerate(mined.values())]  # none is in two sets
+    groups = [one.group * len(sets) + number for number, one in enumerate(mined.values())]  # distinct between sets
     return Triplets(
         names=tuple(sets),
         texts=list(numbers),
@@ -127,37 +133,37 @@ def mine_triplets(sets: Mapping[str, tuple[Task, Examples]], *, seed: int) -> Tr
 
 
 def draw_others(random: np.random.Generator, pool: IntArray, taken: IntArray, count: int, *, what: str) -> IntArray:
-    """Different texts of a pool for every row, none of which the row has already, (rows, count).
+    """Draw texts from a pool for every row, without replacement inside a row, (rows, count).
 
     Args:
-        random: where chance comes from.
-        pool: (texts,) numbers, ascending.
-        taken: (rows, some) numbers that a row must not get.
-        count: how many to draw.
-        what: whose texts the pool holds, for the message.
+        random: the random generator.
+        pool: (texts,) text numbers, ascending.
+        taken: (rows, any number) text numbers that a row must not get; they may repeat, or not be in the pool.
+        count: number of texts to draw per row.
+        what: name of the pool's set, for the error message.
 
     Raises:
-        BertVisionError: the pool is too small.
+        BertVisionError: the pool has too few texts for a row.
     """
     taken = np.sort(taken, axis=1)
     places = np.minimum(np.searchsorted(pool, taken), max(0, len(pool) - 1))
-    there = (pool[places] == taken) if len(pool) else np.zeros_like(taken, dtype=np.bool_)
-    there[:, 1:] &= taken[:, 1:] != taken[:, :-1]
-    room = len(pool) - there.sum(axis=1)
-    if len(room) and int(room.min()) < count:
+    in_pool = (pool[places] == taken) if len(pool) else np.zeros_like(taken, dtype=np.bool_)
+    in_pool[:, 1:] &= taken[:, 1:] != taken[:, :-1]  # of equal ones, the first counts
+    available = len(pool) - in_pool.sum(axis=1)
+    if len(available) and int(available.min()) < count:
         raise BertVisionError(
-            f"{what} has {int(room.min())} texts to draw {count} from. Use more examples, or leave the task out."
+            f"{what} has {int(available.min())} texts to draw {count} from. Use more examples, or leave the task out."
         )
-    # ascending draws that are moved apart are different; then past what is taken
-    drawn = np.sort(random.integers(0, (room - count + 1)[:, None], size=(len(taken), count)), axis=1)
+    # sorted draws with repetitions become distinct by adding 0, 1, 2, …; then every draw skips the places taken
+    drawn = np.sort(random.integers(0, (available - count + 1)[:, None], size=(len(taken), count)), axis=1)
     drawn += np.arange(count)
-    for place, is_there in zip(places.T, there.T, strict=True):
-        drawn += is_there[:, None] & (drawn >= place[:, None])
+    for place, is_in_pool in zip(places.T, in_pool.T, strict=True):
+        drawn += is_in_pool[:, None] & (drawn >= place[:, None])
     return pool[drawn]
 
 
-def _number(task: Task, examples: Examples, numbers: dict[str, int]) -> list[IntArray]:
-    """The numbers of the texts; for pairs, those of the first texts and those of the second texts."""
+def _number_columns(task: Task, examples: Examples, numbers: dict[str, int]) -> list[IntArray]:
+    """Numbers of the texts, [(examples,)]; for pairs, of the first texts and of the second texts."""
     texts = _texts(task, examples)
     columns = [texts.texts] if texts.pairs is None else [texts.texts, texts.pairs]
     return [number_texts(column, numbers) for column in columns]
@@ -172,6 +178,7 @@ def _texts(task: Task, examples: Examples) -> Texts:
 
 
 def _mine(task: Task, examples: Texts, columns: list[IntArray], random: np.random.Generator) -> _Mined:
+    """Mine the triplets of one set; `columns` are the numbers of its texts, for pairs of first and second texts."""
     if task.kind == "labels" and len(columns) > 1:
         return _mine_pairs(task, columns[0], columns[1], examples.targets.astype(np.int64), random)
     if task.kind == "labels":
@@ -189,10 +196,10 @@ def _mine_classes(
     task: Task, texts: IntArray, classes: IntArray, left_out: dict[str, int], random: np.random.Generator
 ) -> _Mined:
     """Make every text an anchor once: its positive has the same class, its three negatives have other classes."""
-    both = np.unique(np.stack([texts, classes], axis=1), axis=0)  # every text with each of its classes
-    different, counts = np.unique(both[:, 0], return_counts=True)
-    clear = np.isin(both[:, 0], different[counts == 1])
-    texts, classes = both[clear, 0], both[clear, 1]
+    labelled = np.unique(np.stack([texts, classes], axis=1), axis=0)  # (texts and classes, 2) without repetitions
+    different, counts = np.unique(labelled[:, 0], return_counts=True)
+    has_one_class = np.isin(labelled[:, 0], different[counts == 1])
+    texts, classes = labelled[has_one_class, 0], labelled[has_one_class, 1]
     sizes = np.bincount(classes, minlength=1)
     paired = sizes[classes] > 1
     left_out = left_out | {"two classes": int((counts > 1).sum()), "alone": int((~paired).sum())}
@@ -212,22 +219,22 @@ def _mine_pairs(
 ) -> _Mined:
     """Make the first text of every pair that means the same an anchor.
 
-    The second text is its positive, and its three negatives come from pairs that do not mean the same.
+    The second text is its positive, and its three negatives are texts of pairs that do not mean the same.
     """
-    says_same = classes == same_class(task)
-    kept = says_same & (first != second)
+    is_same = classes == same_class(task)
+    kept = is_same & (first != second)
     anchor, positive = first[kept], second[kept]
-    pool = np.unique(np.concatenate([first[~says_same], second[~says_same]]))
+    pool = np.unique(np.concatenate([first[~is_same], second[~is_same]]))
     negatives = draw_others(random, pool, np.stack([anchor, positive], axis=1), OWN_NEGATIVES, what=task.name)
-    left_out = {"the same words": int((says_same & (first == second)).sum())}
+    left_out = {"the same words": int((is_same & (first == second)).sum())}
     return _Mined(anchor, positive, negatives, np.arange(len(anchor)), left_out)
 
 
 def same_class(task: Task) -> int:
-    """The class of pairs that mean the same: entailment where there is such a label, else 1, yes or true.
+    """Class number of pairs that mean the same: the label entailment if there is one, else 1, yes or true.
 
     Raises:
-        BertVisionError: the labels are other words, of which any could mean the same.
+        BertVisionError: the task has other labels.
     """
     words = [label.lower() for label in task.labels]
     if "entailment" in words:

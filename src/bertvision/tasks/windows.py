@@ -1,4 +1,4 @@
-"""Text → token windows with character offsets: each text is tokenised once, windows are put together in numpy."""
+"""build_windows: texts → token windows; each different text is tokenised once, windows are assembled in numpy."""
 
 from dataclasses import dataclass, replace
 
@@ -29,18 +29,21 @@ class WindowOptions:
 
 @dataclass(frozen=True, slots=True)
 class Windows(TokenRows):
-    """Token windows end to end, without padding, and where they come from.
+    """Token windows, concatenated without padding, with their targets and their places in the examples.
 
     Attributes:
         ids, types, bounds: see `TokenRows`.
-        example: (windows,) the example each window was cut from; windows of one example stand together.
-        targets: what to learn: (windows, 2) first and last token of the answer, 0 and 0 where the window has none;
-            or (windows,) class numbers or scores; or (windows, labels) tags, 1 where a text has the label.
-        context: (windows, 2) where the context's tokens begin and end inside the window; single texts count as context.
-        context_token: (windows,) row of `offsets` that belongs to the window's first context token.
-        offsets: (context tokens, 2) characters of every token of every context; (0, 2) where examples are no questions.
-        truncated: how many examples lost tokens: cut questions, or texts too long for one window.
-        second: (windows,) of pairs that are encoded apart, the windows of the second texts; None has none.
+        example: (windows,) row of the example that each window was cut from; windows of one example are neighbours.
+        targets: for spans (windows, 2), first and last token of the answer inside the window, 0 and 0 if the window
+            does not contain it; (windows,) class numbers or scores; for tags (windows, labels), 1 if a text has the
+            label.
+        context: (windows, 2) first token of the context inside the window, and the one after its last; of texts, the
+            second text of a pair, or the single text.
+        context_token: (windows,) row of `offsets` of the window's first context token; unused where `offsets` is empty.
+        offsets: (context tokens, 2) first character, and the one after the last, of every token of every context;
+            (0, 2) if the examples are not questions.
+        truncated: number of examples that lost tokens: truncated questions, or texts that do not fit into a window.
+        second: (windows,) windows of the second texts of pairs that are encoded apart; else None.
     """
 
     example: IntArray
@@ -54,17 +57,17 @@ class Windows(TokenRows):
     @property
     @override
     def sizes(self) -> IntArray:
-        """Tokens that an encoder reads for each window, (windows,): for pairs encoded apart, those of both texts."""
+        """Tokens that an encoder processes for each window, (windows,); for pairs encoded apart, of both texts."""
         return self.lengths if self.second is None else self.lengths + self.second.lengths
 
     def texts(self, rows: IntArray) -> TokenRows:
-        """What an encoder reads of the windows at `rows`; of pairs encoded apart, first texts and then second texts."""
+        """Encoder input of the windows at `rows`; for pairs encoded apart, all first texts, then all second texts."""
         if self.second is None:
             return self.select(rows)
         return join_rows([self.select(rows), self.second.select(rows)])
 
     def characters(self, window: IntArray, first: IntArray, last: IntArray) -> tuple[IntArray, IntArray]:
-        """Where token spans stand in their contexts: first character, and the one after the last.
+        """Character spans of token spans: first character in the context, and the one after the last, (spans,) each.
 
         Args:
             window: (spans,) window numbers.
@@ -81,10 +84,10 @@ def build_windows(
 ) -> Windows:
     """Cut a split into token windows with their targets.
 
-    Contexts of questions that are too long give several windows; other texts are cut to one.
+    A context that is too long for one window gives several, which overlap; other texts are truncated to one window.
 
     Raises:
-        BertVisionError: the options leave no room for a context, or exceed what the encoder takes.
+        BertVisionError: the options leave no room for a context or text, or exceed the limit of the encoder.
     """
     options = options or WindowOptions()
     if tokenizer.limit is not None and options.length > tokenizer.limit:
@@ -98,9 +101,9 @@ def build_windows(
 
 
 def build_windows_apart(task: Task, examples: Texts, tokenizer: TextTokenizer, options: WindowOptions) -> Windows:
-    """Windows of pairs whose texts are encoded apart; single texts are as they always are.
+    """Windows of pairs whose two texts are encoded apart; for single texts, the same as `build_windows`.
 
-    Texts that were cut are counted, so that a pair of two long ones counts twice.
+    In `truncated`, a pair counts twice if both of its texts were truncated.
 
     Raises:
         BertVisionError: as `build_windows`.
@@ -130,7 +133,7 @@ def _question_windows(task: Task, examples: Questions, tokenizer: TextTokenizer,
 
     example = np.repeat(np.arange(len(examples)), windows)
     nth = ranges(np.zeros_like(windows), windows)
-    begin = nth * step[example]  # first context token of the window, counted inside its context
+    begin = nth * step[example]  # first context token of the window; this and `end` count inside the context
     end = np.minimum(begin + room[example], context_length[example])
     context_token = contexts.bounds[examples.context_index][example] + begin
     ids, types, bounds = _assemble(
@@ -162,9 +165,10 @@ def _question_windows(task: Task, examples: Questions, tokenizer: TextTokenizer,
 
 
 def _answer_tokens(examples: Questions, contexts: TokenTexts) -> tuple[IntArray, IntArray]:
-    """First and last context token that the first gold answer touches, (questions,); first > last without one.
+    """First and last context token that overlaps the first gold answer, (questions,); first > last without an answer.
 
-    Characters are numbered through all contexts, so that one sorted search finds every answer's tokens.
+    Tokens count inside their context. Characters are numbered through all contexts, so that offsets ascend and one
+    `searchsorted` finds the tokens of all answers.
     """
     sizes = np.fromiter((len(text) + 1 for text in examples.contexts), np.int64, count=len(examples.contexts))
     base = np.cumsum(sizes) - sizes  # number of each context's first character
@@ -182,20 +186,20 @@ def _answer_tokens(examples: Questions, contexts: TokenTexts) -> tuple[IntArray,
 
 
 def _text_windows(examples: Texts, tokenizer: TextTokenizer, options: WindowOptions) -> Windows:
-    """Make one window of every text or pair; what is too long is cut, in a pair the longer text first."""
+    """Make one window of every text or pair; texts that are too long are truncated, in a pair the longer one first."""
     columns = [examples.texts] if examples.pairs is None else [examples.texts, examples.pairs]
     template = tokenizer.single if len(columns) == 1 else tokenizer.pair
     room = options.length - template.specials
     if room < 1:
         raise BertVisionError(f"windows of {options.length} tokens leave no room for text. Use a larger --length.")
     tokens, number = _encode_unique(tokenizer, [text for column in columns for text in column])
-    number = number.reshape(len(columns), -1)
-    begins, lengths = tokens.bounds[number], tokens.lengths[number]  # (1 or 2, examples)
+    number = number.reshape(len(columns), -1)  # (1 or 2 texts, examples)
+    begins, lengths = tokens.bounds[number], tokens.lengths[number]
     kept = [np.minimum(lengths[0], room)] if len(columns) == 1 else _fit_pair(lengths[0], lengths[1], room)
     pieces: list[Piece] = [template.before]
     for segment, begin, length in zip(template.types, begins, kept, strict=True):
         pieces += [(tokens, segment, begin, length), template.between]
-    pieces[-1] = template.after  # behind the last text nothing comes between
+    pieces[-1] = template.after  # instead of `between`, which the loop adds after the last text, too
     ids, types, bounds = _assemble(pieces, len(examples))
     end = np.diff(bounds) - len(template.after)
     return Windows(
@@ -212,7 +216,10 @@ def _text_windows(examples: Texts, tokenizer: TextTokenizer, options: WindowOpti
 
 
 def _fit_pair(first: IntArray, second: IntArray, room: int) -> tuple[IntArray, IntArray]:
-    """Lengths of two texts cut to share `room` tokens: the longer one gives way first, as in `longest_first`."""
+    """Lengths of two texts after truncation to `room` tokens in all; the longer one is cut first.
+
+    As the strategy `longest_first` of transformers; if both are cut, each gets half.
+    """
     short, long = np.minimum(first, second), np.maximum(first, second)
     kept_long = np.minimum(long, np.maximum(short, room - short))
     both_cut = short + kept_long > room
@@ -223,21 +230,22 @@ def _fit_pair(first: IntArray, second: IntArray, room: int) -> tuple[IntArray, I
 
 
 def _encode_unique(tokenizer: TextTokenizer, texts: list[str]) -> tuple[TokenTexts, IntArray]:
-    """Tokens of every different text, and which of them each text is."""
+    """Tokens of every different text, and the index of each text among those, (texts,)."""
     numbers: dict[str, int] = {}
     which = number_texts(texts, numbers)
     return tokenizer.encode(list(numbers), offsets=False), which
 
 
 Piece = Special | tuple[TokenTexts, int, IntArray, IntArray]
-"""Special tokens, the same in every window; or tokens of texts with their segment, first tokens and lengths."""
+"""A part of every window: special tokens, the same in all of them; or tokens of texts, as (all tokens, segment number,
+(windows,) first token, (windows,) number of tokens)."""
 
 
 def _assemble(pieces: list[Piece], windows: int) -> tuple[NDArray[np.int32], NDArray[np.uint8], IntArray]:
-    """Put every window's pieces one after the other: ids, segment numbers and window bounds."""
-    ids: list[NDArray[np.int32]] = []  # all tokens that pieces point into, end to end
+    """Concatenate the pieces of every window: token ids, segment numbers and bounds, as in `TokenRows`."""
+    ids: list[NDArray[np.int32]] = []  # the tokens of all pieces, concatenated below
     types: list[NDArray[np.uint8]] = []
-    starts = np.empty((windows, len(pieces)), dtype=np.int64)  # where in `ids` each piece of each window begins
+    starts = np.empty((windows, len(pieces)), dtype=np.int64)  # index into `ids` of each window's piece
     lengths = np.empty_like(starts)
     base = 0
     for column, piece in enumerate(pieces):
