@@ -1,4 +1,4 @@
-"""Tables and figures of an analysis: where models fail, how sure they are, and what they cost."""
+"""Tables and figures of an analysis: errors, calibration and efficiency of the models of a run."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,26 +8,27 @@ from bertvision.analysis.question_types import PartScores
 from bertvision.report.analysed_layers import layer_blocks
 from bertvision.report.bars import Bars
 from bertvision.report.document import Figure, Table, interval_cell, number_cell, slug, text_cell, without_empty
-from bertvision.report.found import FileContent
 from bertvision.report.groups import OWN_OUTPUT
+from bertvision.report.inputs import FileContent
 from bertvision.report.labels import confusion_plot, scores_plot
 from bertvision.report.numbers import Unit
 from bertvision.report.plots import Axis, Lines, Point
 from bertvision.runs.analysing.analysis_record import AnalysedModel, AnalysisRecord
 
 TRUE = "true"
-"""What stands beside a model in a histogram; it has no colour of its own."""
+"""Label and colour of true labels and scores, and of uncalibrated confidence; not in the palette, so drawn in grey."""
 
 MOST_COMPARED = 2
+"""Models in tables and figures that compare answers."""
 
 
 def analysis_blocks(analysis: FileContent[AnalysisRecord], unit: Unit) -> list[Table | Figure]:
-    """What an analysis says."""
+    """All tables and figures of an analysis."""
     return [*_Analysis(analysis).blocks(), *layer_blocks(analysis, unit)]
 
 
 class _Analysis:
-    """An analysis, and the names of what it says on the page."""
+    """Makes the tables and figures of one analysis, except those about layers."""
 
     def __init__(self, analysis: FileContent[AnalysisRecord]) -> None:
         self._content = analysis.content
@@ -98,15 +99,15 @@ class _Analysis:
         rows = [
             (
                 text_cell(model.name, model=colour(model)),
-                number_cell(found.first_right, "count", record=self._record),
-                number_cell(found.first_wrong, "count", record=self._record),
-                number_cell(found.has_answer_errors, "count", record=self._record),
-                number_cell(found.predicted_empty_share, "share", record=self._record),
-                number_cell(found.second_right_share, "share", record=self._record),
-                number_cell(found.second_right_has_answer_share, "share", record=self._record),
+                number_cell(errors.first_right, "count", record=self._record),
+                number_cell(errors.first_wrong, "count", record=self._record),
+                number_cell(errors.has_answer_errors, "count", record=self._record),
+                number_cell(errors.predicted_empty_share, "share", record=self._record),
+                number_cell(errors.second_right_share, "share", record=self._record),
+                number_cell(errors.second_right_has_answer_share, "share", record=self._record),
             )
             for model in self._models
-            if (found := model.second_answers) is not None
+            if (errors := model.second_answers) is not None
         ]
         if rows:
             columns = ["model", "first right", "first wrong", "has-answer errors", "of these left empty (share)"]
@@ -191,19 +192,19 @@ class _Analysis:
 
     def _scores(self) -> Iterator[Figure]:
         for model in self._compared[:1]:
-            if (found := model.histogram) is not None:
-                places = tuple(f"{low:.3g}" for low in found.edges[:-1])
-                bars = [
+            if (histogram := model.histogram) is not None:
+                places = tuple(f"{low:.3g}" for low in histogram.edges[:-1])
+                points = [
                     Point(label=label, model=name, x=float(n), y=float(count))
                     for label, name, counts in (
-                        (TRUE, TRUE, found.golds),
-                        (model.name, colour(model), found.predictions),
+                        (TRUE, TRUE, histogram.golds),
+                        (model.name, colour(model), histogram.predictions),
                     )
                     for n, count in enumerate(counts)
                 ]
                 y = Axis(title="examples (count)", unit="count")
-                histogram = Bars(places=places, x_title="score, from", y=y, points=tuple(bars))
-                yield self._figure("histogram", "How scores are spread", "", histogram)
+                bars = Bars(places=places, x_title="score, from", y=y, points=tuple(points))
+                yield self._figure("histogram", "How scores are spread", "", bars)
             if model.scatter is not None and model.scatter.golds:
                 plot = scores_plot(model.name, colour(model), model.scatter.golds, model.scatter.predictions)
                 yield self._figure("scatter", "Predicted against true scores", "", plot)
@@ -212,12 +213,12 @@ class _Analysis:
         models = [(model, model.calibration) for model in self._models if model.calibration is not None]
         if not models:
             return
-        first, found = next((pair for pair in models if pair[0] in self._compared), models[0])
+        first, calibration = next((pair for pair in models if pair[0] in self._compared), models[0])
         points = [
-            Point(label=when, model=name, x=one.confidence, y=one.accuracy)
-            for when, name, bins in (
-                ("as it is", TRUE, found.before.bins),
-                ("with temperature", colour(first), found.after.bins),
+            Point(label=label, model=name, x=one.confidence, y=one.accuracy)
+            for label, name, bins in (
+                ("as it is", TRUE, calibration.before.bins),
+                ("with temperature", colour(first), calibration.after.bins),
             )
             for one in bins
             if one.confidence is not None and one.accuracy is not None
@@ -269,7 +270,7 @@ class _Analysis:
 
 
 def colour(model: AnalysedModel) -> str:
-    """The name whose colour a model of an analysis has."""
+    """The name that decides a model's colour (see `Palette`): its head, or the own output."""
     return OWN_OUTPUT if model.own else model.head
 
 

@@ -1,28 +1,28 @@
-"""Figures of an analysis that are about layers: what heads count each for, and what stopping early costs."""
+"""Figures of an analysis about layers: layer weights, attention over layers, and scores by depth."""
 
 from collections.abc import Iterator, Sequence
 
 from bertvision.analysis.layer_weights import LayerReport
 from bertvision.report.document import Figure, Table, interval_cell, number_cell, text_cell
-from bertvision.report.found import FileContent
+from bertvision.report.inputs import FileContent
 from bertvision.report.numbers import Unit, metric_words
 from bertvision.report.plots import Axis, Lines, Point
 from bertvision.runs.analysing.analysis_record import AnalysisRecord, SeedGroup
 
 Layers = tuple[SeedGroup, Sequence[str], LayerReport]
-"""Heads, names of their outputs, and what each output reads of the layers."""
+"""A head with all of its seeds, names of its outputs, and the share of each layer in each output."""
 
 
 def layer_blocks(analysis: FileContent[AnalysisRecord], unit: Unit) -> Iterator[Table | Figure]:
-    """Layer weights, attention over layers, depth sweeps."""
+    """Figures and tables of layer weights, attention over layers, and depth sweeps."""
     content = analysis.content
     learned: list[Layers] = [(one.group, ("",), one.report) for one in content.layer_weights]
     attended: list[Layers] = [(one.group, one.outputs, one.all) for one in content.attention]
-    asked: list[Layers] = [(one.group, one.outputs, one.question) for one in content.attention if one.question]
+    in_question: list[Layers] = [(one.group, one.outputs, one.question) for one in content.attention if one.question]
     for name, title, groups in (
         ("weights", "Which layers heads learned to read", learned),
         ("attention", "Which layers heads attend to", attended),
-        ("question", f"Which layers count for question {content.question}", asked),
+        ("question", f"Which layers count for question {content.question}", in_question),
     ):
         if groups:
             yield from _layers(analysis, name, title, groups)
@@ -34,7 +34,7 @@ def _layers(
 ) -> Iterator[Table | Figure]:
     points, rows = [], []
     for group, outputs, report in groups:
-        for place, found in enumerate(report.sets):
+        for place, weights in enumerate(report.sets):
             output = outputs[place] if place < len(outputs) else f"output {place}"
             label = " ".join([_label(group, groups), output]).strip()
             points += [
@@ -46,9 +46,9 @@ def _layers(
                     low=share.low,
                     high=share.high,
                 )
-                for layer, share in zip(report.layers, found.shares, strict=True)
+                for layer, share in zip(report.layers, weights.shares, strict=True)
             ]
-            centre = found.centre
+            centre = weights.centre
             rows.append(
                 (
                     text_cell(label, model=group.head),
@@ -77,15 +77,14 @@ def _layers(
 
 
 def _label(group: SeedGroup, groups: Sequence[Layers]) -> str:
-    """A head's name; with what else it differs in where there are several of that name."""
-    alike = [one for one, _, _ in groups if one.head == group.head]
-    return group.head if len(alike) == 1 else group.models[0]
+    """A head's name; the name of its first model if several groups have the same head."""
+    namesakes = [one for one, _, _ in groups if one.head == group.head]
+    return group.head if len(namesakes) == 1 else group.models[0]
 
 
 def _depths(analysis: FileContent[AnalysisRecord], unit: Unit) -> Iterator[Figure]:
     content = analysis.content
-    by_time = [point.seconds_share for one in content.depth_sweeps for point in one.points]
-    timed = None not in by_time
+    timed = all(point.seconds_share is not None for one in content.depth_sweeps for point in one.points)
     points = [
         Point(
             label=f"{sweep.head} {place}" if len(content.depth_sweeps) > 1 else sweep.head,

@@ -1,4 +1,4 @@
-"""Bars: a group for each place on the axis, such as a label or a question word."""
+"""Bars: a grouped bar chart over categories, such as labels or question words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from bertvision.report.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Palet
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars(Plot):
-    """A group of bars for each place, one of each label; y is their height."""
+    """A grouped bar chart: one group of bars for each of `places`, with one bar for each label of the points."""
 
     places: tuple[str, ...]
     x_title: str
     y: Axis
     points: tuple[Point, ...]
-    """`x` is the number of the place."""
+    """`x` is an index into `places`, `y` the height of the bar."""
 
     @override
     def draw(self, palette: Palette, *, key: str, title: str) -> str:

@@ -1,12 +1,12 @@
-"""build_report: what was found → sections of tables and figures."""
+"""build_report: the results of runs → sections of tables and figures."""
 
 from collections.abc import Iterator
 
 from bertvision.provenance import package_version
 from bertvision.report.analysed import analysis_blocks
 from bertvision.report.document import Figure, Report, Section, Table
-from bertvision.report.found import Found
 from bertvision.report.groups import Group, all_models, group_runs
+from bertvision.report.inputs import ReportInputs
 from bertvision.report.labels import label_blocks
 from bertvision.report.overview import overview_section
 from bertvision.report.scores import score_blocks
@@ -28,34 +28,34 @@ READING = (
 )
 
 NAMED_TASKS = 3
-"""The heading names as many tasks at most."""
+"""The heading names at most this many tasks; if there are more, it gives their number."""
 
 
-def build_report(found: Found, *, title: str = "") -> Report:
-    """All that there is to say of what was found."""
-    groups = group_runs(found)
-    sections = [overview_section(groups, found)]
+def build_report(inputs: ReportInputs, *, title: str = "") -> Report:
+    """Make the report of all results; an empty title names the tasks."""
+    groups = group_runs(inputs)
+    sections = [overview_section(groups, inputs)]
     sections += [section for group in groups for section in _task_sections(group)]
     sections.append(Section(key="reading", title="How to read this", text=READING))
-    counted = [(len(found.runs), "run"), (len(found.evaluations), "evaluation"), (len(found.ensembles), "ensemble")]
-    said = [f"{count:,} {word}{'s' * (count != 1)}" for count, word in counted if count]
-    if found.searches:
-        said.append(f"{len(found.searches):,} search{'es' * (len(found.searches) != 1)}")
+    counted = [(len(inputs.runs), "run"), (len(inputs.evaluations), "evaluation"), (len(inputs.ensembles), "ensemble")]
+    counts = [f"{count:,} {word}{'s' * (count != 1)}" for count, word in counted if count]
+    if inputs.searches:
+        counts.append(f"{len(inputs.searches):,} search{'es' * (len(inputs.searches) != 1)}")
     tasks = list(dict.fromkeys(group.task for group in groups))
     what = ", ".join(tasks) if len(tasks) <= NAMED_TASKS else f"{len(tasks)} tasks"
-    lead = f"{', '.join(said)} on {', '.join(tasks)}"
+    lead = f"{', '.join(counts)} on {', '.join(tasks)}"
     version = package_version()
     return Report(
         title=title or f"Results on {what}",
         lead=f"{lead}. Made by BERTVision{f' {version}' if version else ''}.",
         sections=tuple(sections),
-        records=tuple(found.records),
-        models=all_models(found),
+        records=tuple(inputs.records),
+        models=all_models(inputs),
     )
 
 
 def _task_sections(group: Group) -> Iterator[Section]:
-    """What there is of scores, training, searches and analyses."""
+    """Sections of a group: scores, training, searches, labels and analyses, as far as there are any."""
     parts: list[tuple[str, str, list[Table | Figure]]] = [
         ("scores", "Scores", [*score_blocks(group), *time_figures(group)]),
         ("training", "Training", list(training_blocks(group))),

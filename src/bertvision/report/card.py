@@ -1,4 +1,4 @@
-"""A model card for a run, in the form of the Hugging Face hub: values for machines, then words for people."""
+"""write_card: a model card for a run in the format of the Hugging Face hub, YAML front matter and Markdown."""
 
 import json
 import re
@@ -10,13 +10,13 @@ from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.report.document import Cell, Table
-from bertvision.report.found import FileContent, RunFacts
 from bertvision.report.groups import Group, headline, threshold_words
 from bertvision.report.hub import HUB_BUILTIN, PIPELINES
+from bertvision.report.inputs import FileContent, RunFacts
 from bertvision.report.markdown import code, markdown_table, plain
 from bertvision.report.numbers import NOTHING, show_number
-from bertvision.report.overview import is_of
-from bertvision.report.read_runs import in_words
+from bertvision.report.overview import is_evaluation_of
+from bertvision.report.read_runs import request_text
 from bertvision.report.scores import score_blocks
 from bertvision.report.training import training_blocks
 from bertvision.runs.judging.evaluation_record import EvaluationRecord
@@ -30,24 +30,24 @@ LIMITS = (
 )
 
 MOST_RESULTS = 10
-"""The values for machines have no more models than this, the best by held-out examples; the table has all."""
+"""Models in the `model-index` of the front matter, the best by held-out examples; the table of scores has all."""
 
 
 def write_card(run: RunFacts, group: Group) -> str:
-    """The README.md of a run."""
-    mine = [one for one in group.evaluations if is_of(one, run)]
-    alone = Group(key=group.key, task=group.task, data=group.data, runs=[run], evaluations=mine)
+    """The model card (README.md) of a run; `group` has the evaluations of its task, of this run and others."""
+    evaluations = [one for one in group.evaluations if is_evaluation_of(one, run)]
+    own = Group(key=group.key, task=group.task, data=group.data, runs=[run], evaluations=evaluations)
     name = Path(run.name).name
     parts = [
-        "\n".join(["---", *_front(run, name, alone), "---"]),
+        "\n".join(["---", *_front(run, name, own), "---"]),
         f"# {plain(name)}",
-        _about(run, alone),
+        _about(run, own),
         "## Use",
         f"```sh\nbertvision evaluate {_shell(run.name)}\n```",
         "## Scores",
-        *_scores(alone),
+        *_scores(own),
         "## Training",
-        *_training(run, alone),
+        *_training(run, own),
         "## Limits",
         LIMITS,
     ]
@@ -55,7 +55,7 @@ def write_card(run: RunFacts, group: Group) -> str:
 
 
 def _front(run: RunFacts, name: str, group: Group) -> Iterator[str]:
-    """Lines of YAML; every text is quoted as JSON, which is YAML, too."""
+    """Lines of the YAML front matter; texts are written as JSON, which is valid YAML."""
     yield "library_name: bertvision"
     kind = group.evaluations[0].content.kind if group.evaluations else None
     if kind in PIPELINES:
@@ -76,12 +76,12 @@ def _results(evaluation: FileContent[EvaluationRecord], group: Group) -> Iterato
     record = evaluation.content
     dataset = {"name": group.title, "type": group.task, "split": record.split}
     for row in record.rows[:MOST_RESULTS]:
-        at, found = headline(row)
-        shown = show_number(found.values[group.main].value, group.unit)
+        at, scores = headline(row)
+        shown = show_number(scores.values[group.main].value, group.unit)
         if shown == NOTHING:
             continue
         words = f"{group.main} of {row.name}"
-        words += f", threshold {threshold_words(at, record.split)}" if found.threshold is not None else ""
+        words += f", threshold {threshold_words(at, record.split)}" if scores.threshold is not None else ""
         yield f"      - task: {json.dumps({'type': PIPELINES.get(record.kind, 'other')})}"
         yield f"        dataset: {json.dumps(dataset, ensure_ascii=False)}"
         yield "        metrics:"
@@ -91,10 +91,10 @@ def _results(evaluation: FileContent[EvaluationRecord], group: Group) -> Iterato
 
 
 def _base(encoder: str) -> str | None:
-    """The encoder's name on the hub; None for one that is in a folder here."""
+    """Name of the encoder on the hub, of a tuned one of its base model; None for a local folder."""
     try:
         base = base_encoder(encoder)
-    except BertVisionError:  # a tuned run that is not there any more
+    except BertVisionError:  # a tuned run that no longer exists
         return None
     if base == BUILTIN_ENCODER:
         return HUB_BUILTIN
@@ -117,13 +117,13 @@ def _scores(group: Group) -> Sequence[str]:
 
 def _training(run: RunFacts, group: Group) -> Iterator[str]:
     yield from (_table(block) for block in training_blocks(group) if isinstance(block, Table))
-    asked = {name: in_words(value) for name, value in run.request.items() if name != "heads"}
-    rows = [(Cell(text=name), Cell(text=value)) for name, value in asked.items() if value]
+    request = {name: request_text(value) for name, value in run.request.items() if name != "heads"}
+    rows = [(Cell(text=name), Cell(text=value)) for name, value in request.items() if value]
     yield markdown_table(("asked for", "value"), rows, links=False)
-    made = run.provenance
-    if made.get("command"):
-        yield f"Command: {code(str(made['command']))}"
-    known = [(name, made.get(name)) for name in ("time", "commit", "processor", "gpu")]
+    provenance = run.provenance
+    if provenance.get("command"):
+        yield f"Command: {code(str(provenance['command']))}"
+    known = [(name, provenance.get(name)) for name in ("time", "commit", "processor", "gpu")]
     yield "Made: " + ", ".join(f"{name} {plain(str(value))}" for name, value in known if value is not None) + "."
 
 

@@ -1,4 +1,4 @@
-"""What a report says, before anybody writes it down: sections of tables and figures, and the records behind them."""
+"""The content of a report, for all output formats: sections of tables and figures, and the records they come from."""
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -11,15 +11,15 @@ from bertvision.report.plots import Plot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A place in a table.
+    """A cell of a table.
 
     Attributes:
-        text: the same in every form of the report.
-        order: what the table is sorted by; None comes last.
-        record: key of the record that it comes from.
-        model: name whose colour stands before it, such as a head's.
-        strong: whether it is to stand out.
-        file: file of the report that it leads to.
+        text: what is shown, the same in every format of the report.
+        order: sort key; a cell with None is sorted last.
+        record: key of the record that it comes from, and links to.
+        model: name in the palette, such as a head's, whose colour and mark are shown before the text; None shows none.
+        strong: whether it is in bold.
+        file: file of the report that it links to if `record` is None.
     """
 
     text: str
@@ -31,21 +31,21 @@ class Cell:
 
     @property
     def target(self) -> str | None:
-        """What it leads to: a record, or a file."""
+        """Target of its link: a record or a file; None without a link."""
         return f"#{self.record}" if self.record is not None else self.file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows under headers.
+    """A table.
 
     Attributes:
-        key: name of its file and of its place on the page.
-        title: what it shows, in a line.
+        key: its id on the page, and the name of its LaTeX file.
+        title: one line about its content.
         columns: headers.
-        rows: as many cells as columns.
+        rows: each with as many cells as columns.
         note: how to read it.
-        cards: whether the page shows every row as a card of its own.
+        cards: whether the page shows every row as a card instead of a table row.
     """
 
     key: str
@@ -56,21 +56,21 @@ class Table:
     cards: bool = False
 
     def is_numeric(self, column: int) -> bool:
-        """Whether a column holds numbers, which stand to the right."""
+        """Whether a column holds numbers only (cells without a value aside); those are right-aligned."""
         cells = [row[column] for row in self.rows if row[column].text not in ("", NOTHING)]
         return bool(cells) and all(isinstance(cell.order, float) for cell in cells)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A plot, with what it shows as a table for those who do not see it.
+    """A plot, which is also available as a table, for screen readers and for formats without pictures.
 
     Attributes:
-        key: its place on the page.
-        title: what it shows, in a line.
+        key: its id on the page.
+        title: one line about its content.
         caption: how to read it.
-        plot: what is drawn.
-        record: key of the record that it comes from; None where its points have records of their own.
+        plot: the plot.
+        record: key of the record that it comes from; None if its points have different records.
     """
 
     key: str
@@ -80,7 +80,7 @@ class Figure:
     record: str | None = None
 
     def table(self) -> Table:
-        """The numbers that are drawn."""
+        """The numbers of the plot."""
         columns, rows = self.plot.rows()
         cells = tuple(
             tuple(
@@ -94,13 +94,13 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the report under a heading.
+    """A section of the report.
 
     Attributes:
-        key: its place on the page.
+        key: its id on the page.
         title: heading.
-        group: heading that it shares with its neighbours; empty where it stands alone.
-        text: paragraphs before the first table.
+        group: heading above this one, shared with neighbouring sections (of one task); empty if there is none.
+        text: paragraphs before the first block.
         blocks: tables and figures, in order.
     """
 
@@ -116,12 +116,12 @@ class Record:
     """A file that numbers come from.
 
     Attributes:
-        key: its place on the page.
-        kind: what it is: run, evaluation, ensemble, analysis, freeze points.
+        key: its id on the page.
+        kind: of the file: fit, tuned run, evaluation, ensemble, analysis, freeze points, labels or search.
         path: path of the file.
-        command: the command that made it, or repeats it; None where nobody kept it.
-        facts: what else there is to know, by name.
-        provenance: where it was made.
+        command: the command that made it; None if it is unknown.
+        facts: further information, by name.
+        provenance: see `bertvision.provenance.provenance`.
     """
 
     key: str
@@ -132,28 +132,28 @@ class Record:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def where(self) -> list[tuple[str, str]]:
-        """Where it was made, in words; the command stands elsewhere."""
-        told = []
+        """The provenance as pairs of name and text, without the command, which is shown separately."""
+        facts = []
         for name, value in self.provenance.items():
             if name == "packages" and isinstance(value, dict):
-                told.append((name, ", ".join(f"{package} {version}" for package, version in value.items())))
+                facts.append((name, ", ".join(f"{package} {version}" for package, version in value.items())))
             elif name == "dirty":
-                told.append(("tree", {True: "changed since the commit", False: "clean"}.get(value, "unknown")))
+                facts.append(("tree", {True: "changed since the commit", False: "clean"}.get(value, "unknown")))
             elif name != "command" and value is not None:
-                told.append((name, str(value)))
-        return told
+                facts.append((name, str(value)))
+        return facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All of it.
+    """The whole report.
 
     Attributes:
         title: heading.
-        lead: what it is about, in a sentence.
+        lead: one sentence below it.
         sections: in order.
         records: the records that numbers come from.
-        models: every name that has a colour, in the order of the colours.
+        models: the names of the palette: every name with a colour of its own, in the order of the colours.
     """
 
     title: str
@@ -163,21 +163,21 @@ class Report:
     models: tuple[str, ...]
 
     def tables(self) -> list[Table]:
-        """Every table, those of figures left out."""
+        """All tables, without those of figures."""
         return [block for section in self.sections for block in section.blocks if isinstance(block, Table)]
 
     def figures(self) -> list[Figure]:
-        """Every figure."""
+        """All figures."""
         return [block for section in self.sections for block in section.blocks if isinstance(block, Figure)]
 
 
 def text_cell(text: object, *, model: str | None = None, record: str | None = None) -> Cell:
-    """A cell of words."""
+    """A cell with text, sorted alphabetically."""
     return Cell(text=str(text), order=str(text).lower(), model=model, record=record)
 
 
 def number_cell(value: float | None, unit: Unit = "number", *, record: str | None = None, strong: bool = False) -> Cell:
-    """A cell with a number."""
+    """A cell with a number; a dash for None and for numbers that are not finite."""
     text = show_number(value, unit)
     known = value is not None and text != NOTHING
     return Cell(text=text, order=float(value) if known and value is not None else None, record=record, strong=strong)
@@ -189,27 +189,33 @@ def interval_cell(low: float | None, high: float | None, unit: Unit, *, record: 
 
 
 def difference_cell(value: float | None, unit: Unit, *, record: str | None = None, strong: bool = False) -> Cell:
-    """A cell with a difference."""
+    """A cell with a difference, which has a sign."""
     order = None if value is None else float(value)
     return Cell(text=show_difference(value, unit), order=order, record=record, strong=strong)
 
 
 def without_empty(
-    columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, alike: Container[str] = ()
+    columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, constant: Container[str] = ()
 ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """Columns and rows without the columns that say nothing in any row, or in `alike` the same in all."""
+    """Drop the columns that are empty in all rows; columns in `constant` also if all rows have the same value.
+
+    The first column is always kept.
+
+    Returns:
+        The remaining columns, and the rows with the remaining cells.
+    """
     listed = list(rows)
 
-    def says(place: int) -> bool:
+    def is_kept(place: int) -> bool:
         texts = {row[place].text for row in listed}
-        return bool(texts - {"", NOTHING}) and (columns[place] not in alike or len(texts) > 1)
+        return bool(texts - {"", NOTHING}) and (columns[place] not in constant or len(texts) > 1)
 
-    kept = [place for place in range(len(columns)) if place == 0 or says(place)]
+    kept = [place for place in range(len(columns)) if place == 0 or is_kept(place)]
     return tuple(columns[place] for place in kept), tuple(tuple(row[place] for place in kept) for row in listed)
 
 
 def slug(text: str, taken: Container[str] = ()) -> str:
-    """A text as a name of a file and of a place on the page, unlike those that are taken."""
+    """A text as a file name or id, of lower-case letters, digits and dashes; numbered if it is in `taken`."""
     plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"
     number = 1
     name = plain

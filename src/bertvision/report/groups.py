@@ -1,4 +1,4 @@
-"""Group: all that was found about one task on the same data, which is what a section of the report is about."""
+"""Group: all results for one task on the same data, which share a part of the report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,29 +7,29 @@ from typing import Any
 
 from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.report.document import slug
-from bertvision.report.found import Findings, Found
+from bertvision.report.inputs import Contents, ReportInputs
 from bertvision.report.numbers import Unit, score_unit
 from bertvision.runs.judging.evaluation_record import EvaluatedRow
 from bertvision.runs.judging.judge import BEST, FITTED, PLAIN, ZERO, ScoresAt
 
 OWN_OUTPUT = "own output"
 ENSEMBLE = "ensemble"
-"""What has a colour beside the heads."""
+"""Names that have a colour besides the heads' names."""
 
 COUNTED = ("train", "learnt")
-"""Labels of what is there and of what is learned have colours, too, where they are counted."""
+"""Names that have a colour if labels are counted: of the training split, and of the examples of the first epoch."""
 
 BUILT_IN = "built-in set"
 
 
 @dataclass(slots=True, kw_only=True)
-class Group(Findings):
-    """A task, and what was found about it.
+class Group(Contents):
+    """All results for one task on the same data.
 
     Attributes:
-        key: its place in the report.
-        task: its name.
-        data: where its examples come from, in words.
+        key: part of the ids of its sections, tables and figures.
+        task: name of the task.
+        data: place of its data; `BUILT_IN` for the built-in set.
     """
 
     key: str
@@ -38,12 +38,12 @@ class Group(Findings):
 
     @property
     def title(self) -> str:
-        """Its heading."""
+        """Heading of its part of the report."""
         return f"{self.task}, {self.data}"
 
     @property
     def metrics(self) -> list[str]:
-        """Names of its metrics, the main one first."""
+        """Names of its metrics, the main one first; from evaluations, else from logs."""
         for row in self.rows():
             return main_first(next(iter(row.scores.values())).values)
         for run in self.runs:
@@ -53,12 +53,12 @@ class Group(Findings):
 
     @property
     def main(self) -> str:
-        """The metric that it is judged by."""
+        """The main metric."""
         return self.metrics[0] if self.metrics else "score"
 
     @property
     def held_out(self) -> str:
-        """The metric of logs that its models are chosen by; of questions that may have no answer another one."""
+        """Name in logs of the held-out metric for model selection: best F1 if it was logged, else the main metric."""
         best = f"{HELD_OUT_PREFIX}best_f1"
         logged = {name for run in self.runs for metrics in run.metrics for name in metrics}
         return best if best in logged else HELD_OUT_PREFIX + self.main.removeprefix(HELD_OUT_PREFIX)
@@ -69,45 +69,45 @@ class Group(Findings):
         return score_unit(name.removeprefix(HELD_OUT_PREFIX) for name in self.metrics)
 
     def rows(self) -> list[EvaluatedRow]:
-        """Every model that was evaluated, ensembles included."""
+        """All evaluated models, ensembles included."""
         rows = [row for one in self.evaluations for row in one.content.rows]
         return rows + [one.content.ensemble for one in self.ensembles]
 
 
-def group_runs(found: Found) -> list[Group]:
-    """What was found, task by task, in the order in which it was named."""
+def group_runs(inputs: ReportInputs) -> list[Group]:
+    """Group all results by task and data, in the order of their first appearance."""
     groups: dict[tuple[str, str], Group] = {}
 
     def of(task: object, data: object) -> Group:
-        known = str(task), BUILT_IN if data in (None, "builtin") else str(data)
-        if known not in groups:
-            key = slug(", ".join(known), {group.key for group in groups.values()})
-            groups[known] = Group(key=key, task=known[0], data=known[1])
-        return groups[known]
+        names = str(task), BUILT_IN if data in (None, "builtin") else str(data)
+        if names not in groups:
+            key = slug(", ".join(names), {group.key for group in groups.values()})
+            groups[names] = Group(key=key, task=names[0], data=names[1])
+        return groups[names]
 
     places = {}
-    for run in found.runs:
+    for run in inputs.runs:
         group = of(run.request["task"], run.request.get("data"))
         group.runs.append(run)
         places[Path(run.name).parent] = group
-    for evaluation in found.evaluations:
+    for evaluation in inputs.evaluations:
         of(evaluation.content.task, evaluation.content.data).evaluations.append(evaluation)
-    for joined in found.ensembles:
-        of(joined.content.task, joined.content.data).ensembles.append(joined)
-    for analysis in found.analyses:
+    for ensemble in inputs.ensembles:
+        of(ensemble.content.task, ensemble.content.data).ensembles.append(ensemble)
+    for analysis in inputs.analyses:
         of(analysis.content.task, analysis.content.data).analyses.append(analysis)
-    for counts in found.labels:
-        of(counts.content["task"], counts.content["data"]).labels.append(counts)
-    for tried in found.searches:
-        of(tried.content.get("task"), tried.content["data"]).searches.append(tried)
-    for freeze in found.freezes:  # its file does not name its data, but its runs do
+    for labels in inputs.labels:
+        of(labels.content["task"], labels.content["data"]).labels.append(labels)
+    for search in inputs.searches:
+        of(search.content.get("task"), search.content["data"]).searches.append(search)
+    for freeze in inputs.freezes:  # its file does not name the data, but the runs in its folder do
         group = places.get(Path(freeze.run)) or of(freeze.content.get("task"), None)
         group.freezes.append(freeze)
     return list(groups.values())
 
 
 def main_first(metrics: Sequence[str] | Mapping[str, Any]) -> list[str]:
-    """Names of metrics: of questions F1 first, which they are judged by; else as the task has them."""
+    """Names of metrics, the main one first: for questions F1, else the order is kept."""
     names = list(metrics)
     if "f1" in names and score_unit(names) == "percent":
         names.remove("f1")
@@ -116,25 +116,28 @@ def main_first(metrics: Sequence[str] | Mapping[str, Any]) -> list[str]:
 
 
 def headline(row: EvaluatedRow) -> tuple[str, ScoresAt]:
-    """The scores by which a model is shown: at the fitted threshold where there is one, never at the best on dev."""
+    """The scores of a model in overviews, and their name: at the fitted threshold if there is one.
+
+    Scores at the best threshold on the split itself are taken only if there are no others.
+    """
     at = next(name for name in (FITTED, PLAIN, ZERO, *row.scores) if name in row.scores)
     return at, row.scores[at]
 
 
 def threshold_words(at: str, split: str) -> str:
-    """A threshold in words."""
+    """A threshold as text, such as `fitted on held-out`."""
     return {PLAIN: "none", ZERO: "zero", FITTED: "fitted on held-out", BEST: f"best on {split}"}.get(at, at)
 
 
 def colour_of(row: EvaluatedRow) -> str:
-    """The name whose colour a model has: its head's, but the own output and ensembles have one of their own."""
+    """The name that decides a model's colour: its head, `OWN_OUTPUT` or `ENSEMBLE`."""
     return OWN_OUTPUT if row.own else row.head or ENSEMBLE
 
 
-def all_models(found: Found) -> tuple[str, ...]:
-    """Every name that has a colour: heads in the order in which they were found, the own output and ensembles first."""
-    heads = [row["head"] for run in found.runs for row in run.leaderboard]
-    tried = [row["parameters"] for one in found.searches for row in one.content["trials"]]
-    heads += [chosen["head"] for chosen in tried if "head" in chosen]
-    heads += [row.head for one in found.evaluations for row in one.content.rows if row.head and not row.own]
-    return OWN_OUTPUT, ENSEMBLE, *dict.fromkeys(heads), *(COUNTED if found.labels else ())
+def all_models(inputs: ReportInputs) -> tuple[str, ...]:
+    """All names that have a colour: own output, ensemble, then heads in the order of their first appearance."""
+    heads = [row["head"] for run in inputs.runs for row in run.leaderboard]
+    parameters = [row["parameters"] for one in inputs.searches for row in one.content["trials"]]
+    heads += [values["head"] for values in parameters if "head" in values]
+    heads += [row.head for one in inputs.evaluations for row in one.content.rows if row.head and not row.own]
+    return OWN_OUTPUT, ENSEMBLE, *dict.fromkeys(heads), *(COUNTED if inputs.labels else ())

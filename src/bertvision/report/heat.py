@@ -1,4 +1,4 @@
-"""A heat map: a square for each pair of labels, such as counts of predicted for true labels."""
+"""HeatMap: a matrix of counts, such as a confusion matrix."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,15 @@ MOST_LABELLED = 14
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatMap(Plot):
-    """Numbers of a table as shades; every row is shaded by its own sum, so that rare labels are seen, too."""
+    """A matrix as shades; every row is normalised by its sum, so that rare labels are visible, too.
+
+    Attributes:
+        rows_title: what the rows are.
+        columns_title: what the columns are.
+        labels: (rows,) their names.
+        columns: (columns,) their names.
+        values: (rows, columns) counts, not normalised.
+    """
 
     rows_title: str
     columns_title: str

@@ -1,4 +1,4 @@
-"""The page: one file that needs no other, asks nobody, and can be read by eye, by keyboard and by ear."""
+"""write_html: the report as one self-contained, accessible HTML page that loads nothing from elsewhere."""
 
 import base64
 import hashlib
@@ -11,10 +11,10 @@ from bertvision.report.plots import Key
 from bertvision.report.svg import Palette, element
 
 GENERATOR = "bertvision report"
-"""What the page says that it was made by, so that nothing else is ever replaced."""
+"""Content of the page's `generator` tag; only a folder whose page has it is replaced by a new report."""
 
 WIDE = 40
-"""Cells of more letters than these may be broken into lines."""
+"""Cells with more characters than this may wrap."""
 
 BRAND = (
     '<svg viewBox="0 0 34 30" aria-hidden="true">'
@@ -25,9 +25,9 @@ BRAND = (
 
 
 def write_html(report: Report) -> str:
-    """The whole page."""
+    """The HTML page of a report."""
     style, script = (_asset(name) for name in ("page.css", "page.js"))
-    # nothing may be loaded, and nothing may run but what stands here: not even what slipped through the escaping
+    # nothing is loaded, and only this style and script run, even if some text were not escaped
     policy = f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {_digest(script)}"
     palette = Palette(report.models)
     body = "".join(_groups(report.sections, palette))
@@ -102,7 +102,7 @@ def _groups(sections: Sequence[Section], palette: Palette) -> Iterable[str]:
 
 
 def _inside(section: Section, palette: Palette) -> str:
-    """Figures stand before tables: they are looked at first."""
+    """Content of a section: paragraphs, cards, figures, then tables."""
     paragraphs = "".join(f"<p>{escape(text)}</p>" for text in section.text)
     cards = "".join(_cards(b, palette) for b in section.blocks if isinstance(b, Table) and b.cards)
     figures = "".join(_figure(b, palette) for b in section.blocks if isinstance(b, Figure))
@@ -111,17 +111,17 @@ def _inside(section: Section, palette: Palette) -> str:
 
 
 def _cards(table: Table, palette: Palette) -> str:
-    """Every row as a card: a heading, a large number, what stands beside it, whose it is, and the rest as a list."""
+    """Every row as a card: heading, large number, its interval, metric and model, and the other columns as a list."""
     items = []
-    for heading, large, beside, about, who, *rest in table.rows:
+    for heading, large, interval, metric, model, *rest in table.rows:
         facts = "".join(
             f"<dt>{escape(column)}</dt><dd>{_inner(cell, palette)}</dd>"
             for column, cell in zip(table.columns[5:], rest, strict=True)
         )
-        said = f"{_inner(about, palette)}<br>95 % interval {_inner(beside, palette)}"
+        beside = f"{_inner(metric, palette)}<br>95 % interval {_inner(interval, palette)}"
         items.append(
             f'<li class="card"><h4>{escape(heading.text)}</h4><p class="big">{_inner(large, palette)}</p>'
-            f'<p class="beside">{said}</p><p class="who">{_inner(who, palette)}</p><dl>{facts}</dl></li>'
+            f'<p class="beside">{beside}</p><p class="who">{_inner(model, palette)}</p><dl>{facts}</dl></li>'
         )
     title = f'<h3 id="{table.key}">{escape(table.title)}</h3>'
     return f'{title}<ul class="cards">{"".join(items)}</ul><p>{escape(table.note)}</p>'
@@ -145,7 +145,7 @@ def _block(table: Table, palette: Palette) -> str:
 
 
 def _scroll(table: Table, palette: Palette) -> str:
-    """A table that scrolls by itself, with the keyboard, too."""
+    """A sortable table in a box that scrolls horizontally, and can be focused to scroll by keyboard."""
     numeric = [table.is_numeric(place) for place in range(len(table.columns))]
     heads = "".join(
         f'<th scope="col" aria-sort="none"{" class=num" if of_numbers else ""}>'
@@ -181,7 +181,7 @@ def _swatch(model: str, palette: Palette) -> str:
 
 
 def _key(key: Key, palette: Palette) -> str:
-    """The swatch of a line of a legend."""
+    """Sample of an entry of a legend: a mark, on a line of its dash pattern if it has one."""
     if key.dash is None:
         return _swatch(key.model, palette)
     stroke = element("line", x1=-20, x2=20, y1=0, y2=0, class_=f"line d{key.dash} {palette.classes(key.model)}")

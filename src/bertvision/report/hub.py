@@ -1,4 +1,4 @@
-"""What the Hugging Face hub calls the built-in encoder and the kinds of tasks."""
+"""Names of the built-in encoder and of the kinds of tasks on the Hugging Face hub."""
 
 HUB_BUILTIN = "sentence-transformers/all-MiniLM-L6-v2"
 

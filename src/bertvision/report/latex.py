@@ -1,4 +1,4 @@
-"""Tables of the report as LaTeX, to be taken into a paper; they need the package booktabs."""
+"""write_latex: tables of the report in LaTeX, for papers; they need the package booktabs."""
 
 import re
 
@@ -21,11 +21,11 @@ SPECIAL = {
     "₁₀": "$_{10}$",
     **{sign: f"\\{sign}" for sign in "&%$#_"},
 }
-"""What LaTeX would not show as it is."""
+"""LaTeX for characters that have a meaning in LaTeX or no glyph in its fonts."""
 
 
 def write_latex(table: Table, report: Report) -> str:
-    """A table with its caption; the records that it comes from stand before it as comments."""
+    """A `table` environment with caption and label, preceded by comments that name the records of its numbers."""
     paths = {record.key: record for record in report.records}
     keys = dict.fromkeys(cell.record for row in table.rows for cell in row if cell.record is not None)
     comments = [f"% {_line(paths[key].path)}: {_line(paths[key].command or 'command not kept')}" for key in keys]
@@ -54,9 +54,9 @@ def _cell(cell: Cell) -> str:
 
 
 def escape_latex(text: str) -> str:
-    """A text that LaTeX shows as it is."""
+    """Escape a text for LaTeX; white space is collapsed."""
     pattern = "|".join(re.escape(sign) for sign in sorted(SPECIAL, key=len, reverse=True))
-    return re.sub(pattern, lambda found: SPECIAL[found.group()], " ".join(text.split()))
+    return re.sub(pattern, lambda match: SPECIAL[match.group()], " ".join(text.split()))
 
 
 def _line(text: str) -> str:

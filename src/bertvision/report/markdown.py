@@ -1,4 +1,4 @@
-"""The report as Markdown, for places that show no page."""
+"""write_markdown: the report in Markdown; figures become tables."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from bertvision.report.document import Cell, Figure, Record, Report, Section
 
 
 def write_markdown(report: Report) -> str:
-    """The whole report."""
+    """The whole report in Markdown."""
     parts = [f"# {plain(report.title)}", plain(report.lead)]
     group = ""
     for section in report.sections:
@@ -31,7 +31,7 @@ def _section(section: Section) -> list[str]:
 
 
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, links: bool = True) -> str:
-    """A table; numbers lead to their records where these stand in the same file."""
+    """A Markdown table; `links` links cells to records and files, which must then be in the same file or folder."""
     lines = [_row(plain(column) for column in columns), _row("---" for _ in columns)]
     lines += [_row(_cell(cell, links=links) for cell in row) for row in rows]
     return "\n".join(lines)
@@ -49,14 +49,14 @@ def _cell(cell: Cell, *, links: bool) -> str:
 
 
 def plain(text: str) -> str:
-    """A text that Markdown shows as it is, on one line."""
+    """Escape a text for Markdown; white space is collapsed to keep it on one line."""
     escaped = re.sub(r"([\\`*_{}\[\]<>|#~$&])", r"\\\1", " ".join(text.split()))
-    listed = re.sub(r"^([-+=])(?=\s|$)", r"\\\1", escaped)  # would begin a list, or underline a heading
-    return re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", listed)
+    unlisted = re.sub(r"^([-+=])(?=\s|$)", r"\\\1", escaped)  # would begin a list, or underline a heading
+    return re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", unlisted)  # would begin a numbered list
 
 
 def code(text: str) -> str:
-    """A text as code on one line, whatever ticks it holds."""
+    """A text as inline code, delimited by more backticks than it contains in a row."""
     flat = " ".join(text.split())
     ticks = "`" * (1 + max((len(run) for run in re.findall(r"`+", flat)), default=0))
     return f"{ticks} {flat} {ticks}" if "`" in flat else f"`{flat}`"

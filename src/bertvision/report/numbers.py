@@ -1,24 +1,24 @@
-"""How every number is written: one function for the page, Markdown, LaTeX and model cards alike."""
+"""Number formatting, the same on the page and in Markdown, LaTeX and model cards."""
 
 import math
 from collections.abc import Iterable
 from typing import Literal, assert_never
 
 Unit = Literal["percent", "share", "count", "seconds", "number", "p"]
-"""Scores of questions in percent, other scores as parts of 1, whole numbers, times, any other number, a test's p."""
+"""Unit of a number: scores of questions are in percent, other scores are shares; p is the p-value of a test."""
 
 NOTHING = "\N{EN DASH}"
-"""Where there is no number."""
+"""Text for a missing number."""
 
 SIGNED = ("pearson", "spearman", "matthews", "held_out_mean")
-"""Metrics that may be negative, and the mean of several tasks', of which some may be."""
+"""Metrics that may be negative; `held_out_mean` is a mean over tasks, which may include such metrics."""
 
 LEAST_P = 0.001
-"""Smaller p say no more than that they are small."""
+"""Smaller p-values are shown as less than this."""
 
 
 def show_number(value: float | None, unit: Unit = "number") -> str:
-    """A number as people read it; a dash where there is none, or where it is not defined.
+    """A number with the digits that its unit needs; a dash for None and for numbers that are not finite.
 
     >>> show_number(71.349, "percent"), show_number(0.4375, "share"), show_number(1925, "count")
     ('71.3', '0.438', '1,925')
@@ -44,24 +44,24 @@ def show_number(value: float | None, unit: Unit = "number") -> str:
 
 
 def show_interval(low: float | None, high: float | None, unit: Unit) -> str:
-    """Where a number lies with 95 % confidence; a dash where nobody knows."""
+    """An interval; a dash if an end is None."""
     if low is None or high is None:
         return NOTHING
     return f"{show_number(low, unit)} to {show_number(high, unit)}"
 
 
 def show_difference(value: float | None, unit: Unit) -> str:
-    """A difference with its sign."""
+    """A difference, with a plus sign if it is positive."""
     text = show_number(value, unit)
     return f"+{text}" if value is not None and value > 0 and text != NOTHING else text
 
 
 def metric_words(metric: str, unit: Unit, more: str = "") -> str:
-    """A metric with its unit, as an axis names it."""
+    """Title of an axis: a metric with its unit or range, and `more` in the same brackets."""
     known = "in %" if unit == "percent" else "at most 1" if metric.endswith(SIGNED) else "0 to 1"
     return f"{metric} ({', '.join([known, *([more] if more else [])])})"
 
 
 def score_unit(metrics: Iterable[str]) -> Unit:
-    """The unit of a task's scores, which only questions have in percent: they alone have an exact match."""
+    """The unit of a task's scores: percent for questions, which alone have exact match as a metric; else share."""
     return "percent" if {"exact", "exact_match"} & set(metrics) else "share"

@@ -1,19 +1,19 @@
-"""What the report begins with: the best of every task, and all runs."""
+"""The first section of the report: the best model of every task, and a table of all runs."""
 
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bertvision.report.document import Cell, Section, Table, difference_cell, interval_cell, number_cell, text_cell
-from bertvision.report.found import FileContent, Found, RunFacts
 from bertvision.report.groups import OWN_OUTPUT, Group, colour_of, headline, threshold_words
+from bertvision.report.inputs import FileContent, ReportInputs, RunFacts
 from bertvision.runs.judging.evaluate import best_first
 from bertvision.runs.judging.evaluation_record import EvaluatedRow, EvaluationRecord
 
 COLUMNS = ("task", "score", "95 % interval", "metric", "model", "parameters", "against own output", "held out", "run")
 
 
-def overview_section(groups: Sequence[Group], found: Found) -> Section:
+def overview_section(groups: Sequence[Group], inputs: ReportInputs) -> Section:
     """The first section."""
     best = [row for group in groups for row in _best(group)]
     blocks: list[Table] = []
@@ -24,13 +24,13 @@ def overview_section(groups: Sequence[Group], found: Found) -> Section:
             "paired test speaks for it (p < 0.05)."
         )
         blocks.append(Table(key="best", title=title, columns=COLUMNS, rows=tuple(best), note=note, cards=True))
-    if found.runs:
+    if inputs.runs:
         blocks.append(_runs(groups))
     return Section(key="overview", title="Overview", blocks=tuple(blocks))
 
 
 def _best(group: Group) -> Iterator[tuple[Cell, ...]]:
-    """A row for the best of a task: of what was evaluated, else of leaderboards, else of tuned runs."""
+    """The row of a task's best model by held-out score: from evaluations, else leaderboards, else tuned runs."""
     evaluated = [(row, one.content, one.key) for one in group.evaluations for row in one.content.rows]
     if evaluated:
         yield _evaluated(group, *min(evaluated, key=lambda three: best_first(three[0])))
@@ -56,10 +56,10 @@ def _or_least(score: float | None) -> float:
 
 
 def _evaluated(group: Group, row: EvaluatedRow, record: EvaluationRecord, key: str) -> tuple[Cell, ...]:
-    at, found = headline(row)
-    main = found.values[group.main]
-    compared = found.against.get(group.main)
-    threshold = f", threshold {threshold_words(at, record.split)}" if found.threshold is not None else ""
+    at, scores = headline(row)
+    main = scores.values[group.main]
+    compared = scores.against.get(group.main)
+    threshold = f", threshold {threshold_words(at, record.split)}" if scores.threshold is not None else ""
     return (
         text_cell(group.title),
         number_cell(main.value, group.unit, record=key, strong=True),
@@ -99,7 +99,7 @@ def _runs(groups: Sequence[Group]) -> Table:
             text_cell(group.title),
             text_cell(run.request.get("encoder", "")),
             text_cell(f"{len(run.leaderboard)} heads" if run.is_fit else run.request.get("learn", "")),
-            number_cell(len([one for one in group.evaluations if is_of(one, run)]), "count", record=run.key),
+            number_cell(len([one for one in group.evaluations if is_evaluation_of(one, run)]), "count", record=run.key),
             text_cell(str(run.provenance.get("time", ""))[:10]),
             Cell(text="card", order=run.name, file=f"cards/{run.place}/README.md"),
         )
@@ -110,6 +110,6 @@ def _runs(groups: Sequence[Group]) -> Table:
     return Table(key="runs", title="All runs", columns=columns, rows=tuple(rows), note="")
 
 
-def is_of(evaluation: FileContent[EvaluationRecord], run: RunFacts) -> bool:
-    """Whether an evaluation is of a run, which may have been moved since."""
+def is_evaluation_of(evaluation: FileContent[EvaluationRecord], run: RunFacts) -> bool:
+    """Whether an evaluation is of a run; decided by folder, since the name in the record may be an old one."""
     return Path(run.name) in evaluation.path.parents

@@ -1,4 +1,4 @@
-"""Plots as values that draw themselves and tell their numbers: scatter, lines with bands, ranges."""
+"""Plots that can be drawn as SVG and shown as tables: scatter plots, lines with bands, ranges."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -13,9 +13,10 @@ from bertvision.report.numbers import NOTHING, Unit, show_interval, show_number
 from bertvision.report.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Palette, element, shorten, text
 
 Number = tuple[float | None, Unit, str | None]
-"""A number, its unit, and the key of its record where that is not the figure's."""
+"""A number, its unit, and the key of its record; None if that is the record of the figure."""
 
 Row = Sequence[str | Number]
+"""A row of the table of a plot."""
 
 ROW_HEIGHT = 40
 LONGEST_LABEL = 46
@@ -24,12 +25,12 @@ DASHES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """What an axis measures.
+    """An axis.
 
     Attributes:
         title: with the unit.
-        unit: how its numbers are written.
-        log: whether equal ratios take equal room.
+        unit: decides the format of its numbers.
+        log: whether the scale is logarithmic.
     """
 
     title: str
@@ -39,14 +40,14 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A number or two of a model.
+    """A data point.
 
     Attributes:
-        label: what it is.
-        model: whose colour it has.
-        x, y: the numbers.
-        low, high: the interval of y, or of x where there is no y.
-        record: key of the record that it comes from, where that is not the figure's.
+        label: of its series or model.
+        model: name in the palette that decides its colour.
+        x, y: coordinates; `Ranges` use only x, `Bars` take x as an index.
+        low, high: ends of the interval of y (in `Ranges`, of x); None without an interval.
+        record: key of the record that it comes from; None if that is the record of the figure.
     """
 
     label: str
@@ -59,30 +60,30 @@ class Point:
 
 
 class Plot(ABC):
-    """What can be drawn, and told as a table."""
+    """A plot, drawn as SVG or shown as a table."""
 
     @abstractmethod
     def draw(self, palette: Palette, *, key: str, title: str) -> str:
-        """The picture as SVG."""
+        """The plot as an SVG element; `key` is a prefix of ids in it."""
 
     @abstractmethod
     def rows(self) -> tuple[Sequence[str], Sequence[Row]]:
-        """Headers and rows of the same numbers."""
+        """Headers and rows of a table with the numbers of the plot."""
 
     def legend(self) -> "list[Key]":
-        """What the colours mean; nothing where the picture itself says it."""
+        """Entries of the legend; none if the plot has labels of its own."""
         return []
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A line of a legend.
+    """An entry of a legend.
 
     Attributes:
-        model: whose colour it explains.
-        label: what has that colour.
-        dash: number of the dashes that it has; None where it is no line.
+        model: name in the palette that decides its colour.
+        label: text of the entry.
+        dash: number of the dash pattern of a line; None for marks without a line.
     """
 
     model: str
@@ -93,7 +94,7 @@ class Key:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scatter(Plot):
-    """A mark for each point, with its interval; the best for their price are joined where that is asked for."""
+    """A scatter plot with intervals of y; `front` adds a line through the Pareto front of high y and low x."""
 
     x: Axis
     y: Axis
@@ -132,9 +133,9 @@ class Scatter(Plot):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines(Plot):
-    """A line through the points of each label, with a band of their intervals, cut at the frame.
+    """A line for each label, with a band of the intervals, which is clipped at the frame.
 
-    `diagonal` adds y = x.
+    `diagonal` adds the line y = x.
     """
 
     x: Axis
@@ -191,7 +192,10 @@ class Lines(Plot):
         return list(dict.fromkeys(self._keys().values()))
 
     def _keys(self) -> dict[str, Key]:
-        """The line of the legend for every label: with dashes of its own, or as one of too many of its model."""
+        """The entry of the legend for every label.
+
+        Up to `DASHES` labels of a model have dash patterns of their own; if there are more, all share one entry.
+        """
         by_model: dict[str, list[str]] = {}
         for label, points in self._series().items():
             by_model.setdefault(points[0].model, []).append(label)
@@ -207,7 +211,7 @@ class Lines(Plot):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranges(Plot):
-    """A row for each point: its label, and its number x on a line with its interval; `against` is marked in all."""
+    """One row per point: its label, and x with its interval on a horizontal line; `against` is a vertical reference."""
 
     x: Axis
     points: tuple[Point, ...]
@@ -249,7 +253,10 @@ class Ranges(Plot):
 
 
 def _clipped(points: Sequence[Point]) -> list[float]:
-    """What an axis has to show: all numbers, and of wide intervals, as of two seeds, no more than twice as much."""
+    """The values that the y axis must show: every y, and the ends of intervals, which may at most double its range.
+
+    Intervals of few seeds may be so wide that they would hide the differences of the values.
+    """
     values = [p.y for p in points]
     low, high = min(values), max(values)
     reach = (high - low) or abs(high) or 1.0
@@ -257,7 +264,7 @@ def _clipped(points: Sequence[Point]) -> list[float]:
 
 
 def _front(points: Sequence[Point]) -> list[Point]:
-    """Those that nothing cheaper is as good as, the cheapest first."""
+    """The Pareto front of high y and low x, by ascending x."""
     rows = [CostRow(name=str(number), f1=p.y, parameters=0, training_seconds=p.x) for number, p in enumerate(points)]
     return [points[int(name)] for name in pareto_front(rows, "training_seconds")]
 
@@ -268,12 +275,12 @@ def _scales(xs: Sequence[float], ys: Sequence[float], axis: Axis) -> tuple[svg.S
 
 
 def ends_of(points: Sequence[Point]) -> list[float]:
-    """Every y, and the ends of its interval."""
+    """Every y, and the ends of the intervals of y."""
     return [v for p in points for v in (p.y, p.low, p.high) if v is not None]
 
 
 def whisker(palette: Palette, model: str, x: float, low: float, high: float) -> str:
-    """An interval as a thin line."""
+    """An interval as a thin vertical line from `low` to `high`, in coordinates of the drawing."""
     return element("line", x1=x, x2=x, y1=low, y2=high, class_=f"whisker {palette.classes(model)}")
 
 
@@ -286,7 +293,7 @@ def _path(places: Sequence[tuple[float, float]]) -> str:
 
 
 def without_intervals(columns: Sequence[str], rows: list[Row], place: int) -> tuple[Sequence[str], Sequence[Row]]:
-    """Headers and rows without the column of intervals where there is none."""
+    """Headers and rows; the column of intervals at `place` is dropped if it is empty."""
     if any(row[place] != NOTHING for row in rows):
         return columns, rows
     return [*columns[:place], *columns[place + 1 :]], [[*row[:place], *row[place + 1 :]] for row in rows]

@@ -1,4 +1,4 @@
-"""Tables and figures of evaluations and ensembles: scores with intervals, differences that a test speaks for."""
+"""Tables and figures of evaluations and ensembles: scores with intervals, and differences with paired tests."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,11 +23,11 @@ from bertvision.runs.judging.evaluation_record import EvaluatedRow
 from bertvision.runs.judging.judge import BEST, PairedTest, ScoresAt
 
 MOST_ROWS = 16
-"""A figure shows no more models than this, the best by held-out examples; the table has all of them."""
+"""Models in a figure, the best by held-out examples (and the own output); the table has all of them."""
 
 
 def score_blocks(group: Group) -> Iterator[Table | Figure]:
-    """What evaluations say of a task."""
+    """Tables and figures of the evaluations and ensembles of a group."""
     if group.evaluations:
         yield _scores(group)
         yield from _figures(group)
@@ -36,7 +36,7 @@ def score_blocks(group: Group) -> Iterator[Table | Figure]:
 
 
 def shown_metrics(group: Group) -> list[str]:
-    """The metrics that a table has room for, the main one first."""
+    """The metrics with a column in tables, the main one first; for questions a selection."""
     return [name for name in SHOWN if name in group.metrics] if group.unit == "percent" else group.metrics
 
 
@@ -47,7 +47,7 @@ def _scores(group: Group) -> Table:
     rows = []
     for one in group.evaluations:
         for row in one.content.rows:
-            for at, found in row.scores.items():
+            for at, scores in row.scores.items():
                 start = [
                     text_cell(row.name, model=colour_of(row)),
                     text_cell(one.run, record=one.key),
@@ -56,8 +56,8 @@ def _scores(group: Group) -> Table:
                     number_cell(row.depth, "count", record=one.key),
                     number_cell(row.held_out, group.unit, record=one.key),
                 ]
-                rows.append(start + _score_cells(group, at, found, split=one.content.split, key=one.key))
-    kept_columns, kept_rows = without_empty(columns, rows, alike=("run", "split"))
+                rows.append(start + _score_cells(group, at, scores, split=one.content.split, key=one.key))
+    kept_columns, kept_rows = without_empty(columns, rows, constant=("run", "split"))
     note = (
         "Models stand in the order of their score on held-out training examples: the first is the one you would have "
         "chosen without looking. Intervals are over resampled examples; a difference from the encoder's own output is "
@@ -72,18 +72,18 @@ def _scores(group: Group) -> Table:
     )
 
 
-def _score_cells(group: Group, at: str, found: ScoresAt, *, split: str, key: str) -> list[Cell]:
+def _score_cells(group: Group, at: str, scores: ScoresAt, *, split: str, key: str) -> list[Cell]:
     unit, metrics = group.unit, shown_metrics(group)
-    main = found.values[metrics[0]]
-    named = threshold_words(at, split) if found.threshold is not None else ""
-    others = [found.values.get(name) for name in metrics[1:]]
+    main = scores.values[metrics[0]]
+    named = threshold_words(at, split) if scores.threshold is not None else ""
+    others = [scores.values.get(name) for name in metrics[1:]]
     return [
         text_cell(named),
-        number_cell(found.threshold, record=key),
+        number_cell(scores.threshold, record=key),
         number_cell(main.value, unit, record=key, strong=at != BEST),
         interval_cell(main.low, main.high, unit, record=key),
         *(number_cell(None if one is None else one.value, unit, record=key) for one in others),
-        *_compared(found.against.get(metrics[0]), unit, key),
+        *_compared(scores.against.get(metrics[0]), unit, key),
     ]
 
 
@@ -155,13 +155,13 @@ def _ensembles(group: Group) -> Table:
     rows = []
     for one in group.ensembles:
         record = one.content
-        for at, found in record.ensemble.scores.items():
+        for at, scores in record.ensemble.scores.items():
             start = [
                 text_cell(f"{record.how}: {', '.join(record.runs)}", model=ENSEMBLE, record=one.key),
                 text_cell(_members(record)),
                 number_cell(record.ensemble.held_out, group.unit, record=one.key),
             ]
-            rows.append(start + _score_cells(group, at, found, split=record.split, key=one.key))
+            rows.append(start + _score_cells(group, at, scores, split=record.split, key=one.key))
     kept_columns, kept_rows = without_empty(columns, rows)
     return Table(
         key=f"ensembles-{group.key}",
@@ -179,4 +179,4 @@ def _members(record: EnsembleRecord) -> str:
 
 
 MOST_MEMBERS = 6
-"""A table names no more members than this, the best by held-out examples."""
+"""Members of an ensemble that the table names; of more, it gives the number."""

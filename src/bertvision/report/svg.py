@@ -1,4 +1,4 @@
-"""The little that plots need of SVG: elements, ticks, axes, marks. Colours are classes, so that a style decides."""
+"""SVG for plots: elements, scales, ticks, axes and marks; colours are CSS classes, so that they follow the theme."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,11 @@ MOST_TICKS = 7
 
 
 def element(name: str, content: str = "", **attributes: object) -> str:
-    """An element; `class_` is its class, lines in names become dashes, and numbers lose needless digits."""
+    """An SVG element.
+
+    Underscores in attribute names become dashes, and one at the end (`class_`) is dropped; attributes of None are left
+    out, floats are rounded to two decimals. `content` must be escaped.
+    """
     listed = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_attribute(value)}"'
         for key, value in attributes.items()
@@ -27,12 +31,12 @@ def element(name: str, content: str = "", **attributes: object) -> str:
 
 
 def text(words: str, **attributes: object) -> str:
-    """A piece of text."""
+    """A text element; `words` are escaped."""
     return element("text", escape(words), **attributes)
 
 
 def shorten(words: str, most: int) -> str:
-    """Words cut to so many characters."""
+    """Text of at most `most` characters; longer text ends with an ellipsis."""
     return words if len(words) <= most else words[: most - 1] + "…"
 
 
@@ -43,25 +47,25 @@ def _attribute(value: object) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """Which colour and shape a name has: the same wherever it appears.
+    """Colour and shape of the marks of every name, the same in the whole report.
 
     Attributes:
-        names: in their order; eight colours and five shapes are gone through side by side, so that forty names look
-            unlike, and neighbours differ in both.
+        names: in order. Name i has colour i mod 8 and shape i mod 5, so that forty names look different, and neighbours
+            differ in both.
     """
 
     names: tuple[str, ...]
 
     def classes(self, name: str) -> str:
-        """The classes of whatever has the colour of that name; names that have none are grey."""
+        """CSS class with the colour of a name; grey (`plain`) for names that are not in the palette."""
         return f"c{self.names.index(name) % COLOURS}" if name in self.names else "plain"
 
     def shape(self, name: str) -> str:
-        """The shape of its marks."""
+        """Shape of the marks of a name; a circle for names that are not in the palette."""
         return SHAPES[self.names.index(name) % len(SHAPES)] if name in self.names else "circle"
 
     def mark(self, name: str, x: float, y: float, tip: str = "") -> str:
-        """The mark of that name at a place, with what is shown to a mouse that rests on it."""
+        """The mark of a name at a position, with a tooltip."""
         shown = element("title", escape(tip)) if tip else ""
         return element("g", _outline(self.shape(name), x, y) + shown, class_=f"mark {self.classes(name)}")
 
@@ -87,12 +91,12 @@ def _outline(shape: str, x: float, y: float) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Numbers to places along an axis.
+    """Maps values to coordinates along an axis.
 
     Attributes:
-        low, high: the numbers at both ends.
-        begin, end: their places.
-        log: whether equal ratios take equal room.
+        low, high: values at both ends.
+        begin, end: coordinates of both ends; for a vertical axis, `begin` (bottom) is larger.
+        log: whether the scale is logarithmic.
     """
 
     low: float
@@ -102,17 +106,17 @@ class Scale:
     log: bool = False
 
     def at(self, value: float) -> float:
-        """The place of a number."""
+        """Coordinate of a value."""
         low, high, value = (math.log10(v) if self.log else v for v in (self.low, self.high, value))
         return self.begin + (value - low) / (high - low) * (self.end - self.begin)
 
     def ticks(self) -> list[float]:
-        """Round numbers, four to eight where it can be."""
+        """Round values for ticks."""
         return log_ticks(self.low, self.high) if self.log else nice_ticks(self.low, self.high)
 
 
 def fit_scale(values: Sequence[float], begin: float, end: float, *, log: bool = False) -> Scale:
-    """A scale that holds all numbers with some room at both ends."""
+    """A scale that contains all values, with a margin; it starts at 0 if the lowest value is near 0."""
     low, high = min(values), max(values)
     if log:
         room = max((high / low) ** 0.06, 1.3)
@@ -138,7 +142,7 @@ def nice_ticks(low: float, high: float) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten between two numbers, with 2 and 5 times them where there are few."""
+    """Powers of ten between two numbers; if there are fewer than three, also 2 and 5 times powers of ten."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     tens = [10.0**power for power in powers if low <= 10.0**power <= high]
     if len(tens) >= 3:
@@ -147,7 +151,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def tick_label(value: float) -> str:
-    """A tick in few characters."""
+    """Label of a tick, with k, M or G for thousands, millions and billions."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return show_number(value / size) + letter
@@ -168,7 +172,7 @@ def axes(x: Scale, y: Scale, x_title: str, y_title: str) -> str:
 
 
 def bottom_axis(x: Scale, y: float, title: str) -> str:
-    """An axis below a plot."""
+    """A horizontal axis with ticks and title, at the coordinate `y`."""
     parts = [element("line", x1=x.begin, x2=x.end, y1=y, y2=y, class_="base")]
     for tick in x.ticks():
         at = x.at(tick)
@@ -179,7 +183,7 @@ def bottom_axis(x: Scale, y: float, title: str) -> str:
 
 
 def drawing(content: str, *, key: str, title: str, description: str, height: float = HEIGHT) -> str:
-    """A whole picture with its title and description."""
+    """The complete SVG of a plot, with title and description for screen readers."""
     head = element("title", escape(title), id=f"{key}-title") + element("desc", escape(description), id=f"{key}-desc")
     labels = f"{key}-title {key}-desc"
     return element(

@@ -1,4 +1,4 @@
-"""Tables and figures of how runs learned: leaderboards, snapshots, curves over steps, data and tuning."""
+"""Tables and figures of training: leaderboards, snapshots, and curves over steps, training data and tuning."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -7,23 +7,23 @@ from bertvision.analysis.curves import Curve, fit_curves, freeze_curve, less_dat
 from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.evaluation.squad_metric import SHOWN
 from bertvision.report.document import Figure, Table, number_cell, text_cell, without_empty
-from bertvision.report.found import RunFacts
 from bertvision.report.groups import OWN_OUTPUT, Group, main_first
+from bertvision.report.inputs import RunFacts
 from bertvision.report.numbers import metric_words
 from bertvision.report.plots import Axis, Lines, Point, Scatter
 
 SCORES = (*SHOWN, "f1_fitted", "best_f1")
-"""The metrics of questions in logs that a table has room for."""
+"""Logged metrics of questions with a column in tables."""
 
 BEST_HEAD = "best head on it"
-"""Has the colour of a head only where the same one is the best on every snapshot."""
+"""Label of the best head on each snapshot; drawn in the colour of a head if the same one is the best on all of them."""
 
 MOST_LINES = 16
-"""More lines in one figure are not told apart; the best by held-out examples are drawn."""
+"""Lines in a figure, since more could not be told apart; those of the best heads by held-out examples are drawn."""
 
 
 def training_blocks(group: Group) -> Iterator[Table | Figure]:
-    """What logs and leaderboards say of a task."""
+    """Tables and figures of the leaderboards and logs of a group."""
     fits = [run for run in group.runs if run.is_fit and run.leaderboard]
     tuned = [run for run in group.runs if not run.is_fit]
     if fits:
@@ -39,11 +39,11 @@ def training_blocks(group: Group) -> Iterator[Table | Figure]:
 
 
 def logged_metrics(group: Group, runs: Sequence[RunFacts]) -> list[str]:
-    """Names of the metrics in logs that a table shows, the main one first."""
+    """Names of the logged metrics with a column in tables, the main one first."""
     names = list(dict.fromkeys(name for run in runs for metrics in run.metrics for name in metrics))
     reported = main_first([name for name in names if not name.startswith(HELD_OUT_PREFIX)] or names)
     shown = [name for name in SCORES if name in reported] if group.unit == "percent" else reported
-    return shown or reported  # without a dev split there are held-out scores alone
+    return shown or reported  # without a dev split, there are only held-out scores
 
 
 def _leaderboard(group: Group, fits: Sequence[RunFacts]) -> Table:
@@ -64,7 +64,7 @@ def _leaderboard(group: Group, fits: Sequence[RunFacts]) -> Table:
         for run in fits
         for row in run.leaderboard
     ]
-    kept_columns, kept_rows = without_empty(columns, rows, alike=("run", "share of data"))
+    kept_columns, kept_rows = without_empty(columns, rows, constant=("run", "share of data"))
     return Table(
         key=f"heads-{group.key}",
         title=f"Heads fitted on {group.title}",
@@ -76,7 +76,7 @@ def _leaderboard(group: Group, fits: Sequence[RunFacts]) -> Table:
 
 
 def time_figures(group: Group) -> Iterator[Figure]:
-    """How good heads are for the time that they took."""
+    """Scatter plot of score against training time of heads, if there are at least two."""
     fits = [run for run in group.runs if run.is_fit and run.leaderboard]
     if not fits:
         return

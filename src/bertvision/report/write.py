@@ -1,4 +1,4 @@
-"""write_report: runs in, a folder with a page, Markdown, LaTeX tables and model cards out."""
+"""write_report: finished runs → a folder with an HTML page, Markdown, LaTeX tables and model cards."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ PAGE, MARKDOWN, TABLES, CARDS = "index.html", "report.md", "tables", "cards"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportResult:
-    """What came out.
+    """The result of `write_report`.
 
     Attributes:
-        folder: folder of the report.
-        page: its page.
-        files: every file of it, relative to the folder.
-        report: what it says.
+        folder: of the report.
+        page: the HTML page in it.
+        files: all files, relative to the folder.
+        report: the content.
     """
 
     folder: Path
@@ -37,16 +37,16 @@ class ReportResult:
 
 
 def write_report(runs: Sequence[str | Path], out: str | Path, *, title: str = "") -> ReportResult:
-    """Write down what runs left on disk; an older report in the folder is replaced when the new one is whole.
+    """Write a report about finished runs; an older report in the folder is replaced at the end.
 
     Args:
-        runs: folders of fits and tuned runs, of several runs, of searches, or of ensembles.
+        runs: folders of fits, tuned runs, searches or ensembles, or folders with several runs.
         out: folder of the report.
-        title: heading; empty names the tasks.
+        title: heading; if empty, the names of the tasks.
 
     Raises:
-        BertVisionError: no run is named, one is not finished, a record is broken or stale, the folder holds something
-            else, or it cannot be written.
+        BertVisionError: no run is named, a run is not finished, a record is damaged or stale, `out` exists and is not a
+            report, or it cannot be written.
     """
     folder = Path(out)
     _check_place(folder)
@@ -57,7 +57,7 @@ def write_report(runs: Sequence[str | Path], out: str | Path, *, title: str = ""
     for group in group_runs(found):
         files |= {f"{CARDS}/{run.place}/README.md": write_card(run, group) for run in group.runs}
     with (
-        lock_folder(folder.absolute().parent, wait=True),  # another process may write the same one
+        lock_folder(folder.absolute().parent, wait=True),  # another process may write the same report
         whole_folder(folder, "the report", otherwise="Make room, or use another --out.") as part,
     ):
         for name, text in files.items():
@@ -66,7 +66,7 @@ def write_report(runs: Sequence[str | Path], out: str | Path, *, title: str = ""
 
 
 def _check_place(folder: Path) -> None:
-    """Refuse to replace what is no report."""
+    """Refuse to replace a file, or a folder that is neither empty nor a report."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     page = folder / PAGE

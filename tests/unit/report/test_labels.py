@@ -7,8 +7,8 @@ import pytest
 
 from bertvision.errors import BertVisionError
 from bertvision.report.bars import Bars
-from bertvision.report.found import FileContent
 from bertvision.report.heat import HeatMap
+from bertvision.report.inputs import FileContent
 from bertvision.report.labels import label_blocks
 from bertvision.report.plots import Scatter
 

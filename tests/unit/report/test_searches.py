@@ -8,7 +8,7 @@ import pytest
 from bertvision.errors import BertVisionError
 from bertvision.report.bars import Bars
 from bertvision.report.document import Figure, Table
-from bertvision.report.found import FileContent
+from bertvision.report.inputs import FileContent
 from bertvision.report.plots import Scatter
 from bertvision.report.read_runs import read_runs
 from bertvision.report.searches import search_blocks

@@ -1,4 +1,4 @@
-"""What was found on disk: runs, and what other files say, each with the key of its record."""
+"""The results on disk that a report is made from: runs and contents of other files, each with the key of its record."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileContent(Generic[T]):
-    """What a file says.
+    """The content of a file.
 
     Attributes:
-        key: key of its record.
-        run: name of the run it belongs to.
+        key: of its record.
+        run: name of the run or search that it belongs to.
         path: path of the file.
-        content: what it says.
+        content: the record or JSON object in it.
     """
 
     key: str
@@ -33,16 +33,18 @@ class FileContent(Generic[T]):
 
 
 @contextmanager
-def reading(found: FileContent[Any], again: str) -> Iterator[None]:
-    """Say of a file without a type of its own what it lacks, and how it is made again.
+def reading(file: FileContent[Any], otherwise: str) -> Iterator[None]:
+    """Context that turns a missing key in the JSON of a file into an error that names the file.
+
+    `otherwise` is advice for the error message.
 
     Raises:
-        BertVisionError: it lacks something.
+        BertVisionError: a key is missing.
     """
     try:
         yield
     except KeyError as error:
-        raise BertVisionError(f"{found.path} cannot be read ({type(error).__name__}: {error}). {again}") from None
+        raise BertVisionError(f"{file.path} cannot be read ({type(error).__name__}: {error}). {otherwise}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +52,14 @@ class RunFacts:
     """A finished run.
 
     Attributes:
-        key: key of its record.
-        name: its folder, as it was named.
-        place: a name for its own files in the report.
-        request: what it was asked for.
-        provenance: where it was made.
-        result: what its end says.
-        leaderboard: leaderboard of a fit; empty for a tuned run.
-        lines: lines of its log.
+        key: of its record.
+        name: its folder, as the user named it.
+        place: folder of its model card inside the report's folder `cards`.
+        request: its options.
+        provenance: see `bertvision.provenance.provenance`.
+        result: content of its result file.
+        leaderboard: rows of the leaderboard of a fit; empty for a tuned run.
+        lines: parsed lines of its log.
     """
 
     key: str
@@ -71,18 +73,18 @@ class RunFacts:
 
     @property
     def is_fit(self) -> bool:
-        """Whether it is a fit of heads, and not a tuned run."""
+        """True for a fit of heads, False for a tuned run."""
         return "heads" in self.request
 
     @property
     def metrics(self) -> Sequence[Mapping[str, Any]]:
-        """Every set of metrics that it logged."""
+        """Metrics of every row of the leaderboard, or the metrics of a tuned run, by name."""
         return [row["metrics"] for row in self.leaderboard] if self.is_fit else [self.result["metrics"]]
 
 
 @dataclass(slots=True, kw_only=True)
-class Findings:
-    """Runs, and what other files say, of each kind."""
+class Contents:
+    """Runs and contents of other files, by kind."""
 
     runs: list[RunFacts] = field(default_factory=list)
     evaluations: list[FileContent[EvaluationRecord]] = field(default_factory=list)
@@ -94,16 +96,16 @@ class Findings:
 
 
 @dataclass(slots=True, kw_only=True)
-class Found(Findings):
-    """All that was found, in the order in which it was named."""
+class ReportInputs(Contents):
+    """Everything that a report is made from, in the order in which the user named it."""
 
     records: list[Record] = field(default_factory=list)
 
     def add(self, kind: str, path: Path, command: str | None, facts: Mapping[str, object], where: Any) -> str:  # noqa: ANN401 - whatever a file says
-        """Keep a record, and give it a key."""
+        """Add a record; returns its key. `where` is its provenance, which is ignored if it is not a dict."""
         key = f"r{len(self.records) + 1}"
-        told = {name: str(value) for name, value in facts.items() if value is not None}
+        texts = {name: str(value) for name, value in facts.items() if value is not None}
         provenance = where if isinstance(where, dict) else {}
-        record = Record(key=key, kind=kind, path=str(path), command=command, facts=told, provenance=provenance)
+        record = Record(key=key, kind=kind, path=str(path), command=command, facts=texts, provenance=provenance)
         self.records.append(record)
         return key
