@@ -150,7 +150,7 @@ class _Analysis:
         for model in self._compared:
             if model.confusion is None:
                 continue
-            labels = tuple(one.label for one in model.confusion.labels)
+            labels = tuple(counts.label for counts in model.confusion.labels)
             yield self._figure(
                 f"confusion-{slug(model.name)}",
                 f"What {model.name} takes for what",
@@ -167,11 +167,11 @@ class _Analysis:
                 yield from self._labels("tags", model, model.tags)
 
     def _labels(self, name: str, model: AnalysedModel, labels: Sequence[LabelCounts]) -> Iterator[Table | Figure]:
-        places = tuple(one.label for one in labels)
-        points = [Point(label=TRUE, model=TRUE, x=float(n), y=float(one.gold)) for n, one in enumerate(labels)]
+        places = tuple(counts.label for counts in labels)
+        points = [Point(label=TRUE, model=TRUE, x=float(n), y=float(counts.gold)) for n, counts in enumerate(labels)]
         points += [
-            Point(label=model.name, model=colour(model), x=float(n), y=float(one.predicted))
-            for n, one in enumerate(labels)
+            Point(label=model.name, model=colour(model), x=float(n), y=float(counts.predicted))
+            for n, counts in enumerate(labels)
         ]
         yield self._figure(
             name,
@@ -182,11 +182,14 @@ class _Analysis:
         columns = ("label", "true", "given", "right", "recall", "precision")
         rows = [
             (
-                text_cell(one.label),
-                *(number_cell(count, "count", record=self._record) for count in (one.gold, one.predicted, one.right)),
-                *(number_cell(share, "share", record=self._record) for share in (one.recall, one.precision)),
+                text_cell(counts.label),
+                *(
+                    number_cell(count, "count", record=self._record)
+                    for count in (counts.gold, counts.predicted, counts.right)
+                ),
+                *(number_cell(share, "share", record=self._record) for share in (counts.recall, counts.precision)),
             )
-            for one in labels
+            for counts in labels
         ]
         yield self._table(name, f"Labels given by {model.name}", columns, rows)
 
@@ -215,13 +218,13 @@ class _Analysis:
             return
         first, calibration = next((pair for pair in models if pair[0] in self._compared), models[0])
         points = [
-            Point(label=label, model=name, x=one.confidence, y=one.accuracy)
+            Point(label=label, model=name, x=group.confidence, y=group.accuracy)
             for label, name, bins in (
                 ("as it is", TRUE, calibration.before.bins),
                 ("with temperature", colour(first), calibration.after.bins),
             )
-            for one in bins
-            if one.confidence is not None and one.accuracy is not None
+            for group in bins
+            if group.confidence is not None and group.accuracy is not None
         ]
         yield self._figure(
             "calibration",
@@ -238,13 +241,13 @@ class _Analysis:
         rows = [
             (
                 text_cell(model.name, model=colour(model)),
-                number_cell(one.temperature, record=self._record),
-                number_cell(one.before.confidence, "share", record=self._record),
-                number_cell(one.before.accuracy, "share", record=self._record),
-                number_cell(one.before.error, "share", record=self._record),
-                number_cell(one.after.error, "share", record=self._record, strong=True),
+                number_cell(scaling.temperature, record=self._record),
+                number_cell(scaling.before.confidence, "share", record=self._record),
+                number_cell(scaling.before.accuracy, "share", record=self._record),
+                number_cell(scaling.before.error, "share", record=self._record),
+                number_cell(scaling.after.error, "share", record=self._record, strong=True),
             )
-            for model, one in models
+            for model, scaling in models
         ]
         note = "Expected calibration error; the temperature is fitted on held-out training examples."
         yield self._table("calibration", "Calibration", columns, rows, note)
@@ -253,15 +256,15 @@ class _Analysis:
         named = {model.name: model for model in self._models}
         rows = [
             (
-                text_cell(one.cost.name, model=colour(named[one.cost.name])),
-                number_cell(one.cost.f1, "percent", record=self._record),
-                number_cell(one.cost.parameters, "count", record=self._record),
-                number_cell(one.cost.training_seconds, "seconds", record=self._record),
-                number_cell(one.cost.inference_seconds, "seconds", record=self._record),
-                number_cell(one.efficiency, record=self._record, strong=True),
-                text_cell(", ".join(one.best_at).replace("_", " ")),
+                text_cell(row.cost.name, model=colour(named[row.cost.name])),
+                number_cell(row.cost.f1, "percent", record=self._record),
+                number_cell(row.cost.parameters, "count", record=self._record),
+                number_cell(row.cost.training_seconds, "seconds", record=self._record),
+                number_cell(row.cost.inference_seconds, "seconds", record=self._record),
+                number_cell(row.efficiency, record=self._record, strong=True),
+                text_cell(", ".join(row.best_at).replace("_", " ")),
             )
-            for one in self._content.efficiency
+            for row in self._content.efficiency
         ]
         if rows:
             columns = ("model", "F1 (in %)", "parameters", "training (s)", "inference (s)", "efficiency", "best at")

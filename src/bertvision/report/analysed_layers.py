@@ -16,9 +16,13 @@ Layers = tuple[SeedGroup, Sequence[str], LayerReport]
 def layer_blocks(analysis: FileContent[AnalysisRecord], unit: Unit) -> Iterator[Table | Figure]:
     """Figures and tables of layer weights, attention over layers, and depth sweeps."""
     content = analysis.content
-    learned: list[Layers] = [(one.group, ("",), one.report) for one in content.layer_weights]
-    attended: list[Layers] = [(one.group, one.outputs, one.all) for one in content.attention]
-    in_question: list[Layers] = [(one.group, one.outputs, one.question) for one in content.attention if one.question]
+    learned: list[Layers] = [(weights.group, ("",), weights.report) for weights in content.layer_weights]
+    attended: list[Layers] = [(attention.group, attention.outputs, attention.all) for attention in content.attention]
+    in_question: list[Layers] = [
+        (attention.group, attention.outputs, attention.question)
+        for attention in content.attention
+        if attention.question
+    ]
     for name, title, groups in (
         ("weights", "Which layers heads learned to read", learned),
         ("attention", "Which layers heads attend to", attended),
@@ -78,13 +82,13 @@ def _layers(
 
 def _label(group: SeedGroup, groups: Sequence[Layers]) -> str:
     """A head's name; the name of its first model if several groups have the same head."""
-    namesakes = [one for one, _, _ in groups if one.head == group.head]
+    namesakes = [other for other, _, _ in groups if other.head == group.head]
     return group.head if len(namesakes) == 1 else group.models[0]
 
 
 def _depths(analysis: FileContent[AnalysisRecord], unit: Unit) -> Iterator[Figure]:
     content = analysis.content
-    timed = all(point.seconds_share is not None for one in content.depth_sweeps for point in one.points)
+    timed = all(point.seconds_share is not None for sweep in content.depth_sweeps for point in sweep.points)
     points = [
         Point(
             label=f"{sweep.head} {place}" if len(content.depth_sweeps) > 1 else sweep.head,

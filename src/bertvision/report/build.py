@@ -60,10 +60,13 @@ def _task_sections(group: Group) -> Iterator[Section]:
         ("scores", "Scores", [*score_blocks(group), *time_figures(group)]),
         ("training", "Training", list(training_blocks(group))),
     ]
-    parts += [(f"search-{one.key}", f"Search of {one.run}", search_blocks(one)) for one in group.searches]
-    parts += [(f"labels-{one.key}", f"Labels of {one.run}", list(label_blocks(one))) for one in group.labels]
+    parts += [(f"search-{search.key}", f"Search of {search.run}", search_blocks(search)) for search in group.searches]
     parts += [
-        (f"analysis-{one.key}", f"Analysis of {one.run}", analysis_blocks(one, group.unit)) for one in group.analyses
+        (f"labels-{counts.key}", f"Labels of {counts.run}", list(label_blocks(counts))) for counts in group.labels
+    ]
+    parts += [
+        (f"analysis-{analysis.key}", f"Analysis of {analysis.run}", analysis_blocks(analysis, group.unit))
+        for analysis in group.analyses
     ]
     for name, title, blocks in parts:
         if blocks:

@@ -35,7 +35,7 @@ MOST_RESULTS = 10
 
 def write_card(run: RunFacts, group: Group) -> str:
     """The model card (README.md) of a run; `group` has the evaluations of its task, of this run and others."""
-    evaluations = [one for one in group.evaluations if is_evaluation_of(one, run)]
+    evaluations = [evaluation for evaluation in group.evaluations if is_evaluation_of(evaluation, run)]
     own = Group(key=group.key, task=group.task, data=group.data, runs=[run], evaluations=evaluations)
     name = Path(run.name).name
     parts = [
@@ -64,7 +64,7 @@ def _front(run: RunFacts, name: str, group: Group) -> Iterator[str]:
     if base is not None:
         yield f"base_model: {json.dumps(base, ensure_ascii=False)}"
     yield f"tags: {json.dumps(['bertvision', group.task], ensure_ascii=False)}"
-    results = [line for one in group.evaluations for line in _results(one, group)]
+    results = [line for evaluation in group.evaluations for line in _results(evaluation, group)]
     if results:
         yield "model-index:"
         yield f"  - name: {json.dumps(name, ensure_ascii=False)}"

@@ -84,8 +84,10 @@ class Figure:
         columns, rows = self.plot.rows()
         cells = tuple(
             tuple(
-                text_cell(one) if isinstance(one, str) else number_cell(one[0], one[1], record=one[2] or self.record)
-                for one in row
+                text_cell(value)
+                if isinstance(value, str)
+                else number_cell(value[0], value[1], record=value[2] or self.record)
+                for value in row
             )
             for row in rows
         )

@@ -70,8 +70,8 @@ class Group(Contents):
 
     def rows(self) -> list[EvaluatedRow]:
         """All evaluated models, ensembles included."""
-        rows = [row for one in self.evaluations for row in one.content.rows]
-        return rows + [one.content.ensemble for one in self.ensembles]
+        rows = [row for evaluation in self.evaluations for row in evaluation.content.rows]
+        return rows + [ensemble.content.ensemble for ensemble in self.ensembles]
 
 
 def group_runs(inputs: ReportInputs) -> list[Group]:
@@ -137,7 +137,9 @@ def colour_of(row: EvaluatedRow) -> str:
 def all_models(inputs: ReportInputs) -> tuple[str, ...]:
     """All names that have a colour: own output, ensemble, then heads in the order of their first appearance."""
     heads = [row["head"] for run in inputs.runs for row in run.leaderboard]
-    parameters = [row["parameters"] for one in inputs.searches for row in one.content["trials"]]
+    parameters = [row["parameters"] for search in inputs.searches for row in search.content["trials"]]
     heads += [values["head"] for values in parameters if "head" in values]
-    heads += [row.head for one in inputs.evaluations for row in one.content.rows if row.head and not row.own]
+    heads += [
+        row.head for evaluation in inputs.evaluations for row in evaluation.content.rows if row.head and not row.own
+    ]
     return OWN_OUTPUT, ENSEMBLE, *dict.fromkeys(heads), *(COUNTED if inputs.labels else ())

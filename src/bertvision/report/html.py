@@ -71,7 +71,7 @@ def _contents(report: Report) -> str:
         if not group:
             items.append(f'<li><a class="top" href="#{first.key}">{escape(first.title)}</a></li>')
             continue
-        links = "".join(f'<li><a href="#{one.key}">{escape(one.title)}</a></li>' for one in sections)
+        links = "".join(f'<li><a href="#{section.key}">{escape(section.title)}</a></li>' for section in sections)
         items.append(f'<li><a class="top" href="#group-{first.key}">{escape(group)}</a><ul>{links}</ul></li>')
     items.append('<li><a class="top" href="#records">Records</a></li>')
     return f'<nav aria-label="Contents"><ul>{"".join(items)}</ul></nav>'
@@ -129,7 +129,7 @@ def _cards(table: Table, palette: Palette) -> str:
 
 def _figure(figure: Figure, palette: Palette) -> str:
     drawn = figure.plot.draw(palette, key=figure.key, title=figure.title)
-    legend = "".join(f"<li>{_key(one, palette)}{escape(one.label)}</li>" for one in figure.plot.legend())
+    legend = "".join(f"<li>{_key(entry, palette)}{escape(entry.label)}</li>" for entry in figure.plot.legend())
     listed = f'<ul class="legend">{legend}</ul>' if legend else ""
     source = f' <a href="#{figure.record}">Record</a>' if figure.record else ""
     return (

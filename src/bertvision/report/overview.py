@@ -31,9 +31,9 @@ def overview_section(groups: Sequence[Group], inputs: ReportInputs) -> Section:
 
 def _best(group: Group) -> Iterator[tuple[Cell, ...]]:
     """The row of a task's best model by held-out score: from evaluations, else leaderboards, else tuned runs."""
-    evaluated = [(row, one.content, one.key) for one in group.evaluations for row in one.content.rows]
+    evaluated = [(row, file.content, file.key) for file in group.evaluations for row in file.content.rows]
     if evaluated:
-        yield _evaluated(group, *min(evaluated, key=lambda three: best_first(three[0])))
+        yield _evaluated(group, *min(evaluated, key=lambda triple: best_first(triple[0])))
         return
     fitted = [(row, run) for run in group.runs for row in run.leaderboard if row["held_out"] is not None]
     if fitted:
@@ -44,7 +44,7 @@ def _best(group: Group) -> Iterator[tuple[Cell, ...]]:
         return
     tuned = [run for run in group.runs if not run.is_fit]
     if tuned:
-        run = max(tuned, key=lambda one: _or_least(one.result["metrics"].get(group.held_out)))
+        run = max(tuned, key=lambda run: _or_least(run.result["metrics"].get(group.held_out)))
         model = text_cell(OWN_OUTPUT, model=OWN_OUTPUT, record=run.key)
         main = run.result["metrics"].get(group.main)
         held_out = number_cell(run.result["metrics"].get(group.held_out), group.unit, record=run.key)
@@ -99,7 +99,7 @@ def _runs(groups: Sequence[Group]) -> Table:
             text_cell(group.title),
             text_cell(run.request.get("encoder", "")),
             text_cell(f"{len(run.leaderboard)} heads" if run.is_fit else run.request.get("learn", "")),
-            number_cell(len([one for one in group.evaluations if is_evaluation_of(one, run)]), "count", record=run.key),
+            number_cell(len([e for e in group.evaluations if is_evaluation_of(e, run)]), "count", record=run.key),
             text_cell(str(run.provenance.get("time", ""))[:10]),
             Cell(text="card", order=run.name, file=f"cards/{run.place}/README.md"),
         )

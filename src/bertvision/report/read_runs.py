@@ -158,9 +158,9 @@ def request_text(value: Any) -> str:  # noqa: ANN401 - whatever a request holds
         case None | False:
             return ""
         case dict():
-            return ", ".join(f"{name} {text}" for name, one in value.items() if (text := request_text(one)))
+            return ", ".join(f"{name} {text}" for name, item in value.items() if (text := request_text(item)))
         case list():
-            return ", ".join(request_text(one) for one in value)
+            return ", ".join(request_text(item) for item in value)
         case _:
             return str(value)
 
@@ -200,7 +200,7 @@ def _read_labels(folder: Path, inputs: ReportInputs) -> None:
         "task": run.request["task"],
         "data": run.request.get("data"),
         "tasks": counts.get("tasks"),
-        "predictions": {one.stem: read_json(one) for one in sorted((folder / PREDICTIONS).glob("*.json"))},
+        "predictions": {file.stem: read_json(file) for file in sorted((folder / PREDICTIONS).glob("*.json"))},
     }
     key = inputs.add("labels", path, run.provenance.get("command"), {"task": content["task"]}, run.provenance)
     inputs.labels.append(FileContent(key=key, run=str(folder), path=path, content=content))

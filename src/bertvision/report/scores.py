@@ -45,18 +45,18 @@ def _scores(group: Group) -> Table:
     columns = ["model", "run", "split", "parameters", "depth", "held out", "threshold", "threshold value"]
     columns += [metrics[0], "95 % interval", *metrics[1:], "against own output", "p"]
     rows = []
-    for one in group.evaluations:
-        for row in one.content.rows:
+    for evaluation in group.evaluations:
+        for row in evaluation.content.rows:
             for at, scores in row.scores.items():
                 start = [
                     text_cell(row.name, model=colour_of(row)),
-                    text_cell(one.run, record=one.key),
-                    text_cell(one.content.split),
-                    number_cell(row.parameters, "count", record=one.key),
-                    number_cell(row.depth, "count", record=one.key),
-                    number_cell(row.held_out, group.unit, record=one.key),
+                    text_cell(evaluation.run, record=evaluation.key),
+                    text_cell(evaluation.content.split),
+                    number_cell(row.parameters, "count", record=evaluation.key),
+                    number_cell(row.depth, "count", record=evaluation.key),
+                    number_cell(row.held_out, group.unit, record=evaluation.key),
                 ]
-                rows.append(start + _score_cells(group, at, scores, split=one.content.split, key=one.key))
+                rows.append(start + _score_cells(group, at, scores, split=evaluation.content.split, key=evaluation.key))
     kept_columns, kept_rows = without_empty(columns, rows, constant=("run", "split"))
     note = (
         "Models stand in the order of their score on held-out training examples: the first is the one you would have "
@@ -82,7 +82,7 @@ def _score_cells(group: Group, at: str, scores: ScoresAt, *, split: str, key: st
         number_cell(scores.threshold, record=key),
         number_cell(main.value, unit, record=key, strong=at != BEST),
         interval_cell(main.low, main.high, unit, record=key),
-        *(number_cell(None if one is None else one.value, unit, record=key) for one in others),
+        *(number_cell(None if other is None else other.value, unit, record=key) for other in others),
         *_compared(scores.against.get(metrics[0]), unit, key),
     ]
 
@@ -99,11 +99,11 @@ def _compared(compared: PairedTest | None, unit: Unit, key: str) -> list[Cell]:
 def _figures(group: Group) -> Iterator[Figure]:
     several = len(group.evaluations) > 1
     listed: list[tuple[str, EvaluatedRow, str]] = []
-    for one in group.evaluations:
-        prefix = f"{one.run}: " if several else ""
-        listed += [(prefix + row.name, row, one.key) for row in one.content.rows]
-    listed.sort(key=lambda one: best_first(one[1]))
-    shortened = listed[:MOST_ROWS] + [one for one in listed[MOST_ROWS:] if one[1].own]
+    for evaluation in group.evaluations:
+        prefix = f"{evaluation.run}: " if several else ""
+        listed += [(prefix + row.name, row, evaluation.key) for row in evaluation.content.rows]
+    listed.sort(key=lambda item: best_first(item[1]))
+    shortened = listed[:MOST_ROWS] + [item for item in listed[MOST_ROWS:] if item[1].own]
     defined = [
         (Point(label=label, model=colour_of(row), x=main, y=0.0, low=value.low, high=value.high, record=key), row)
         for label, row, key in shortened
@@ -153,15 +153,15 @@ def _ensembles(group: Group) -> Table:
     ]
     columns += ["against the best member", "p"]
     rows = []
-    for one in group.ensembles:
-        record = one.content
+    for ensemble in group.ensembles:
+        record = ensemble.content
         for at, scores in record.ensemble.scores.items():
             start = [
-                text_cell(f"{record.how}: {', '.join(record.runs)}", model=ENSEMBLE, record=one.key),
+                text_cell(f"{record.how}: {', '.join(record.runs)}", model=ENSEMBLE, record=ensemble.key),
                 text_cell(_members(record)),
-                number_cell(record.ensemble.held_out, group.unit, record=one.key),
+                number_cell(record.ensemble.held_out, group.unit, record=ensemble.key),
             ]
-            rows.append(start + _score_cells(group, at, scores, split=record.split, key=one.key))
+            rows.append(start + _score_cells(group, at, scores, split=record.split, key=ensemble.key))
     kept_columns, kept_rows = without_empty(columns, rows)
     return Table(
         key=f"ensembles-{group.key}",
@@ -174,7 +174,7 @@ def _ensembles(group: Group) -> Table:
 
 def _members(record: EnsembleRecord) -> str:
     chosen = record.used
-    listed = [f"{one.row.name} {show_number(one.weight, 'share')}" for one in chosen[:MOST_MEMBERS]]
+    listed = [f"{member.row.name} {show_number(member.weight, 'share')}" for member in chosen[:MOST_MEMBERS]]
     return ", ".join(listed) + (f" and {len(chosen) - MOST_MEMBERS} more" if len(chosen) > MOST_MEMBERS else "")
 
 

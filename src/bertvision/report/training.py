@@ -212,13 +212,13 @@ def _losses(run: RunFacts) -> Iterator[Figure]:
 
 
 def _freeze(group: Group) -> Iterator[Figure]:
-    for one in group.freezes:
-        heads = [point["head"]["metrics"] for point in one.content["points"] if point["head"] is not None]
+    for freeze in group.freezes:
+        heads = [point["head"]["metrics"] for point in freeze.content["points"] if point["head"] is not None]
         names = main_first([name for metrics in heads for name in metrics if not name.startswith(HELD_OUT_PREFIX)])
         if not names:
             continue
         metric = "f1_fitted" if "f1_fitted" in names else names[0]
-        curve = freeze_curve(one.content, metric)
+        curve = freeze_curve(freeze.content, metric)
         points = [
             Point(label="own output", model=OWN_OUTPUT, x=epochs, y=value)
             for epochs, value in zip(curve.epochs, curve.own, strict=True)
@@ -232,13 +232,13 @@ def _freeze(group: Group) -> Iterator[Figure]:
         ]
         at = "there is none" if curve.freeze_point is None else f"{curve.freeze_point:g} epochs"
         yield Figure(
-            key=f"figure-freeze-{one.key}",
-            title=f"When more tuning stops paying: {one.run}",
+            key=f"figure-freeze-{freeze.key}",
+            title=f"When more tuning stops paying: {freeze.run}",
             caption=f"Heads are chosen on held-out training examples, and so is the freeze point: {at}.",
             plot=Lines(
                 x=Axis(title="tuning (epochs)"),
                 y=Axis(title=metric_words(metric, group.unit), unit=group.unit),
                 points=tuple(points),
             ),
-            record=one.key,
+            record=freeze.key,
         )
