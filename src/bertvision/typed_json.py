@@ -79,7 +79,10 @@ def _fixed_tuple(items: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
 
 
 def _first_fit(builders: Sequence[Callable[[Any], Any]], value: object) -> object:
-    """Result of the first builder that accepts the value; the error of the last one if none does."""
+    """Result of the first builder that raises no TypeError; the error of the last one if all do.
+
+    A KeyError is not caught: a missing field is the better message for an object with known keys.
+    """
     *others, last = builders
     for build in others:
         with suppress(TypeError):
