@@ -41,7 +41,14 @@ def row_of(number: int, head: str, metrics: dict[str, float | None], **changes: 
     return row | changes
 
 
-def write_fit(folder: Path, *, task: str = "sst5", data: str | None = None, heads: tuple[str, ...] = HEADS) -> Path:
+def write_fit(
+    folder: Path,
+    *,
+    task: str = "sst5",
+    data: str | None = None,
+    heads: tuple[str, ...] = HEADS,
+    columns: dict[str, str] | None = None,
+) -> Path:
     """A finished fit with a log, two steps long."""
     specs = [{"head": head, "options": {}} for head in heads]
     request = {
@@ -50,7 +57,7 @@ def write_fit(folder: Path, *, task: str = "sst5", data: str | None = None, head
         "encoder": "minilm",
         "heads": specs,
         "epochs": 2.0,
-        "columns": {"text": None},
+        "columns": {"text": None} | (columns or {}),
     }
     provenance = PROVENANCE | {"command": f"bertvision fit {task} --out {folder}"}
     write(folder / "config.json", {"format": 2, "request": request, "weights": "w1", "provenance": provenance})

@@ -9,6 +9,7 @@ from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.report.document import slug
 from bertvision.report.inputs import Contents, ReportInputs
 from bertvision.report.numbers import Unit, score_unit
+from bertvision.report.read_runs import request_text
 from bertvision.runs.judging.evaluation_record import EvaluatedRow
 from bertvision.runs.judging.judge import BEST, FITTED, PLAIN, ZERO, ScoresAt
 
@@ -29,7 +30,7 @@ class Group(Contents):
     Attributes:
         key: part of the ids of its sections, tables and figures.
         task: name of the task.
-        data: place of its data; `BUILT_IN` for the built-in set.
+        data: place of its data, `BUILT_IN` for the built-in set; with the columns, if any were asked for.
     """
 
     key: str
@@ -75,11 +76,17 @@ class Group(Contents):
 
 
 def group_runs(inputs: ReportInputs) -> list[Group]:
-    """Group all results by task and data, in the order of their first appearance."""
-    groups: dict[tuple[str, str], Group] = {}
+    """Group all results by task and data, in the order of their first appearance.
 
-    def of(task: object, data: object) -> Group:
-        names = str(task), BUILT_IN if data in (None, "builtin") else str(data)
+    Different columns of the same files are different data: their scores have no metric in common.
+    """
+    groups: dict[tuple[str, str], Group] = {}
+    columns = {Path(run.name).resolve(): _columns_text(run.request) for run in inputs.runs}
+    columns |= {Path(search.run).resolve(): _columns_text(search.content) for search in inputs.searches}
+
+    def of(task: object, data: object, *folders: Path) -> Group:
+        asked = next((columns[folder] for folder in map(Path.resolve, folders) if folder in columns), "")
+        names = str(task), (BUILT_IN if data in (None, "builtin") else str(data)) + asked
         if names not in groups:
             key = slug(", ".join(names), {group.key for group in groups.values()})
             groups[names] = Group(key=key, task=names[0], data=names[1])
@@ -87,23 +94,32 @@ def group_runs(inputs: ReportInputs) -> list[Group]:
 
     places = {}
     for run in inputs.runs:
-        group = of(run.request["task"], run.request.get("data"))
+        group = of(run.request["task"], run.request.get("data"), Path(run.name))
         group.runs.append(run)
         places[Path(run.name).parent] = group
     for evaluation in inputs.evaluations:
-        of(evaluation.content.task, evaluation.content.data).evaluations.append(evaluation)
-    for ensemble in inputs.ensembles:
-        of(ensemble.content.task, ensemble.content.data).ensembles.append(ensemble)
+        group = of(evaluation.content.task, evaluation.content.data, *evaluation.path.parents)
+        group.evaluations.append(evaluation)
+    for ensemble in inputs.ensembles:  # in the folder of a run, or in one of its own
+        folders = [*ensemble.path.parents, *map(Path, ensemble.content.runs)]
+        of(ensemble.content.task, ensemble.content.data, *folders).ensembles.append(ensemble)
     for analysis in inputs.analyses:
-        of(analysis.content.task, analysis.content.data).analyses.append(analysis)
+        of(analysis.content.task, analysis.content.data, *analysis.path.parents).analyses.append(analysis)
     for labels in inputs.labels:
-        of(labels.content["task"], labels.content["data"]).labels.append(labels)
+        of(labels.content["task"], labels.content["data"], *labels.path.parents).labels.append(labels)
     for search in inputs.searches:
-        of(search.content.get("task"), search.content["data"]).searches.append(search)
+        of(search.content.get("task"), search.content["data"], Path(search.run)).searches.append(search)
     for freeze in inputs.freezes:  # its file does not name the data, but the runs in its folder do
         group = places.get(Path(freeze.run)) or of(freeze.content.get("task"), None)
         group.freezes.append(freeze)
     return list(groups.values())
+
+
+def _columns_text(request: Mapping[str, Any]) -> str:
+    """The columns that a request names, as text to put after the place of its data; empty if it names none."""
+    asked = request.get("columns") or {}
+    text = request_text({name: asked.get(name) for name in ("text", "text_pair", "label", "kind")})
+    return text and f" ({text})"
 
 
 def main_first(metrics: Sequence[str] | Mapping[str, Any]) -> list[str]:

@@ -40,7 +40,8 @@ def show_number(value: float | None, unit: Unit = "number") -> str:
             text = f"{value:.3f}" if value >= LEAST_P else f"<{LEAST_P:g}"
         case _:
             assert_never(unit)
-    return text.replace("-", "\N{MINUS SIGN}") if text[0] == "-" and text.strip("-0.") else text.lstrip("-")
+    rounds_to_zero = not text.strip("-0.")
+    return text.lstrip("-") if rounds_to_zero else text.replace("-", "\N{MINUS SIGN}")
 
 
 def show_interval(low: float | None, high: float | None, unit: Unit) -> str:

@@ -220,9 +220,8 @@ def _read_search(folder: Path, inputs: ReportInputs) -> None:
         "search", path, provenance.get("command") if isinstance(provenance, dict) else None, facts, provenance
     )
     request = RunFolder(folder).request()
-    inputs.searches.append(
-        FileContent(key=key, run=str(folder), path=path, content={"data": request["data"]} | content)
-    )
+    content = {"data": request["data"], "columns": request.get("columns")} | content
+    inputs.searches.append(FileContent(key=key, run=str(folder), path=path, content=content))
 
 
 def _check_fresh(record: EvaluationRecord, folder: Path, path: Path) -> None:

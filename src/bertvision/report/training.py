@@ -1,5 +1,6 @@
 """Tables and figures of training: leaderboards, snapshots, and curves over steps, training data and tuning."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -139,7 +140,8 @@ def _fit_curves(group: Group, run: RunFacts) -> Iterator[Figure]:
     places = {Path(row["folder"]).name: row for row in run.leaderboard}
     names = [f"{number:03}-{spec['head']}" for number, spec in enumerate(run.request["heads"])]
     curves = fit_curves(run.lines, names)
-    best = sorted(places, key=lambda name: -(places[name]["held_out"] or 0.0))
+    held_out = {name: -math.inf if row["held_out"] is None else row["held_out"] for name, row in places.items()}
+    best = sorted(places, key=lambda name: -held_out[name])
     for what, listed, title in (
         ("loss", curves.losses, "training loss"),
         ("held-out", curves.scores, metric_words(f"held-out {group.main}", group.unit)),

@@ -25,6 +25,8 @@ from bertvision.report.numbers import (
         (1234.56, "seconds", "1,234.6"),
         (0.0002, "number", "0.0002"),
         (12345.6, "number", "12,345.6"),
+        (-1e-5, "number", "\N{MINUS SIGN}1e\N{MINUS SIGN}05"),
+        (1e-5, "number", "1e\N{MINUS SIGN}05"),
         (0.0004, "p", "<0.001"),
         (0.0461, "p", "0.046"),
         (-5.64, "percent", "\N{MINUS SIGN}5.6"),

@@ -61,6 +61,17 @@ def test_tasks_on_other_data_are_apart(tmp_path: Path) -> None:
     assert [group.title for group in group_runs(read_runs(runs))] == ["sst5, one", "sst5, two"]
 
 
+def test_runs_on_other_columns_of_a_file_are_apart_with_what_was_made_of_them(tmp_path: Path) -> None:
+    for kind in ("labels", "scores"):
+        run = write_fit(tmp_path / kind, task="own", data="a.csv", columns={"label": "stars", "kind": kind})
+        write_evaluation(run, label_rows(), kind=kind, task="own", data="a.csv")
+    groups = group_runs(read_runs([tmp_path / "labels", tmp_path / "scores"]))
+    assert [group.title for group in groups] == [
+        f"own, a.csv (label stars, kind {kind})" for kind in ("labels", "scores")
+    ]
+    assert [group.evaluations[0].content.kind for group in groups] == ["labels", "scores"]
+
+
 def test_nothing_named_is_refused() -> None:
     with pytest.raises(BertVisionError, match="no run was named"):
         read_runs([])
