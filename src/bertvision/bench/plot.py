@@ -125,11 +125,17 @@ def _legend(keys: Sequence[Key], palette: Palette) -> tuple[str, int]:
 
 
 def _style() -> str:
-    """The report's style of plots, in its light colours: a picture in a document does not know the reader's choice."""
+    """The report's style of plots in its light colours, each written out: few viewers but browsers know variables."""
     page = files("bertvision.report").joinpath("page/page.css").read_text(encoding="utf-8")
-    colours = re.findall(r"(--[\w]+): light-dark\((#\w+), #\w+\);", page)
-    kept = re.findall(
-        r"^(?:\.plot (?!\.h)|\.grid|\.base|\.front|\.c\d|\.plain|\.mark \{|\.line|\.d1|\.band).*$", page, re.MULTILINE
-    )
-    root = "".join(f"{name}:{value};" for name, value in colours)
-    return f".plot{{{root}font-family:sans-serif}}.card{{fill:var(--card)}}" + "".join(kept)
+    colours = dict(re.findall(r"--(\w+): light-dark\((#\w+), #\w+\);", page))
+    marks = re.findall(r"\.(\w+) { --mark: var\(--(\w+)\); }", page)
+    rules = re.findall(r"^(?:\.plot (?!\.h)|\.grid|\.base|\.front|\.mark \{|\.line|\.d1|\.band).*$", page, re.MULTILINE)
+    written = []
+    for rule in rules:
+        if "var(--mark)" not in rule:
+            written.append(rule)
+            continue
+        selector, _, rest = rule.partition(" {")
+        written += [f"{selector}.{name} {{{rest.replace('--mark', f'--{colour}')}" for name, colour in marks]
+    style = ".plot{font-family:sans-serif}.card{fill:var(--card)}" + "".join(written)
+    return re.sub(r"var\(--(\w+)\)", lambda found: colours[found[1]], style)

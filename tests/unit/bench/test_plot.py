@@ -1,3 +1,4 @@
+import re
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -23,8 +24,16 @@ def test_every_cell_has_a_line_with_its_marks_and_its_name() -> None:
     assert len(tips) == 6
     style = root.find(f"{SVG}style")
     assert style is not None
-    assert "light-dark" not in str(style.text)
     assert ".line" in str(style.text)
+
+
+def test_colours_are_written_out_for_viewers_that_know_no_variables() -> None:
+    [drawn] = curve_plots(record(entry("a", "tune", 0, CURVE), entry("b", "tune", 0, CURVE))).values()
+    style = str(next(ET.fromstring(drawn).iter(f"{SVG}style")).text)  # noqa: S314 - we have just drawn it
+    assert "--" not in style
+    assert "light-dark" not in style
+    rules = dict(re.findall(r"(\.line\.c[01]) \{ fill: none; stroke: (#\w+);", style))
+    assert len(set(rules.values())) == 2
 
 
 def test_a_plain_loop_has_the_colour_of_ours_and_dashes() -> None:
