@@ -26,6 +26,7 @@ from bertvision.heads import HEADS
 from bertvision.training.options import default_rate
 from claims_of_spans import claims_table, head_claims_table
 from tables_of_documents import DOCUMENT_TABLES
+from tables_of_goals import ablation_table, curve_table, goals_table
 from tables_of_heads import documents_table, ensembles_table
 from tables_of_readme import PROMISES, RIVAL_CELLS, promises_table, rivals_table
 from tables_of_spans import SPAN_TABLES
@@ -251,6 +252,9 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "promises": ("README.md", of_promises),
     "speed": ("docs/speed.md", speed_table),
     "size": ("docs/speed.md", size_table),
+    "goals": ("docs/benchmarks.md", partial(of_suites, goals_table, "heads", "rival", "sentences")),
+    "equal seconds": ("docs/benchmarks.md", partial(of_suites, curve_table, "rival")),
+    "ablation": ("docs/benchmarks.md", partial(of_suites, ablation_table, "rival")),
     "quality": ("docs/benchmarks.md", quality_table),
     "heads": ("docs/heads.md", heads_table),
     **{name: ("docs/analysis.md", make) for name, make in SPAN_TABLES.items()},
