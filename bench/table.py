@@ -30,42 +30,13 @@ from tables_of_goals import ablation_table, curve_table, goals_table
 from tables_of_heads import documents_table, ensembles_table
 from tables_of_readme import PROMISES, RIVAL_CELLS, promises_table, rivals_table
 from tables_of_spans import SPAN_TABLES
+from tables_of_speed import limits_table, loops_table, size_table, speed_table
 from tables_of_tasks import distances_table, glue_table, grid_table, multitask_tables
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PLOTS = DOCS / "plots"
 RIVALS_PLOT = PLOTS / "rivals.svg"
-
-
-def speed_table() -> str:
-    """The records of results/ as Markdown."""
-    rows = ["| what | against | times faster (range) | promised | on | command |", "|---|---|---|---|---|---|"]
-    for path in sorted((ROOT / "results").glob("speed-*.json")):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        for baseline, ratio in record["ratios"].items():
-            times = f"**{ratio['median']:.1f}** ({ratio['least']:.1f} to {ratio['most']:.1f})"
-            rows.append(timing_row(path, record, baseline, times))
-    return "\n".join(rows)
-
-
-def size_table() -> str:
-    """The records of sizes as Markdown."""
-    rows = ["| what | against | times smaller | promised | on | command |", "|---|---|---|---|---|---|"]
-    for path in sorted((ROOT / "results").glob("size-*.json")):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        for baseline, ratio in record["ratios"].items():
-            share = f"{record['bytes']['ours'] / 1e6:,.0f} of {record['bytes'][baseline] / 1e6:,.0f} MB"
-            rows.append(timing_row(path, record, baseline, f"**{ratio:.1f}** ({share})"))
-    return "\n".join(rows)
-
-
-def timing_row(path: Path, record: Mapping[str, Any], baseline: str, times: str) -> str:
-    """A row for one of the baselines of a record; what is the same for all of them stands in the first alone."""
-    first = baseline == next(iter(record["ratios"]))
-    what, size, command = (record["what"], record["size"], f"`{record['command']}`") if first else ("", "", "")
-    name = f"[{what}](../results/{path.name})" if first else ""
-    return f"| {name} | {baseline} | {times} | {record['targets'].get(baseline, '')} | {size} | {command} |"
 
 
 def quality_table() -> str:
@@ -252,6 +223,8 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "promises": ("README.md", of_promises),
     "speed": ("docs/speed.md", speed_table),
     "size": ("docs/speed.md", size_table),
+    "loops": ("docs/speed.md", partial(of_suites, loops_table, "rival")),
+    "limits": ("docs/speed.md", limits_table),
     "goals": ("docs/benchmarks.md", partial(of_suites, goals_table, "heads", "rival", "sentences")),
     "equal seconds": ("docs/benchmarks.md", partial(of_suites, curve_table, "rival")),
     "ablation": ("docs/benchmarks.md", partial(of_suites, ablation_table, "rival")),

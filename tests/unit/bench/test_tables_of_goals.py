@@ -28,7 +28,8 @@ WRONG = " ".join("01" * 30 + "10" * 20)
 
 def told(outcomes: str, **more: float) -> dict[str, Any]:
     """A model whose F1 is that of its outcomes."""
-    return model(float(outcomes.count("1")), outcomes=outcomes, **more)
+    found: dict[str, Any] = model(float(outcomes.count("1")), outcomes=outcomes, **more)
+    return found
 
 
 def rival(ours: str, *, fast: float = 10.0, learnt: int = 2) -> list[dict[str, Any]]:
