@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from bertvision.bench.compare import Measured, measured_cells
+from bertvision.bench.compare import Measured, mean_and_spread, measured_cells
 from bertvision.report.plots import Axis, Key, Lines, Point
 from bertvision.report.svg import HEIGHT, LEFT, WIDTH, Palette, element, text
 from bertvision.runs.judging.judge import FITTED, PLAIN, ZERO
@@ -37,7 +37,10 @@ def curve_plots(record: Mapping[str, Any], only: Collection[str] | None = None) 
 
 
 def _shown(cell: Measured) -> list[str]:
-    """Every snapshot, or of heads the best of each snapshot by held-out examples, of ensembles the best of all."""
+    """Every snapshot, or of heads the best of each snapshot by held-out examples, of ensembles the best of all.
+
+    Heads of a snapshot that take no less time than those of a later one are left out: nobody would stop there.
+    """
     if cell.kind == ENSEMBLE:
         return [cell.best()]
     if cell.kind != HEADS:
@@ -45,7 +48,13 @@ def _shown(cell: Measured) -> list[str]:
     levels: dict[float, list[str]] = {}
     for model in cell.models:
         levels.setdefault(cell.over_seeds(model, lambda one: one["epochs"])[0], []).append(model)
-    return [cell.best(models) for models in levels.values()]
+    kept, least = list[str](), math.inf
+    for _, models in sorted(levels.items(), reverse=True):
+        best = cell.best(models)
+        seconds, _ = mean_and_spread(cell.over_seeds(best, lambda one: one["seconds"]))
+        if seconds is not None and seconds < least:
+            kept, least = [best, *kept], seconds
+    return kept
 
 
 def _owners(cells: Sequence[Measured]) -> dict[str, str]:
