@@ -17,8 +17,9 @@ from bertvision.bench.estimate import CostEstimate, Work, estimate
 from bertvision.bench.hardware import HARDWARE
 from bertvision.bench.lengths import SQUAD_WINDOWS, squad_lengths
 from bertvision.bench.plot import curve_plots
-from bertvision.bench.results import read_suite_record
+from bertvision.bench.results import open_results
 from bertvision.bench.sentence_table import sentences_markdown
+from bertvision.bench.suite import load_suite
 from bertvision.bench.tables import suite_markdown
 from bertvision.cli.ls import BERT_LARGE, reference_parameters
 from bertvision.encoder.learn import parse_learn
@@ -60,7 +61,7 @@ def quality_table() -> str:
 
 def tuning_runs() -> list[dict[str, Any]]:
     """Every run of the suite `tuning`, and those of `rival` that differ from them in rate and snapshots alone."""
-    tuning, rival = (read_suite_record(ROOT / "results" / f"{name}.json") for name in ("tuning", "rival"))
+    tuning, rival = (suite_record(name) for name in ("tuning", "rival"))
 
     def what(cell: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in cell["settings"].items() if name not in {"lr", "snapshots"}}
@@ -150,13 +151,20 @@ def bytes_table() -> str:
     return "\n".join(rows)
 
 
+@cache
+def suite_record(name: str, folder: Path = ROOT / "results") -> dict[str, Any]:
+    """The record of a suite, with what its file asks for now: a record knows what was asked for when it was written."""
+    suite, path = load_suite(ROOT / "experiments" / f"{name}.toml"), folder / f"{name}.json"
+    return open_results(path, suite).as_json()
+
+
 def suite_tables(name: str) -> str:
     """The record of a suite as Markdown, or how to measure it."""
     path = ROOT / "results" / f"{name}.json"
     if not path.exists():
         return f"Not measured yet: `bertvision bench {name} --data DIR`"
     plots = [f"![{plot.stem}]({plot.relative_to(DOCS)})" for plot in suite_plots(name)]
-    return "\n\n".join([suite_markdown(read_suite_record(path)), *plots, f"[Record](../results/{path.name})"])
+    return "\n\n".join([suite_markdown(suite_record(name)), *plots, f"[Record](../results/{path.name})"])
 
 
 def sentences_tables() -> str:
@@ -164,7 +172,7 @@ def sentences_tables() -> str:
     for folder, what in ((ROOT / "results", "Record"), (ROOT / "results" / "trial", "Record of a trial")):
         path = folder / f"{SENTENCES}.json"
         if path.exists():
-            tables = sentences_markdown(read_suite_record(path))
+            tables = sentences_markdown(suite_record(SENTENCES, folder))
             return f"{tables}\n\n[{what}](../{path.relative_to(ROOT)})"
     return f"Not measured yet: `bertvision bench {SENTENCES} --data DIR`"
 
@@ -172,14 +180,14 @@ def sentences_tables() -> str:
 def suite_plots(name: str) -> dict[Path, str]:
     """The pictures of a suite's record, by file."""
     path = ROOT / "results" / f"{name}.json"
-    found = curve_plots(read_suite_record(path)) if path.exists() else {}
+    found = curve_plots(suite_record(name)) if path.exists() else {}
     return {PLOTS / f"{name}-{what.replace('/', '-')}.svg": drawn for what, drawn in found.items()}
 
 
 def all_plots() -> dict[Path, str]:
     """Every picture of a record, by file: those of the suites, and that of the README."""
     found = {path: drawn for name in SUITES for path, drawn in suite_plots(name).items()}
-    [readme] = curve_plots(read_suite_record(ROOT / "results" / "rival.json"), RIVAL_CELLS).values()
+    [readme] = curve_plots(suite_record("rival"), RIVAL_CELLS).values()
     return found | {RIVALS_PLOT: readme}
 
 
@@ -208,7 +216,7 @@ def of_record(name: str, make: Callable[[Mapping[str, Any]], str]) -> str:
 
 def of_suites(make: Callable[[Sequence[Measured]], str], *names: str) -> str:
     """What `make` says of the cells of some suites."""
-    records = [read_suite_record(ROOT / "results" / f"{name}.json") for name in names]
+    records = [suite_record(name) for name in names]
     return make([cell for record in records for cell in measured_cells(record)])
 
 
