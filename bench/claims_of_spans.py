@@ -5,6 +5,7 @@ from math import hypot, sqrt
 
 from bertvision.bench.compare import Measured
 from bertvision.evaluation.bootstrap import Difference
+from markdown_tables import points, table
 from tables_of_heads import (
     OWN_F1,
     PAIR,
@@ -18,7 +19,7 @@ from tables_of_heads import (
     single_heads,
     there,
 )
-from tables_of_spans import THEIR_HEAD, Record, model_of, points, record, second_share, seeds_of, silent_share, table
+from tables_of_spans import THEIR_HEAD, Record, model_of, record, second_share, seeds_of, silent_share
 from verdicts import FAILS, HOLDS, Says, Sure, verdict
 
 Row = tuple[str, str, str, str, str, str]

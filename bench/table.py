@@ -26,6 +26,7 @@ from bertvision.encoder.learn import parse_learn
 from bertvision.heads import HEADS
 from bertvision.training.options import default_rate
 from claims_of_spans import claims_table, head_claims_table
+from markdown_tables import table
 from tables_of_documents import DOCUMENT_TABLES
 from tables_of_goals import ablation_table, curve_table, goals_table
 from tables_of_heads import documents_table, ensembles_table
@@ -42,10 +43,7 @@ RIVALS_PLOT = PLOTS / "rivals.svg"
 
 def quality_table() -> str:
     """What learns, at the rate that held-out questions chose, as Markdown; means over the runs at that rate."""
-    rows = [
-        "| what learns | rate | of | runs | F1, threshold 0 | fitted | best on dev | bytes kept |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     runs = tuning_runs()
     for learn in sorted({run["learn"] for run in runs}):
         by_rate: dict[float, list[dict[str, Any]]] = {}
@@ -53,10 +51,11 @@ def quality_table() -> str:
             if run["learn"] == learn:
                 by_rate.setdefault(run["lr"], []).append(run)
         rate, chosen = max(by_rate.items(), key=lambda item: fmean(run["held_out"] for run in item[1]))
-        values = " | ".join(f"{fmean(run[at] for run in chosen):.1f}" for at in ("zero", "fitted", "best"))
+        values = [f"{fmean(run[at] for run in chosen):.1f}" for at in ("zero", "fitted", "best")]
         size = f"{chosen[0]['bytes'] / 1e6:,.0f} MB"
-        rows.append(f"| {learn} | {rate:g} | {len(by_rate)} | {len(chosen)} | {values} | {size} |")
-    return "\n".join(rows)
+        rows.append((learn, f"{rate:g}", f"{len(by_rate)}", f"{len(chosen)}", *values, size))
+    header = ("what learns", "rate", "of", "runs", "F1, threshold 0", "fitted", "best on dev", "bytes kept")
+    return table(header, rows)
 
 
 def tuning_runs() -> list[dict[str, Any]]:
@@ -89,24 +88,19 @@ def heads_table() -> str:
         path = ROOT / "results" / f"heads-{device}.json"
         record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"heads": []}
         measured[device] = {row["head"]: row for row in record["heads"]}
-    rows = [
-        "| head | from | parameters | share | what it computes | step, CPU | step, GPU |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for name, entry in HEADS.items():
         parameters = reference_parameters(name)
         only = "" if "spans" in entry.kinds else f" ({', '.join(entry.kinds)} only)"
         costs = [f"{found[name]['share']:.1%}" if name in found else "" for found in measured.values()]
-        rows.append(
-            f"| `{name}` | {entry.document} | {parameters:,} | {parameters / BERT_LARGE:.4%} | {entry.summary}{only} "
-            f"| {' | '.join(costs)} |"
-        )
-    return "\n".join(rows)
+        share = f"{parameters / BERT_LARGE:.4%}"
+        rows.append((f"`{name}`", entry.document, f"{parameters:,}", share, f"{entry.summary}{only}", *costs))
+    return table(("head", "from", "parameters", "share", "what it computes", "step, CPU", "step, GPU"), rows)
 
 
 def checks_table() -> str:
     """What the cost model says beside what was measured."""
-    rows = ["| measured | found | said | off by |", "|---|---|---|---|"]
+    rows = []
     for check in cost_checks(ROOT / "results"):
         what = f"[{check.what}](../results/{check.record}.json)"
         found, said = (
@@ -114,8 +108,8 @@ def checks_table() -> str:
             for value in (check.measured, check.predicted)
         )
         off = "fitted here" if check.error is None else f"{check.error:+.1%}"
-        rows.append(f"| {what} | {found} | {said} | {f'**{off}**: {check.known_miss}' if check.known_miss else off} |")
-    return "\n".join(rows)
+        rows.append((what, found, said, f"**{off}**: {check.known_miss}" if check.known_miss else off))
+    return table(("measured", "found", "said", "off by"), rows)
 
 
 SCALES = {SQUAD_WINDOWS: (1, 8, 64), 10**8: (8, 64)}
@@ -132,23 +126,19 @@ def cost(windows: int) -> CostEstimate:
 
 def scale_table() -> str:
     """Seconds and dollars of SQuAD 2.0 and of 100 million passages with BERT-large."""
-    rows = ["| windows | what | GPUs | time | GPU-hours | dollars at 2.50 | waiting |", "|---|---|---|---|---|---|---|"]
+    rows = []
     for windows in SCALES:
-        rows += [
-            f"| {windows:,} | {row.what} | {row.gpus} | {in_seconds(row.seconds)} | {row.gpu_hours:,.4g} "
-            f"| {2.5 * row.gpu_hours:,.2f} | {row.waiting:.1%} |"
-            for row in cost(windows).rows
-        ]
-    return "\n".join(rows)
+        for row in cost(windows).rows:
+            time, hours = in_seconds(row.seconds), f"{row.gpu_hours:,.4g}"
+            dollars, waiting = f"{2.5 * row.gpu_hours:,.2f}", f"{row.waiting:.1%}"
+            rows.append((f"{windows:,}", row.what, f"{row.gpus}", time, hours, dollars, waiting))
+    return table(("windows", "what", "GPUs", "time", "GPU-hours", "dollars at 2.50", "waiting"), rows)
 
 
 def bytes_table() -> str:
     """Bytes of the same on disk."""
-    rows = [f"| states of all layers | {' | '.join(f'{windows:,} windows' for windows in SCALES)} |", "|---|---|---|"]
-    for kept in cost(SQUAD_WINDOWS).bytes:
-        sizes = " | ".join(in_bytes(cost(windows).bytes[kept]) for windows in SCALES)
-        rows.append(f"| {kept} | {sizes} |")
-    return "\n".join(rows)
+    rows = [(kept, *(in_bytes(cost(windows).bytes[kept]) for windows in SCALES)) for kept in cost(SQUAD_WINDOWS).bytes]
+    return table(("states of all layers", *(f"{windows:,} windows" for windows in SCALES)), rows)
 
 
 @cache

@@ -9,8 +9,8 @@ from bertvision.bench.compare import Measured, find_model
 from bertvision.bench.tables import which_way
 from bertvision.runs.judging.judge import FITTED, PLAIN
 from claims import Claim, Figure, Row, beside, missing
+from markdown_tables import table
 from tables_of_heads import OWN, OWN_F1, PAIR, PAIR_F1, SNAPSHOTS, THEIRS, against, says, there
-from tables_of_spans import table
 from verdicts import FAILS, HOLDS, OPEN, Says
 
 WORDS, PICTURE = "in words", "a picture"

@@ -12,9 +12,9 @@ from bertvision.evaluation.bootstrap import Difference
 from bertvision.report.numbers import show_number
 from bertvision.runs.judging.judge import FITTED, ZERO
 from claims_of_spans import GAIN, best_head, gain_verdict, part_of
+from markdown_tables import points, table
 from tables_of_documents import lasting
 from tables_of_heads import SNAPSHOTS, against, against_own, scores_of, single_heads
-from tables_of_spans import points, table
 
 REACHED, MISSED, OPEN = "reached", "missed", "not shown"
 SMALL = (0.002, 0.004)

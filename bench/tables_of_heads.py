@@ -11,7 +11,7 @@ from bertvision.errors import BertVisionError
 from bertvision.evaluation.bootstrap import Difference
 from bertvision.heads import HEADS
 from bertvision.runs.judging.judge import BEST, CLAIMED, FITTED, PLAIN, ZERO
-from tables_of_spans import points, table
+from markdown_tables import points, table
 from verdicts import Says, Sure, verdict
 
 SNAPSHOTS = ("0.3", "1")

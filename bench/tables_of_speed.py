@@ -11,7 +11,7 @@ from bertvision.bench.hardware import HARDWARE
 from bertvision.bench.tables import DIRTY, GIGABYTE, MILLI
 from bertvision.errors import BertVisionError
 from bertvision.report.numbers import show_number
-from tables_of_spans import table
+from markdown_tables import table
 
 RESULTS = Path(__file__).parents[1] / "results"
 

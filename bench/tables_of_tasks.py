@@ -1,10 +1,11 @@
 """Records of bench/task_runs.py as Markdown."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bertvision.runs.judging.judge import CLAIMED
+from markdown_tables import table
 
 Record = Mapping[str, Any]
 
@@ -52,12 +53,6 @@ DOCUMENT = {
 """Table 2 of document 004; accuracy and Pearson of `questions` are those of its test set."""
 
 
-def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table."""
-    first, *others = (f"| {' | '.join(line)} |" for line in (header, *rows))
-    return "\n".join([first, "|---" * len(header) + "|", *others])
-
-
 def multitask_tables(record: Record) -> str:
     """Values beside the document's, differences from the baseline, and how far predicted labels are off."""
     values = [
@@ -75,11 +70,11 @@ def multitask_tables(record: Record) -> str:
     return "\n\n".join(
         [
             f"Dev, mean (range) of {len(ordered[0]['seeds'])} seeds:",
-            markdown(names, values),
+            table(names, values),
             "Higher than the baseline of the same encoder by (95 % interval over dev examples):",
-            markdown(names, tests),
+            table(names, tests),
             "Share of dev examples to predict otherwise, for each label to be predicted as often as it is there:",
-            markdown(["encoder", "way", "SST-5", "Quora"], gaps),
+            table(["encoder", "way", "SST-5", "Quora"], gaps),
         ]
     )
 
@@ -112,7 +107,7 @@ def grid_table(record: Record) -> str:
         [f"{row['lr']:.0e}", f"{row['dropout']:g}", *(_both(row["metrics"], name) for name in GRID_METRICS)]
         for row in record["rows"]
     ]
-    return markdown(["rate", "dropout", *(f"{METRICS[name]}, held-out / dev" for name in GRID_METRICS)], rows)
+    return table(["rate", "dropout", *(f"{METRICS[name]}, held-out / dev" for name in GRID_METRICS)], rows)
 
 
 def _both(metrics: Record, name: str) -> str:
@@ -134,7 +129,7 @@ def distances_table(record: Record) -> str:
         for task, found in row["tasks"].items()
     ]
     header = ["encoder", "anchors of", "to positives", "to negatives", "to other tasks", "positive is nearest"]
-    return markdown([*header, "logs with a loss, of all tasks"], rows)
+    return table([*header, "logs with a loss, of all tasks"], rows)
 
 
 def _moved(found: Record, name: str, digits: int) -> str:
@@ -158,4 +153,4 @@ def glue_table(record: Record) -> str:
                 values = [f"**{_of(row['models'][name], 1)}**" for name in models]
                 rows.append([f"{epochs:g}", f"**average, {row['tasks']}**", *values, "", ""])
     header = ["epochs", "task", "own output", "`last_layer`, learnt anew", "chosen head"]
-    return markdown([*header, "surely better / worse than own", "chosen (seeds)"], rows)
+    return table([*header, "surely better / worse than own", "chosen (seeds)"], rows)
