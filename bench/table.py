@@ -153,7 +153,8 @@ def suite_tables(name: str) -> str:
     path = ROOT / "results" / f"{name}.json"
     if not path.exists():
         return f"Not measured yet: `bertvision bench {name} --data DIR`"
-    plots = [f"![{plot.stem}]({plot.relative_to(DOCS)})" for plot in suite_plots(name)]
+    words = "quality against seconds of training"
+    plots = [f"![{plot.stem}: {words}]({plot.relative_to(DOCS)})" for plot in suite_plots(name)]
     return "\n\n".join([suite_markdown(suite_record(name)), *plots, f"[Record](../results/{path.name})"])
 
 
