@@ -33,7 +33,7 @@ from tables_of_heads import documents_table, ensembles_table
 from tables_of_readme import PROMISES, RIVAL_CELLS, promises_table, rivals_table
 from tables_of_spans import SPAN_TABLES
 from tables_of_speed import limits_table, loops_table, size_table, speed_table
-from tables_of_tasks import distances_table, glue_table, grid_table, multitask_tables
+from tables_of_tasks import distances_table, glue_table, grid_table, multitask_claims, multitask_tables
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -243,6 +243,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "bytes": ("docs/scale.md", bytes_table),
     **{f"suite {name}": (SUITE_PAGES.get(name, "docs/benchmarks.md"), partial(suite_tables, name)) for name in SUITES},
     f"suite {SENTENCES}": ("docs/benchmarks-sentences.md", sentences_tables),
+    "multitask claims": ("docs/multitask.md", partial(of_record, "multitask-cs224n", multitask_claims)),
     "multitask": ("docs/multitask.md", partial(of_record, "multitask-cs224n", multitask_tables)),
     "grid": ("docs/multitask.md", partial(of_record, "multitask-grid", grid_table)),
     "distances": ("docs/multitask.md", partial(of_record, "triplet-distances", distances_table)),

@@ -6,6 +6,7 @@ from typing import Any
 
 from bertvision.runs.judging.judge import CLAIMED
 from markdown_tables import table
+from verdicts import Sure, verdict
 
 Record = Mapping[str, Any]
 
@@ -51,6 +52,30 @@ DOCUMENT = {
     },
 }
 """Table 2 of document 004; accuracy and Pearson of `questions` are those of its test set."""
+
+
+CLAIMS = (
+    ("questions", "sts.pearson", "questions improve similarity"),
+    ("questions", "quora.accuracy", "questions improve paraphrase"),
+    ("questions", "sst5.accuracy", "questions improve sentiment"),
+    ("triplets", "sst5.accuracy", "triplets improve sentiment a little"),
+    ("triplets", "sts.pearson", "triplets improve similarity a little"),
+    ("triplets", "quora.accuracy", "triplets improve paraphrase a little"),
+)
+"""What document 004 says of a way beside the baseline: the way, by which metric, in words."""
+
+
+def multitask_claims(record: Record) -> str:
+    """Whether they hold: with most encoders the test finds a difference and all seeds of the two ways are apart."""
+    rows = []
+    for way, metric, what in CLAIMS:
+        tests = {one["encoder"]: one["metrics"][metric] for one in record["tests"] if one["way"] == way}
+        sure = [Sure(one["value"], one["p"] < CLAIMED and one["apart"]) for one in tests.values()]
+        early, late = (DOCUMENT[name][metric] for name in ("baseline", way))
+        there = f"{late - early:+.3f} ({early:.3f} → {late:.3f})"
+        rows.append((f"{what}, {METRICS[metric]}", there, *map(_difference, tests.values()), verdict(sure, "more")))
+    encoders = dict.fromkeys(one["encoder"] for one in record["tests"])
+    return table(("document 004 says", "there", *encoders, "the claim"), rows)
 
 
 def multitask_tables(record: Record) -> str:
