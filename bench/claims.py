@@ -6,8 +6,8 @@ from typing import NamedTuple
 from bertvision.bench.compare import Measured, find_model
 from bertvision.bench.tables import which_way
 from bertvision.runs.judging.judge import FITTED, PLAIN, ZERO
+from markdown_tables import table
 from tables_of_heads import against, scores_of
-from tables_of_spans import table
 from verdicts import Says, verdict
 
 

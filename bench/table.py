@@ -17,19 +17,23 @@ from bertvision.bench.estimate import CostEstimate, Work, estimate
 from bertvision.bench.hardware import HARDWARE
 from bertvision.bench.lengths import SQUAD_WINDOWS, squad_lengths
 from bertvision.bench.plot import curve_plots
-from bertvision.bench.results import read_suite_record
+from bertvision.bench.results import open_results
 from bertvision.bench.sentence_table import sentences_markdown
+from bertvision.bench.suite import load_suite
 from bertvision.bench.tables import suite_markdown
 from bertvision.cli.ls import BERT_LARGE, reference_parameters
 from bertvision.encoder.learn import parse_learn
 from bertvision.heads import HEADS
 from bertvision.training.options import default_rate
 from claims_of_spans import claims_table, head_claims_table
+from markdown_tables import table
 from tables_of_documents import DOCUMENT_TABLES
+from tables_of_goals import ablation_table, curve_table, goals_table
 from tables_of_heads import documents_table, ensembles_table
 from tables_of_readme import PROMISES, RIVAL_CELLS, promises_table, rivals_table
 from tables_of_spans import SPAN_TABLES
-from tables_of_tasks import distances_table, glue_table, grid_table, multitask_tables
+from tables_of_speed import limits_table, loops_table, size_table, speed_table
+from tables_of_tasks import distances_table, glue_table, grid_table, multitask_claims, multitask_tables
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -37,42 +41,9 @@ PLOTS = DOCS / "plots"
 RIVALS_PLOT = PLOTS / "rivals.svg"
 
 
-def speed_table() -> str:
-    """The records of results/ as Markdown."""
-    rows = ["| what | against | times faster (range) | promised | on | command |", "|---|---|---|---|---|---|"]
-    for path in sorted((ROOT / "results").glob("speed-*.json")):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        for baseline, ratio in record["ratios"].items():
-            times = f"**{ratio['median']:.1f}** ({ratio['least']:.1f} to {ratio['most']:.1f})"
-            rows.append(timing_row(path, record, baseline, times))
-    return "\n".join(rows)
-
-
-def size_table() -> str:
-    """The records of sizes as Markdown."""
-    rows = ["| what | against | times smaller | promised | on | command |", "|---|---|---|---|---|---|"]
-    for path in sorted((ROOT / "results").glob("size-*.json")):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        for baseline, ratio in record["ratios"].items():
-            share = f"{record['bytes']['ours'] / 1e6:,.0f} of {record['bytes'][baseline] / 1e6:,.0f} MB"
-            rows.append(timing_row(path, record, baseline, f"**{ratio:.1f}** ({share})"))
-    return "\n".join(rows)
-
-
-def timing_row(path: Path, record: Mapping[str, Any], baseline: str, times: str) -> str:
-    """A row for one of the baselines of a record; what is the same for all of them stands in the first alone."""
-    first = baseline == next(iter(record["ratios"]))
-    what, size, command = (record["what"], record["size"], f"`{record['command']}`") if first else ("", "", "")
-    name = f"[{what}](../results/{path.name})" if first else ""
-    return f"| {name} | {baseline} | {times} | {record['targets'].get(baseline, '')} | {size} | {command} |"
-
-
 def quality_table() -> str:
     """What learns, at the rate that held-out questions chose, as Markdown; means over the runs at that rate."""
-    rows = [
-        "| what learns | rate | of | runs | F1, threshold 0 | fitted | best on dev | bytes kept |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     runs = tuning_runs()
     for learn in sorted({run["learn"] for run in runs}):
         by_rate: dict[float, list[dict[str, Any]]] = {}
@@ -80,15 +51,16 @@ def quality_table() -> str:
             if run["learn"] == learn:
                 by_rate.setdefault(run["lr"], []).append(run)
         rate, chosen = max(by_rate.items(), key=lambda item: fmean(run["held_out"] for run in item[1]))
-        values = " | ".join(f"{fmean(run[at] for run in chosen):.1f}" for at in ("zero", "fitted", "best"))
+        values = [f"{fmean(run[at] for run in chosen):.1f}" for at in ("zero", "fitted", "best")]
         size = f"{chosen[0]['bytes'] / 1e6:,.0f} MB"
-        rows.append(f"| {learn} | {rate:g} | {len(by_rate)} | {len(chosen)} | {values} | {size} |")
-    return "\n".join(rows)
+        rows.append((learn, f"{rate:g}", f"{len(by_rate)}", f"{len(chosen)}", *values, size))
+    header = ("what learns", "rate", "of", "runs", "F1, threshold 0", "fitted", "best on dev", "bytes kept")
+    return table(header, rows)
 
 
 def tuning_runs() -> list[dict[str, Any]]:
     """Every run of the suite `tuning`, and those of `rival` that differ from them in rate and snapshots alone."""
-    tuning, rival = (read_suite_record(ROOT / "results" / f"{name}.json") for name in ("tuning", "rival"))
+    tuning, rival = (suite_record(name) for name in ("tuning", "rival"))
 
     def what(cell: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in cell["settings"].items() if name not in {"lr", "snapshots"}}
@@ -116,24 +88,19 @@ def heads_table() -> str:
         path = ROOT / "results" / f"heads-{device}.json"
         record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"heads": []}
         measured[device] = {row["head"]: row for row in record["heads"]}
-    rows = [
-        "| head | from | parameters | share | what it computes | step, CPU | step, GPU |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for name, entry in HEADS.items():
         parameters = reference_parameters(name)
         only = "" if "spans" in entry.kinds else f" ({', '.join(entry.kinds)} only)"
         costs = [f"{found[name]['share']:.1%}" if name in found else "" for found in measured.values()]
-        rows.append(
-            f"| `{name}` | {entry.document} | {parameters:,} | {parameters / BERT_LARGE:.4%} | {entry.summary}{only} "
-            f"| {' | '.join(costs)} |"
-        )
-    return "\n".join(rows)
+        share = f"{parameters / BERT_LARGE:.4%}"
+        rows.append((f"`{name}`", entry.document, f"{parameters:,}", share, f"{entry.summary}{only}", *costs))
+    return table(("head", "from", "parameters", "share", "what it computes", "step, CPU", "step, GPU"), rows)
 
 
 def checks_table() -> str:
     """What the cost model says beside what was measured."""
-    rows = ["| measured | found | said | off by |", "|---|---|---|---|"]
+    rows = []
     for check in cost_checks(ROOT / "results"):
         what = f"[{check.what}](../results/{check.record}.json)"
         found, said = (
@@ -141,8 +108,8 @@ def checks_table() -> str:
             for value in (check.measured, check.predicted)
         )
         off = "fitted here" if check.error is None else f"{check.error:+.1%}"
-        rows.append(f"| {what} | {found} | {said} | {f'**{off}**: {check.known_miss}' if check.known_miss else off} |")
-    return "\n".join(rows)
+        rows.append((what, found, said, f"**{off}**: {check.known_miss}" if check.known_miss else off))
+    return table(("measured", "found", "said", "off by"), rows)
 
 
 SCALES = {SQUAD_WINDOWS: (1, 8, 64), 10**8: (8, 64)}
@@ -159,23 +126,26 @@ def cost(windows: int) -> CostEstimate:
 
 def scale_table() -> str:
     """Seconds and dollars of SQuAD 2.0 and of 100 million passages with BERT-large."""
-    rows = ["| windows | what | GPUs | time | GPU-hours | dollars at 2.50 | waiting |", "|---|---|---|---|---|---|---|"]
+    rows = []
     for windows in SCALES:
-        rows += [
-            f"| {windows:,} | {row.what} | {row.gpus} | {in_seconds(row.seconds)} | {row.gpu_hours:,.4g} "
-            f"| {2.5 * row.gpu_hours:,.2f} | {row.waiting:.1%} |"
-            for row in cost(windows).rows
-        ]
-    return "\n".join(rows)
+        for row in cost(windows).rows:
+            time, hours = in_seconds(row.seconds), f"{row.gpu_hours:,.4g}"
+            dollars, waiting = f"{2.5 * row.gpu_hours:,.2f}", f"{row.waiting:.1%}"
+            rows.append((f"{windows:,}", row.what, f"{row.gpus}", time, hours, dollars, waiting))
+    return table(("windows", "what", "GPUs", "time", "GPU-hours", "dollars at 2.50", "waiting"), rows)
 
 
 def bytes_table() -> str:
     """Bytes of the same on disk."""
-    rows = [f"| states of all layers | {' | '.join(f'{windows:,} windows' for windows in SCALES)} |", "|---|---|---|"]
-    for kept in cost(SQUAD_WINDOWS).bytes:
-        sizes = " | ".join(in_bytes(cost(windows).bytes[kept]) for windows in SCALES)
-        rows.append(f"| {kept} | {sizes} |")
-    return "\n".join(rows)
+    rows = [(kept, *(in_bytes(cost(windows).bytes[kept]) for windows in SCALES)) for kept in cost(SQUAD_WINDOWS).bytes]
+    return table(("states of all layers", *(f"{windows:,} windows" for windows in SCALES)), rows)
+
+
+@cache
+def suite_record(name: str, folder: Path = ROOT / "results") -> dict[str, Any]:
+    """The record of a suite, with what its file asks for now: a record knows what was asked for when it was written."""
+    suite, path = load_suite(ROOT / "experiments" / f"{name}.toml"), folder / f"{name}.json"
+    return open_results(path, suite).as_json()
 
 
 def suite_tables(name: str) -> str:
@@ -183,8 +153,9 @@ def suite_tables(name: str) -> str:
     path = ROOT / "results" / f"{name}.json"
     if not path.exists():
         return f"Not measured yet: `bertvision bench {name} --data DIR`"
-    plots = [f"![{plot.stem}]({plot.relative_to(DOCS)})" for plot in suite_plots(name)]
-    return "\n\n".join([suite_markdown(read_suite_record(path)), *plots, f"[Record](../results/{path.name})"])
+    words = "quality against seconds of training"
+    plots = [f"![{plot.stem}: {words}]({plot.relative_to(DOCS)})" for plot in suite_plots(name)]
+    return "\n\n".join([suite_markdown(suite_record(name)), *plots, f"[Record](../results/{path.name})"])
 
 
 def sentences_tables() -> str:
@@ -192,7 +163,7 @@ def sentences_tables() -> str:
     for folder, what in ((ROOT / "results", "Record"), (ROOT / "results" / "trial", "Record of a trial")):
         path = folder / f"{SENTENCES}.json"
         if path.exists():
-            tables = sentences_markdown(read_suite_record(path))
+            tables = sentences_markdown(suite_record(SENTENCES, folder))
             return f"{tables}\n\n[{what}](../{path.relative_to(ROOT)})"
     return f"Not measured yet: `bertvision bench {SENTENCES} --data DIR`"
 
@@ -200,14 +171,14 @@ def sentences_tables() -> str:
 def suite_plots(name: str) -> dict[Path, str]:
     """The pictures of a suite's record, by file."""
     path = ROOT / "results" / f"{name}.json"
-    found = curve_plots(read_suite_record(path)) if path.exists() else {}
+    found = curve_plots(suite_record(name)) if path.exists() else {}
     return {PLOTS / f"{name}-{what.replace('/', '-')}.svg": drawn for what, drawn in found.items()}
 
 
 def all_plots() -> dict[Path, str]:
     """Every picture of a record, by file: those of the suites, and that of the README."""
     found = {path: drawn for name in SUITES for path, drawn in suite_plots(name).items()}
-    [readme] = curve_plots(read_suite_record(ROOT / "results" / "rival.json"), RIVAL_CELLS).values()
+    [readme] = curve_plots(suite_record("rival"), RIVAL_CELLS).values()
     return found | {RIVALS_PLOT: readme}
 
 
@@ -236,7 +207,7 @@ def of_record(name: str, make: Callable[[Mapping[str, Any]], str]) -> str:
 
 def of_suites(make: Callable[[Sequence[Measured]], str], *names: str) -> str:
     """What `make` says of the cells of some suites."""
-    records = [read_suite_record(ROOT / "results" / f"{name}.json") for name in names]
+    records = [suite_record(name) for name in names]
     return make([cell for record in records for cell in measured_cells(record)])
 
 
@@ -251,6 +222,11 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "promises": ("README.md", of_promises),
     "speed": ("docs/speed.md", speed_table),
     "size": ("docs/speed.md", size_table),
+    "loops": ("docs/speed.md", partial(of_suites, loops_table, "rival")),
+    "limits": ("docs/speed.md", limits_table),
+    "goals": ("docs/benchmarks.md", partial(of_suites, goals_table, "heads", "rival", "sentences")),
+    "equal seconds": ("docs/benchmarks.md", partial(of_suites, curve_table, "rival")),
+    "ablation": ("docs/benchmarks.md", partial(of_suites, ablation_table, "rival")),
     "quality": ("docs/benchmarks.md", quality_table),
     "heads": ("docs/heads.md", heads_table),
     **{name: ("docs/analysis.md", make) for name, make in SPAN_TABLES.items()},
@@ -267,6 +243,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "bytes": ("docs/scale.md", bytes_table),
     **{f"suite {name}": (SUITE_PAGES.get(name, "docs/benchmarks.md"), partial(suite_tables, name)) for name in SUITES},
     f"suite {SENTENCES}": ("docs/benchmarks-sentences.md", sentences_tables),
+    "multitask claims": ("docs/multitask.md", partial(of_record, "multitask-cs224n", multitask_claims)),
     "multitask": ("docs/multitask.md", partial(of_record, "multitask-cs224n", multitask_tables)),
     "grid": ("docs/multitask.md", partial(of_record, "multitask-grid", grid_table)),
     "distances": ("docs/multitask.md", partial(of_record, "triplet-distances", distances_table)),

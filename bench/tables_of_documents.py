@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean
 
+from bertvision.analysis.efficiency import efficiency
 from bertvision.bench.compare import Measured, find_model
 from bertvision.bench.tables import which_way
-from bertvision.runs.judging.judge import PLAIN
+from bertvision.runs.judging.judge import FITTED, PLAIN
 from claims import Claim, Figure, Row, beside, missing
+from markdown_tables import table
 from tables_of_heads import OWN, OWN_F1, PAIR, PAIR_F1, SNAPSHOTS, THEIRS, against, says, there
-from tables_of_spans import table
 from verdicts import FAILS, HOLDS, OPEN, Says
 
 WORDS, PICTURE = "in words", "a picture"
@@ -25,6 +26,18 @@ FROZEN_F1 = {
     "houlsby 64 + full": ("L12-A64, all layers and adapters of 64", 76.3),
 }
 """Document 001, tables 1 and 2 (BERT-base, three epochs), by our cell: what it is there, and its F1."""
+
+FROZEN_PARAMETERS = {
+    "L12": 108_311_810,
+    "L6": 42_548_738,
+    "L3": 21_294_338,
+    "L1": 7_124_738,
+    "L0": 39_938,
+    "houlsby 64": 2_417_664,
+    "houlsby 768": 28_388_354,
+    "houlsby 64 + full": 110_691_074,
+}
+"""The same tables: parameters that learn, from which its text has the efficiency of L6, 3.3."""
 
 FROZEN_CLAIMS: tuple[tuple[str, str, str, Says], ...] = (
     ("six layers are less than all", "L6", "L12", "less"),
@@ -82,8 +95,28 @@ def frozen_table(cells: Sequence[Measured]) -> str:
     """How many layers learn, and adapters."""
     f1 = {cell: value for cell, (_, value) in FROZEN_F1.items()}
     claims = [Claim(what, f"{f1[one] - f1[two]:+.1f}", one, two, claim) for what, one, two, claim in FROZEN_CLAIMS]
-    figures = [Figure(what, f"{value:.1f}", cell) for cell, (what, value) in FROZEN_F1.items()]
-    return beside(cells, figures, [*claims, BOTH])
+    return beside(cells, frozen_figures(), [*claims, BOTH])
+
+
+def efficiency_table(cells: Sequence[Measured]) -> str:
+    """Document 001's efficiency of every choice of layers and adapters, as far as it is measured."""
+    rows = []
+    for name, (what, f1) in FROZEN_F1.items():
+        theirs = efficiency(f1, FROZEN_PARAMETERS[name])
+        found = find_model(cells, name)
+        if found is not None:
+            cell, model = found
+            learnt = cell.over_seeds(model, lambda one: one["parameters"])[0]
+            ours = efficiency(fmean(cell.over_seeds(model, lambda one: one["scores"][FITTED]["f1"])), int(learnt))
+            rows.append((what, f"{learnt:,}", f"{theirs:.2f}", f"{ours:.2f}"))
+    return (
+        table(("what", "learnt here", "there", "here, fitted"), rows) if rows else beside(cells, frozen_figures(), ())
+    )
+
+
+def frozen_figures() -> list[Figure]:
+    """Document 001's F1 by what learns."""
+    return [Figure(what, f"{value:.1f}", cell) for cell, (what, value) in FROZEN_F1.items()]
 
 
 def joint_table(cells: Sequence[Measured]) -> str:
@@ -180,6 +213,30 @@ def rise_rows(cells: Sequence[Measured]) -> list[Row]:
     return [("every tenth of the first epoch is better", *counted, f"{up} higher, {down} lower", judged)]
 
 
+UNTUNED = ("last_layer", PAIR, "layer_concat", "ladder", "greedy")
+"""Heads on the encoder as it is, and the ensemble of all that were tried."""
+
+
+def untuned_table(cells: Sequence[Measured]) -> str:
+    """Heads on the encoder as it is, which document 000 could not fit."""
+    model = {name: f"untuned heads:{name}@0" for name in UNTUNED}
+    figures = [Figure(f"`{name}`, 0 epochs", "", one) for name, one in model.items()]
+    last = model["last_layer"]
+    claims = [
+        Claim("all heads, no tuning: less than the encoder of 0.3 epochs", WORDS, model["greedy"], TUNED, "less"),
+        *(
+            Claim(f"`{name}`: against the last layer", "", one, last, None)
+            for name, one in model.items()
+            if one != last
+        ),
+    ]
+    return beside(cells, [*figures, Figure("the encoder, 0.3 epochs", f"{EPOCHS_F1['0.3']:.1f}", TUNED)], claims)
+
+
+TUNED = "every tenth:0.3"
+"""The encoder that was tuned a little."""
+
+
 def two_epochs_table(cells: Sequence[Measured]) -> str:
     """Heads on two epochs of tuning, against the encoder's output and the same heads on one epoch."""
     own, joined = "heads 2 epochs:own_output@2", "pair 2 epochs:max@2"
@@ -253,9 +310,11 @@ def answerable_table(cells: Sequence[Measured]) -> str:
 
 DOCUMENT_TABLES = {
     "frozen layers": frozen_table,
+    "frozen efficiency": efficiency_table,
     "joint heads": joint_table,
     "context convolutions": context_table,
     "epochs": epochs_table,
+    "untuned": untuned_table,
     "two epochs": two_epochs_table,
     "less data": less_data_table,
     "less of both": less_of_both_table,

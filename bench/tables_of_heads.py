@@ -5,13 +5,13 @@ from functools import partial
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from bertvision.bench.compare import Measured, find_model, paired_test
+from bertvision.bench.compare import Measured, find_model, paired_test, shared_seeds
 from bertvision.bench.tables import which_way
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.bootstrap import Difference
 from bertvision.heads import HEADS
 from bertvision.runs.judging.judge import BEST, CLAIMED, FITTED, PLAIN, ZERO
-from tables_of_spans import points, table
+from markdown_tables import points, table
 from verdicts import Says, Sure, verdict
 
 SNAPSHOTS = ("0.3", "1")
@@ -135,9 +135,9 @@ def against(cells: Sequence[Measured], first: str, second: str) -> Against:
     tested = None if one is None or other is None else paired_test(one, other)
     if one is None or other is None or tested is None:
         raise BertVisionError(f"'{first}' and '{second}' are not measured.")
-    seeds = sorted(one[0].entries.keys() & other[0].entries.keys())
     zeros = [
-        [score(cell.entries[seed]["result"]["models"][model], ZERO) for seed in seeds] for cell, model in (one, other)
+        [score(cell.with_seed(seed)["result"]["models"][model], ZERO) for seed in shared_seeds(one[0], other[0])]
+        for cell, model in (one, other)
     ]
     return Against([mine - own for mine, own in zip(*zeros, strict=True)], tested[0])
 

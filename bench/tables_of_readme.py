@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bertvision.bench.compare import Measured, find_model, mean_and_spread
-from bertvision.bench.tables import MEGABYTE, markdown_table
+from bertvision.bench.tables import MEGABYTE
 from bertvision.errors import BertVisionError
 from bertvision.report.numbers import NOTHING, show_number
 from bertvision.runs.judging.judge import FITTED
+from markdown_tables import table
 
 
 class Promise(NamedTuple):
@@ -38,16 +39,14 @@ PROMISES = (
 
 def promises_table(records: Mapping[str, Mapping[str, Any]]) -> str:
     """What was promised, and what was measured; records by name."""
-    rows = ["| what | against | times better | promised |", "|---|---|---|---|"]
+    rows = []
     for row in PROMISES:
         record = records[row.record]
         ratio = record["ratios"][row.baseline]
         times = ratio if isinstance(ratio, float) else ratio["median"]
-        rows.append(
-            f"| [{row.what}](results/{row.record}.json) | {row.baseline} | **{times:.1f}** "
-            f"| {record['targets'][row.baseline]} |"
-        )
-    return "\n".join(rows)
+        what = f"[{row.what}](results/{row.record}.json)"
+        rows.append((what, row.baseline, f"**{times:.1f}**", str(record["targets"][row.baseline])))
+    return table(("what", "against", "times better", "promised"), rows)
 
 
 RIVALS = {
@@ -86,4 +85,4 @@ def rivals_table(cells: Sequence[Measured]) -> str:
                 f"{show_number(None if size is None else round(size), 'count')} MB",
             ]
         )
-    return markdown_table(["what learns", "F1", "training", "kept for the task"], rows)
+    return table(["what learns", "F1", "training", "kept for the task"], rows)

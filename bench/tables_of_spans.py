@@ -1,9 +1,11 @@
 """The record of span heads, their errors and layers → Markdown, beside the documents' figures."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from markdown_tables import table
 
 Record = dict[str, Any]
 PATH = Path(__file__).parents[1] / "results" / "span-analysis-mpnet.json"
@@ -17,12 +19,6 @@ def record() -> Record:
     return found
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows as Markdown."""
-    lines = [f"| {' | '.join(cells)} |" for cells in (header, *rows)]
-    return "\n".join([lines[0], "|---" * len(header) + "|", *lines[1:]])
-
-
 def model_of(snapshot: Record, name: str) -> Record:
     """One model of a snapshot."""
     found: Record = next(model for model in snapshot["models"] if model["name"] == name)
@@ -32,11 +28,6 @@ def model_of(snapshot: Record, name: str) -> Record:
 def seeds_of(snapshot: Record, head: str) -> list[Record]:
     """All seeds of a head."""
     return [model for model in snapshot["models"] if model["head"] == head]
-
-
-def points(value: float, low: float, high: float) -> str:
-    """A paired difference and its interval."""
-    return f"{value:+z.1f} ({low:+z.1f} to {high:+z.1f})"  # never -0.0
 
 
 def silent_share(errors: Record) -> float:

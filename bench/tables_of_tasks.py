@@ -1,10 +1,12 @@
 """Records of bench/task_runs.py as Markdown."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bertvision.runs.judging.judge import CLAIMED
+from markdown_tables import table
+from verdicts import Sure, verdict
 
 Record = Mapping[str, Any]
 
@@ -52,10 +54,28 @@ DOCUMENT = {
 """Table 2 of document 004; accuracy and Pearson of `questions` are those of its test set."""
 
 
-def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table."""
-    first, *others = (f"| {' | '.join(line)} |" for line in (header, *rows))
-    return "\n".join([first, "|---" * len(header) + "|", *others])
+CLAIMS = (
+    ("questions", "sts.pearson", "questions improve similarity"),
+    ("questions", "quora.accuracy", "questions improve paraphrase"),
+    ("questions", "sst5.accuracy", "questions improve sentiment"),
+    ("triplets", "sst5.accuracy", "triplets improve sentiment a little"),
+    ("triplets", "sts.pearson", "triplets improve similarity a little"),
+    ("triplets", "quora.accuracy", "triplets improve paraphrase a little"),
+)
+"""What document 004 says of a way beside the baseline: the way, by which metric, in words."""
+
+
+def multitask_claims(record: Record) -> str:
+    """Whether they hold: with most encoders the test finds a difference and all seeds of the two ways are apart."""
+    rows = []
+    for way, metric, what in CLAIMS:
+        tests = {one["encoder"]: one["metrics"][metric] for one in record["tests"] if one["way"] == way}
+        sure = [Sure(one["value"], one["p"] < CLAIMED and one["apart"]) for one in tests.values()]
+        early, late = (DOCUMENT[name][metric] for name in ("baseline", way))
+        there = f"{late - early:+.3f} ({early:.3f} → {late:.3f})"
+        rows.append((f"{what}, {METRICS[metric]}", there, *map(_difference, tests.values()), verdict(sure, "more")))
+    encoders = dict.fromkeys(one["encoder"] for one in record["tests"])
+    return table(("document 004 says", "there", *encoders, "the claim"), rows)
 
 
 def multitask_tables(record: Record) -> str:
@@ -75,11 +95,11 @@ def multitask_tables(record: Record) -> str:
     return "\n\n".join(
         [
             f"Dev, mean (range) of {len(ordered[0]['seeds'])} seeds:",
-            markdown(names, values),
+            table(names, values),
             "Higher than the baseline of the same encoder by (95 % interval over dev examples):",
-            markdown(names, tests),
+            table(names, tests),
             "Share of dev examples to predict otherwise, for each label to be predicted as often as it is there:",
-            markdown(["encoder", "way", "SST-5", "Quora"], gaps),
+            table(["encoder", "way", "SST-5", "Quora"], gaps),
         ]
     )
 
@@ -112,7 +132,7 @@ def grid_table(record: Record) -> str:
         [f"{row['lr']:.0e}", f"{row['dropout']:g}", *(_both(row["metrics"], name) for name in GRID_METRICS)]
         for row in record["rows"]
     ]
-    return markdown(["rate", "dropout", *(f"{METRICS[name]}, held-out / dev" for name in GRID_METRICS)], rows)
+    return table(["rate", "dropout", *(f"{METRICS[name]}, held-out / dev" for name in GRID_METRICS)], rows)
 
 
 def _both(metrics: Record, name: str) -> str:
@@ -134,7 +154,7 @@ def distances_table(record: Record) -> str:
         for task, found in row["tasks"].items()
     ]
     header = ["encoder", "anchors of", "to positives", "to negatives", "to other tasks", "positive is nearest"]
-    return markdown([*header, "logs with a loss, of all tasks"], rows)
+    return table([*header, "logs with a loss, of all tasks"], rows)
 
 
 def _moved(found: Record, name: str, digits: int) -> str:
@@ -158,4 +178,4 @@ def glue_table(record: Record) -> str:
                 values = [f"**{_of(row['models'][name], 1)}**" for name in models]
                 rows.append([f"{epochs:g}", f"**average, {row['tasks']}**", *values, "", ""])
     header = ["epochs", "task", "own output", "`last_layer`, learnt anew", "chosen head"]
-    return markdown([*header, "surely better / worse than own", "chosen (seeds)"], rows)
+    return table([*header, "surely better / worse than own", "chosen (seeds)"], rows)

@@ -14,6 +14,8 @@ import pytest
 
 import bertvision
 from bertvision import HEADS, TASKS
+from bertvision.bench.compare import measured_cells
+from bertvision.bench.suite import load_suite
 from bertvision.cli.commands import COMMANDS
 from bertvision.cli.main import main
 from bertvision.cli.options import parse_options
@@ -166,6 +168,16 @@ def test_the_tables_are_those_of_the_records(table: ModuleType) -> None:
     for document in sorted({place for place, _ in table.TABLES.values()}):
         text = (ROOT / document).read_text(encoding="utf-8")
         assert table.with_tables(document, text) == text, "run: make report"
+
+
+def test_what_a_suite_asks_for_now_and_no_record_has_is_told(table: ModuleType) -> None:
+    for name in table.SUITES:
+        record = table.suite_record(name)
+        suite = load_suite(ROOT / "experiments" / f"{name}.toml")
+        assert [one["name"] for one in record["plan"]] == [one.name for one in suite.cells]
+        absent = [one.name for one in measured_cells(record) if not one.entries]
+        told = re.findall(r"^Not measured yet: (.*)\.$", table.suite_tables(name), re.MULTILINE)
+        assert told == ([", ".join(f"`{one}`" for one in absent)] if absent else [])
 
 
 def test_every_table_has_its_marks(table: ModuleType) -> None:

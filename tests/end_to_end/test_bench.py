@@ -256,6 +256,10 @@ def test_cells_of_other_records_are_joined_and_busy_machines_keep_no_seconds(
     elsewhere = tmp_path / "elsewhere"
     assert main([*command, "--seeds", "1", "--only", "plain", "--untimed", "--results", str(elsewhere)]) == 0
     other = elsewhere / "small.json"
+    capsys.readouterr()
+    assert main([*command, "--seeds", "1", "--only", "plain,labels", "--join", str(other), "--dry-run"]) == 0
+    assert "1 of 2 measured" in capsys.readouterr().out
+    assert not (tmp_path / "results").exists()
     assert main([*command, "--seeds", "1", "--only", "plain,labels", "--join", str(other)]) == 0
     assert "2 of 2 measured" in capsys.readouterr().out
     cells = {cell["name"]: cell for cell in read(tmp_path)["cells"].values()}
@@ -281,6 +285,9 @@ def test_what_is_wrong_is_said(capsys: Capture, command: list[str], tmp_path: Pa
     assert "--seeds is 0, at least 1 is expected" in capsys.readouterr().err
     assert main([*command, "--first-seed", "-1"]) == 2
     assert "--first-seed is -1, at least 0 is expected" in capsys.readouterr().err
+    for minutes in ("0", "-1", "nan"):
+        assert main([*command, "--max-minutes", minutes]) == 2
+        assert f"--max-minutes is {minutes}, more than 0 is expected" in capsys.readouterr().err
     assert main(["bench", str(tmp_path / "small.toml"), "--results", str(tmp_path / "results")]) == 2
     assert "the suite needs the data 'squad2'. Say where they are: --data DIR" in capsys.readouterr().err
     assert main([*command, "--encoder", "tiny"]) == 2

@@ -9,7 +9,7 @@ from bertvision.bench.ensemble_settings import EnsembleSettings
 from bertvision.bench.environment import BenchEnvironment
 from bertvision.bench.heads_cell import measure_heads
 from bertvision.bench.plain_cell import measure_plain
-from bertvision.bench.sentence_settings import SentenceSettings
+from bertvision.bench.sentence_settings import SENTENCES, SentenceSettings
 from bertvision.bench.sentences_cell import measure_sentences
 from bertvision.bench.settings import HeadsSettings, PlainSettings, TuneSettings
 from bertvision.bench.tune_cell import measure_tune
@@ -36,6 +36,6 @@ KINDS: dict[str, Kind] = {
     "heads": Kind(HeadsSettings, measure_heads),
     "ensemble": Kind(EnsembleSettings, measure_ensemble),
     "plain": Kind(PlainSettings, measure_plain),
-    "sentences": Kind(SentenceSettings, measure_sentences),
+    SENTENCES: Kind(SentenceSettings, measure_sentences),
 }
 """Every kind by name. A measured result has `models`: by name what each is worth; see docs/benchmarks.md."""

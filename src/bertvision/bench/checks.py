@@ -73,6 +73,39 @@ class Check:
         return None if self.predicted is None else self.predicted / self.measured - 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """How much of a GPU is used, by the operations of real tokens alone.
+
+    Attributes:
+        what: what was measured.
+        who: ours or a plain loop.
+        windows: windows per second.
+        operations: operations per second.
+    """
+
+    what: str
+    who: str
+    windows: float
+    operations: float
+
+
+def gpu_rates(results: Path) -> list[Rate]:
+    """Ours and the plain loops on BERT-large's shape: a frozen pass, and tuning of all parameters."""
+    full = learning_of(parse_learn("full"), BERT_LARGE, PARAMETERS[BERT_LARGE])
+    rates = []
+    for name, learning in (("speed-frozen-gpu", None), ("speed-tuning-gpu", full)):
+        record = _read(results, name)
+        load = _load(*_size_of(record))
+        operations = load_operations(BERT_LARGE, load, learning)
+        for who, rounds in record["seconds"].items():
+            seconds = statistics.median(rounds)
+            rates.append(
+                Rate(what=record["what"], who=who, windows=load.windows / seconds, operations=operations / seconds)
+            )
+    return rates
+
+
 def cost_checks(results: Path) -> list[Check]:
     """All of them, from the records in a folder."""
     return [*_sizes(results), *_gpu(results), *_cpu(results), *_small(_read(results, COST_CHECK))]

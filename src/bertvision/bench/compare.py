@@ -10,10 +10,12 @@ import numpy as np
 
 from bertvision.bench.environment import agrees
 from bertvision.bench.outcomes import unpack_outcomes
+from bertvision.bench.sentence_settings import SENTENCES, SentenceSettings
 from bertvision.evaluation.bootstrap import Difference, Metric, paired_difference
 from bertvision.evaluation.score import Scoring, score_targets
 from bertvision.tasks.examples import FloatArray
 from bertvision.tasks.load import find_task
+from bertvision.typed_json import from_json
 
 RESAMPLES = 5000
 POINTS = "points"
@@ -42,6 +44,15 @@ class Measured:
         """Names of the models that every seed has, in order; those that diverged have none."""
         found = [list(one["result"].get("models", {})) for one in self.entries.values()]
         return [name for name in found[0] if all(name in others for others in found)] if found else []
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether another seed may give another result; where none can, one was measured, which stands for all."""
+        return self.kind != SENTENCES or from_json(SentenceSettings, self.settings).by_chance
+
+    def with_seed(self, seed: int) -> Mapping[str, Any]:
+        """What was measured with a seed, or with any where chance plays no part."""
+        return self.entries[seed] if self.by_chance else next(iter(self.entries.values()))
 
     def over_seeds(self, model: str, read: Callable[[Mapping[str, Any]], float | None]) -> list[float]:
         """A number of a model with every seed that has it."""
@@ -88,12 +99,20 @@ def find_model(cells: Iterable[Measured], words: str) -> tuple[Measured, str] | 
     return cell, model or cell.best()
 
 
-def paired_test(first: tuple[Measured, str], second: tuple[Measured, str]) -> tuple[Difference, list[float]] | None:
-    """The difference of two models in points, over the examples of dev, and that with each seed that both have.
+def shared_seeds(first: Measured, second: Measured) -> list[int]:
+    """The seeds with which both can be compared: those of one alone where chance plays no part in the other."""
+    ours, theirs = set(first.entries), set(second.entries)
+    if ours and theirs and first.by_chance != second.by_chance:
+        return sorted(ours if first.by_chance else theirs)
+    return sorted(ours & theirs)
 
-    A draw of examples counts with the mean over those seeds. None where no seed has both, or outcomes are not kept.
+
+def paired_test(first: tuple[Measured, str], second: tuple[Measured, str]) -> tuple[Difference, list[float]] | None:
+    """The difference of two models in points, over the examples of dev, and that with each of their `shared_seeds`.
+
+    A draw of examples counts with the mean over those seeds. None where there are none, or outcomes are not kept.
     """
-    seeds = sorted(set(first[0].entries) & set(second[0].entries))
+    seeds = shared_seeds(first[0], second[0])
     sides = [[_scored(cell, model, seed) for seed in seeds] for cell, model in (first, second)]
     ours, theirs = ([one for one in side if one is not None] for side in sides)
     if not seeds or len(ours) < len(seeds) or len(theirs) < len(seeds):
@@ -106,7 +125,7 @@ def paired_test(first: tuple[Measured, str], second: tuple[Measured, str]) -> tu
 
 def _scored(cell: Measured, model: str, seed: int) -> tuple[Metric, int] | None:
     """Points of a model with a seed, and of how many examples: the task's first metric, or the mean of scores."""
-    result = cell.entries[seed]["result"]
+    result = cell.with_seed(seed)["result"]
     line, golds = result["models"][model]["outcomes"], result.get("golds")
     if line is None:
         return None

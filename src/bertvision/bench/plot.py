@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from bertvision.bench.compare import Measured, measured_cells
+from bertvision.bench.compare import Measured, mean_and_spread, measured_cells
 from bertvision.report.plots import Axis, Key, Lines, Point
 from bertvision.report.svg import HEIGHT, LEFT, WIDTH, Palette, element, text
 from bertvision.runs.judging.judge import FITTED, PLAIN, ZERO
@@ -37,7 +37,10 @@ def curve_plots(record: Mapping[str, Any], only: Collection[str] | None = None) 
 
 
 def _shown(cell: Measured) -> list[str]:
-    """Every snapshot, or of heads the best of each snapshot by held-out examples, of ensembles the best of all."""
+    """Every snapshot, or of heads the best of each snapshot by held-out examples, of ensembles the best of all.
+
+    Heads of a snapshot that take no less time than those of a later one are left out: nobody would stop there.
+    """
     if cell.kind == ENSEMBLE:
         return [cell.best()]
     if cell.kind != HEADS:
@@ -45,7 +48,13 @@ def _shown(cell: Measured) -> list[str]:
     levels: dict[float, list[str]] = {}
     for model in cell.models:
         levels.setdefault(cell.over_seeds(model, lambda one: one["epochs"])[0], []).append(model)
-    return [cell.best(models) for models in levels.values()]
+    kept, least = list[str](), math.inf
+    for _, models in sorted(levels.items(), reverse=True):
+        best = cell.best(models)
+        seconds, _ = mean_and_spread(cell.over_seeds(best, lambda one: one["seconds"]))
+        if seconds is not None and seconds < least:
+            kept, least = [best, *kept], seconds
+    return kept
 
 
 def _owners(cells: Sequence[Measured]) -> dict[str, str]:
@@ -125,11 +134,17 @@ def _legend(keys: Sequence[Key], palette: Palette) -> tuple[str, int]:
 
 
 def _style() -> str:
-    """The report's style of plots, in its light colours: a picture in a document does not know the reader's choice."""
+    """The report's style of plots in its light colours, each written out: few viewers but browsers know variables."""
     page = files("bertvision.report").joinpath("page/page.css").read_text(encoding="utf-8")
-    colours = re.findall(r"(--[\w]+): light-dark\((#\w+), #\w+\);", page)
-    kept = re.findall(
-        r"^(?:\.plot (?!\.h)|\.grid|\.base|\.front|\.c\d|\.plain|\.mark \{|\.line|\.d1|\.band).*$", page, re.MULTILINE
-    )
-    root = "".join(f"{name}:{value};" for name, value in colours)
-    return f".plot{{{root}font-family:sans-serif}}.card{{fill:var(--card)}}" + "".join(kept)
+    colours = dict(re.findall(r"--(\w+): light-dark\((#\w+), #\w+\);", page))
+    marks = re.findall(r"\.(\w+) { --mark: var\(--(\w+)\); }", page)
+    rules = re.findall(r"^(?:\.plot (?!\.h)|\.grid|\.base|\.front|\.mark \{|\.line|\.d1|\.band).*$", page, re.MULTILINE)
+    written = []
+    for rule in rules:
+        if "var(--mark)" not in rule:
+            written.append(rule)
+            continue
+        selector, _, rest = rule.partition(" {")
+        written += [f"{selector}.{name} {{{rest.replace('--mark', f'--{colour}')}" for name, colour in marks]
+    style = ".plot{font-family:sans-serif}.card{fill:var(--card)}" + "".join(written)
+    return re.sub(r"var\(--(\w+)\)", lambda found: colours[found[1]], style)

@@ -9,6 +9,7 @@ from bertvision.atomic import write_json
 from bertvision.bench.environment import agrees
 from bertvision.bench.suite import Cell, Suite
 from bertvision.errors import BertVisionError
+from bertvision.lock import lock_folder
 from bertvision.provenance import portable, provenance
 from bertvision.tasks.files import read_json
 
@@ -68,12 +69,15 @@ class SuiteResults:
                         self.cells[cell.key(entry["seed"])] = entry
 
     def save(self) -> None:
-        """Write the record.
+        """Write the record, with the cells that another process has written to it since it was read.
 
         Raises:
-            BertVisionError: it cannot be written.
+            BertVisionError: it cannot be written, or was replaced by something else.
         """
-        write_json(self.path, self.as_json())
+        with lock_folder(self.path.parent, wait=True):
+            written = read_suite_record(self.path)["cells"] if self.path.is_file() else {}
+            self.cells.update({key: entry for key, entry in written.items() if key not in self.cells})
+            write_json(self.path, self.as_json())
 
     def as_json(self) -> dict[str, Any]:
         """What the file holds; `plan` says which cells the suite asks for now."""

@@ -9,6 +9,9 @@ from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.tasks.load import find_task
 from bertvision.tasks.task import TableLayout
 
+SENTENCES = "sentences"
+"""The name of the kind."""
+
 LEAST = {"length": 3, "per_class": 5, "most": 5}
 """A text has a token between the first and the last; five folds choose a penalty, and each needs an example."""
 

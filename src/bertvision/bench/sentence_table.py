@@ -7,6 +7,7 @@ from typing import Any
 
 from bertvision.bench.compare import Measured, mean_and_spread, measured_cells
 from bertvision.bench.sentence_methods import METHODS
+from bertvision.bench.sentence_settings import SENTENCES
 from bertvision.bench.tables import DIRTY, MILLI, markdown_table, pairs_table, suite_notes
 from bertvision.report.markdown import plain
 from bertvision.report.numbers import NOTHING, show_number
@@ -16,12 +17,10 @@ from bertvision.tasks.load import find_task
 Row = dict[str, Measured]
 """The cells that learned from the same examples, by method."""
 
-KIND = "sentences"
-
 
 def sentences_markdown(record: Mapping[str, Any]) -> str:
     """For each encoder all examples, few of each class, and seconds; then paired tests."""
-    cells = [cell for cell in measured_cells(record) if cell.kind == KIND]
+    cells = [cell for cell in measured_cells(record) if cell.kind == SENTENCES]
     there = [cell for cell in cells if cell.models]
     parts = [plain(record["about"])] if record["about"] else []
     for encoder in dict.fromkeys(cell.settings["encoder"] for cell in there):

@@ -175,15 +175,20 @@ def suite_notes(cells: Sequence[Measured]) -> list[str]:
     entries = [entry for cell in cells for entry in cell.entries.values()]
     lines = []
     if entries:
-        seeds = sorted({len(cell.entries) for cell in cells if cell.entries})
+        drawn = {cell.name: len(cell.entries) for cell in cells if cell.entries and cell.by_chance}
+        most = max(drawn.values(), default=1)
         machines = sorted({str(one["provenance"]["gpu"] or one["provenance"]["processor"]) for one in entries})
         commits = sorted({str(one["provenance"]["commit"])[:8] for one in entries})
         seconds = [one["seconds"] for one in entries]
         spent = "" if None in seconds else f" {sum(seconds) / 60:,.0f} minutes in all;"
-        counted = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else f"{seeds[0]} seed{'s' * (seeds[0] > 1)}"
+        counted = f"{most} seed{'s' * (most > 1)}"
         lines.append(
             f"Mean ± standard deviation, {counted}; {', '.join(machines)};{spent} commit {', '.join(commits)}."
         )
+        fewer = [f"{code(name)} {seeds}" for name, seeds in drawn.items() if seeds < most]
+        lines += [f"Fewer seeds: {', '.join(fewer)}."] if fewer else []
+        fixed = [cell.name for cell in cells if cell.entries and not cell.by_chance]
+        lines += [f"Without any randomness, so measured once: {', '.join(map(code, fixed))}."] if fixed else []
     if any(entry["dirty"] for entry in entries):
         lines.append(f"{DIRTY} measured with changes that no commit has.")
     failed = [cell.name for cell in cells if any("diverged" in one["result"] for one in cell.entries.values())]

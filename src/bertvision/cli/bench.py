@@ -72,6 +72,8 @@ def run(options: Options) -> int:
         raise BertVisionError(f"--seeds is {options.seeds}, at least 1 is expected.")
     if options.first_seed < 0:
         raise BertVisionError(f"--first-seed is {options.first_seed}, at least 0 is expected.")
+    if options.max_minutes is not None and not options.max_minutes > 0.0:
+        raise BertVisionError(f"--max-minutes is {options.max_minutes:g}, more than 0 is expected.")
     from bertvision.bench.environment import BenchEnvironment  # noqa: PLC0415 - imports torch, and help should open at once
     from bertvision.bench.results import open_results  # noqa: PLC0415
     from bertvision.bench.run import list_jobs, run_suite  # noqa: PLC0415
@@ -81,8 +83,11 @@ def run(options: Options) -> int:
     only = [name.strip() for name in options.only.split(",") if name.strip()]
     record = options.results / f"{suite.name}.json"
     seeds = range(options.first_seed, options.first_seed + options.seeds)
+    join = [Path(one) for one in options.join]
     if options.dry_run:
-        _tell(options, record, list_jobs(open_results(record, suite), suite.only(only), seeds))
+        results = open_results(record, suite)
+        results.join(join)
+        _tell(options, record, list_jobs(results, suite.only(only), seeds))
         return 0
     with ProgressBar(f"bench {suite.name}") as bar:
         done = run_suite(
@@ -100,7 +105,7 @@ def run(options: Options) -> int:
             max_seconds=None if options.max_minutes is None else 60.0 * options.max_minutes,
             keep=options.keep,
             timed=not options.untimed,
-            join=[Path(one) for one in options.join],
+            join=join,
         )
     for name in done.diverged:
         print_note(f"{name}: its loss was not finite any more; the record says so.")

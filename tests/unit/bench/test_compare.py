@@ -1,6 +1,6 @@
 import pytest
 
-from bertvision.bench.compare import find_model, mean_and_spread, measured_cells, paired_test
+from bertvision.bench.compare import Measured, find_model, mean_and_spread, measured_cells, paired_test
 from suite_record import entry, model, record
 
 EASY = " ".join(["1"] * 90 + ["0"] * 10)
@@ -61,6 +61,25 @@ def test_a_paired_test_is_over_examples_of_the_seeds_that_both_have() -> None:
     assert 20 < test.interval.low < 30 < test.interval.high < 40
     assert test.p < 0.001
     assert paired_test((a, "1"), (d, "1")) is None
+
+
+def test_what_chance_does_not_rule_is_compared_with_every_seed_of_the_other() -> None:
+    content = record(
+        entry("solved", "sentences", 0, {"layer_concat": model(1, outcomes=HARD)}),
+        entry("tuned", "tune", 0, {"1": model(1, outcomes=HARD)}),
+        entry("tuned", "tune", 1, {"1": model(1, outcomes=EASY)}),
+    )
+    whole = {"methods": ["layer_concat"], "per_class": None}
+    content["plan"][0]["settings"] = content["cells"]["solved-0"]["settings"] = whole
+    solved, tuned = measured_cells(content)
+    found = paired_test((tuned, "1"), (solved, "layer_concat"))
+    assert found is not None
+    assert found[0].value == pytest.approx(15.0)
+    assert found[1] == pytest.approx([0.0, 30.0])
+    few = Measured("few", "sentences", whole | {"per_class": 8}, solved.entries)  # drawn with the seed
+    drawn = paired_test((tuned, "1"), (few, "layer_concat"))
+    assert drawn is not None
+    assert drawn[1] == pytest.approx([0.0])
 
 
 def test_answers_are_held_against_golds_by_the_first_metric_of_the_task() -> None:

@@ -1,3 +1,4 @@
+import re
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -23,8 +24,27 @@ def test_every_cell_has_a_line_with_its_marks_and_its_name() -> None:
     assert len(tips) == 6
     style = root.find(f"{SVG}style")
     assert style is not None
-    assert "light-dark" not in str(style.text)
     assert ".line" in str(style.text)
+
+
+def test_heads_of_an_early_snapshot_that_take_longer_than_those_of_a_later_one_are_left_out() -> None:
+    def drawn(early: float) -> str:
+        heads = {"x@0.5": model(60, epochs=0.5, seconds=early), "x@1": model(70, seconds=20)}
+        [svg] = curve_plots(record(entry("a", "tune", 0, CURVE), entry("b", "heads", 0, heads))).values()
+        return svg
+
+    assert ">b: 60.0 at 10.0</title>" in drawn(10)
+    assert ">b: 60.0 at 30.0</title>" not in drawn(30)
+    assert ">b: 70.0 at 20.0</title>" in drawn(30)
+
+
+def test_colours_are_written_out_for_viewers_that_know_no_variables() -> None:
+    [drawn] = curve_plots(record(entry("a", "tune", 0, CURVE), entry("b", "tune", 0, CURVE))).values()
+    style = str(next(ET.fromstring(drawn).iter(f"{SVG}style")).text)  # noqa: S314 - we have just drawn it
+    assert "--" not in style
+    assert "light-dark" not in style
+    rules = dict(re.findall(r"(\.line\.c[01]) \{ fill: none; stroke: (#\w+);", style))
+    assert len(set(rules.values())) == 2
 
 
 def test_a_plain_loop_has_the_colour_of_ours_and_dashes() -> None:

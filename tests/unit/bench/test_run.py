@@ -107,6 +107,18 @@ def test_what_was_measured_is_not_measured_again_whatever_it_is_called(calls: Ca
     assert calls[2:] == [(5, 0)]
 
 
+@pytest.mark.usefixtures("calls")
+def test_two_processes_can_write_to_one_record(tmp_path: Path) -> None:
+    path, both = tmp_path / "results" / "small.json", suite(1, 2)
+    mine, others = open_results(path, both), open_results(path, both)
+    mine.add(both.cells[0], 0, {"models": {}}, 1.0)
+    others.add(both.cells[1], 0, {"models": {}}, 1.0)
+    mine.add(both.cells[0], 1, {"models": {}}, 1.0)
+    cells = read_suite_record(path)["cells"].values()
+    assert sorted((cell["name"], cell["seed"]) for cell in cells) == [("n1", 0), ("n1", 1), ("n2", 0)]
+    assert [one.name for one in path.parent.iterdir()] == ["small.json"]
+
+
 def test_a_default_that_has_changed_is_measured_anew(calls: Calls, tmp_path: Path) -> None:
     done = measure(tmp_path, suite(0), seeds=range(1))
     content = json.loads(done.record.read_text(encoding="utf-8"))

@@ -56,7 +56,8 @@ def test_tables_have_values_spreads_and_costs_with_a_column_for_each_method() ->
     assert "| sst2, accuracy | 8 | 16 | **\N{MINUS SIGN}65.0 ± 7.1** | \N{MINUS SIGN}75.0 |" in text
     cost = "2.0 + 0.3 s, 10.4 ms"
     assert f"| sst2, accuracy | {NOTHING} | 2,000 | {cost} | {cost} | {NOTHING} |" in text
-    assert "1 to 2 seeds; H200; 4 minutes in all; commit 01234567." in text
+    assert "2 seeds; H200; 4 minutes in all; commit 01234567." in text
+    assert text.endswith("Fewer seeds: `8 setfit` 1.\n\nWithout any randomness, so measured once: `all`.")
 
 
 def test_what_the_suite_compares_is_tested_by_the_first_metric() -> None:

@@ -17,16 +17,20 @@ from tables_of_documents import (
     EPOCHS_F1,
     FROZEN_CLAIMS,
     FROZEN_F1,
+    FROZEN_PARAMETERS,
     JOINT,
     TWO_EPOCHS_F1,
+    UNTUNED,
     answerable_table,
     context_table,
+    efficiency_table,
     epochs_table,
     frozen_table,
     joint_table,
     less_data_table,
     less_of_both_table,
     two_epochs_table,
+    untuned_table,
 )
 from tables_of_heads import OWN_F1, PAIR_F1, THEIRS
 
@@ -123,6 +127,23 @@ def test_figures_of_the_documents_agree_with_one_another() -> None:
     f1 = {cell: value for cell, (_, value) in FROZEN_F1.items()}
     assert all(signs[claim] * (f1[one] - f1[two]) > 0 for _, one, two, claim in FROZEN_CLAIMS)
     assert TWO_EPOCHS_F1["adapter_pool"][1] > EPOCHS_F1["2"] > EPOCHS_F1["1"]
+
+
+def test_efficiency_is_that_of_document_001_and_ours_by_what_learnt_here() -> None:
+    text = efficiency_table(cells_of({"L6": {"2": 70}, "houlsby 64": {"2": 60}}))
+    told = rows_of(text)
+    assert list(told) == ["what", "L6, the last six", "L0-A64, adapters of 64"]
+    assert told["L6, the last six"] == ["2,050", "3.30", "6.04"]  # 20 / log10(2050)
+    assert set(FROZEN_PARAMETERS) == set(FROZEN_F1)
+    assert "`L12`" in absent(efficiency_table([]))
+
+
+def test_heads_without_tuning_stand_beside_a_tuned_encoder() -> None:
+    heads = {f"{name}@0": value for name, value in zip(UNTUNED, (20, 50, 50, 50, 50), strict=True)}
+    told = rows_of(untuned_table(cells_of({"untuned heads": heads, "every tenth": {"0.3": 90}})))
+    assert told["the encoder, 0.3 epochs"] == ["70.2", "85.0", "90.0"]
+    assert told["all heads, no tuning: less than the encoder of 0.3 epochs"][-2:] == ["lower", "holds"]
+    assert [told[f"`{name}`: against the last layer"][3] for name in UNTUNED[1:]] == ["higher"] * 4
 
 
 def test_layers_and_adapters_stand_beside_document_001() -> None:

@@ -4,7 +4,8 @@ import pytest
 
 from claims_of_spans import beside, claims_table, layer_row, nearer, shorter, wilson
 from close import FLOAT64
-from tables_of_spans import over_seeds, points, table
+from markdown_tables import points, table
+from tables_of_spans import over_seeds
 from verdicts import Says, Sure, verdict
 
 UP, DOWN, UNSURE = Sure(1.0, claimed=True), Sure(-1.0, claimed=True), Sure(5.0, claimed=False)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tables_of_tasks import METRICS, distances_table, glue_table, grid_table, multitask_tables
+from tables_of_tasks import METRICS, distances_table, glue_table, grid_table, multitask_claims, multitask_tables
 
 
 def table_rows(text: str) -> list[list[str]]:
@@ -40,6 +40,32 @@ def test_of_differences_those_are_bold_whose_seeds_are_apart() -> None:
     assert [cell.partition(" ")[0] for cell in row[2:5]] == ["**-0.250**", "-0.250†", "-0.250"]
     assert row[2].endswith("(-0.500 to +0.000)")
     assert "0.200 (0.100 to 0.300)" in tests
+
+
+def test_a_claim_holds_where_seeds_are_apart_with_every_encoder() -> None:
+    def test(value: float, *, apart: bool = True) -> dict[str, Any]:
+        return {"value": value, "low": value - 0.1, "high": value + 0.1, "p": 0.001, "apart": apart}
+
+    def told(encoder: str, way: str, value: float, *, apart: bool) -> dict[str, Any]:
+        metrics = {metric: test(value) for metric in METRICS} | {"sts.pearson": test(value, apart=apart)}
+        return {"encoder": encoder, "way": way, "metrics": metrics}
+
+    tests = [
+        told("e", "questions", 0.2, apart=True),
+        told("f", "questions", 0.3, apart=False),
+        told("e", "triplets", -0.2, apart=True),
+        told("f", "triplets", -0.3, apart=True),
+    ]
+    header, *rows = table_rows(multitask_claims({"tests": tests}))
+    assert header == ["document 004 says", "there", "e", "f", "the claim"]
+    assert rows[0] == [
+        "questions improve similarity, STS Pearson",
+        "+0.517 (0.326 → 0.843)",
+        "**+0.200** (+0.100 to +0.300)",
+        "+0.300† (+0.200 to +0.400)",
+        "not shown",
+    ]
+    assert [row[-1] for row in rows[1:]] == ["holds", "holds", *["does not hold"] * 3]
 
 
 def test_a_grid_has_held_out_values_beside_those_of_dev() -> None:
