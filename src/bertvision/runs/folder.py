@@ -50,6 +50,7 @@ class RunFolder:
         *,
         teacher: str | None = None,
         examples: str | None = None,
+        held_out: str | None = None,
     ) -> None:
         """Write down what was asked for, of which weights; or see that a run goes on with the same.
 
@@ -58,6 +59,7 @@ class RunFolder:
             weights: fingerprint of the encoder, or of all encoders.
             teacher: fingerprint of a teacher; None has none.
             examples: digest of what is learned and held out; None is not compared.
+            held_out: digest of what is held out, for `check_held_out`; None is not compared.
 
         Raises:
             BertVisionError: it was asked for something else, or encoder or data have changed, or it cannot be written.
@@ -67,6 +69,7 @@ class RunFolder:
             content = {"format": FORMAT, "request": request, "weights": weights}
             content |= {} if teacher is None else {"teacher": teacher}
             content |= {} if examples is None else {"examples": examples}
+            content |= {} if held_out is None else {"held_out": held_out}
             write_json(self.path / CONFIG, content | {"provenance": provenance()})
             return
         self._compare(before["request"], request)
@@ -83,6 +86,19 @@ class RunFolder:
             raise BertVisionError(
                 f"{self.path} began with other training examples: the data have changed since, and what is held out "
                 "now may have been learned before. Put the old data back, or use another --out."
+            )
+
+    def check_held_out(self, digest: str) -> None:
+        """See that what is held out now is what the run in this folder held out.
+
+        Raises:
+            BertVisionError: the data have changed since, or it holds no run.
+        """
+        if self._begun().get("held_out", digest) != digest:  # runs from before do not tell
+            raise BertVisionError(
+                f"{self.path} held out other training examples than its data have now: they have changed since, and "
+                "models would be judged by what they learned. Put the old data back, or make the run again with "
+                "another --out."
             )
 
     def finish(self, result: Mapping[str, object]) -> None:

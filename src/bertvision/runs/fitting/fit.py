@@ -90,7 +90,8 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
         finished = _finished(folder, request, resume=resume)  # another process may have been here meanwhile
         if finished is not None:
             return finished
-        folder.begin(asdict(request), frozen.fingerprint, examples=frozen.examples_digest)
+        examples, held_out = frozen.examples_digest, frozen.held_out_digest
+        folder.begin(asdict(request), frozen.fingerprint, examples=examples, held_out=held_out)
         if choice is not None:
             frozen = follow_plan(choice, frozen, folder.path, show)
         run = FitRun(folder, frozen, trainees, show)

@@ -94,6 +94,7 @@ def tune(
         pooled=request.pooled,
         teacher=None if soft is None else soft.fingerprint,
         examples=examples_digest([windows, None if judging is None else judging.windows]),
+        held_out=None if judging is None else examples_digest([judging.windows]),
     )
     tune_data = prepared.tune_data(task, windows, pool, None if soft is None else soft.targets)
     keeper = _TaskKeeper(card, model, validation)
