@@ -7,6 +7,7 @@ from typing import Any
 
 from bertvision.atomic import write_json, write_text
 from bertvision.errors import BertVisionError
+from bertvision.places import encoder_from_here, made_in, path_from_here
 from bertvision.provenance import provenance
 from bertvision.tasks.files import read_json
 
@@ -67,6 +68,7 @@ class RunFolder:
         before = self._config()
         if before is None:
             content = {"format": FORMAT, "request": request, "weights": weights}
+            content["made_in"] = made_in(self.path)
             content |= {} if teacher is None else {"teacher": teacher}
             content |= {} if examples is None else {"examples": examples}
             content |= {} if held_out is None else {"held_out": held_out}
@@ -100,6 +102,22 @@ class RunFolder:
                 "models would be judged by what they learned. Put the old data back, or make the run again with "
                 "another --out."
             )
+
+    def path_from_here(self, asked: str) -> str:
+        """A relative path that the run was asked for, as it is seen from here.
+
+        Raises:
+            BertVisionError: the folder holds no run.
+        """
+        return path_from_here(asked, self.path, self._begun().get("made_in"))
+
+    def encoder_from_here(self, asked: str) -> str:
+        """The encoder that the run was asked for, as it is seen from here.
+
+        Raises:
+            BertVisionError: the folder holds no run.
+        """
+        return encoder_from_here(asked, self.path, self._begun().get("made_in"))
 
     def finish(self, result: Mapping[str, object]) -> None:
         """Write down what came out, which also says that the run is finished.

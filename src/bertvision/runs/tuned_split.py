@@ -60,14 +60,15 @@ def learnt_from(run: Path, task: str, data: str | None) -> bool:
             however its path is written.
     """
     try:
-        asked = RunFolder(run).request()
+        folder = RunFolder(run)
+        asked = folder.request()
     except BertVisionError:
         return False  # no run: an encoder's own folder, or none
     if "learn" not in asked or task not in task_names(asked["task"]):
         return False
     if task != OWN or asked["data"] == data:
         return True
-    one, two = _own_train(asked["data"]), _own_train(data)
+    one, two = _own_train(folder.path_from_here(asked["data"])), _own_train(data)
     return one is not None and two is not None and one.samefile(two)
 
 

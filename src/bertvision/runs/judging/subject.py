@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bertvision.amounts import in_words
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, DataError
 from bertvision.evaluation.threshold import NO_ANSWER_SHARE
 from bertvision.heads.files import WEIGHTS
 from bertvision.provenance import file_digest
@@ -115,7 +115,10 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
     """
     run = open_run(name)
     request = run.request
-    loaded = request.load()
+    try:
+        loaded = request.load()
+    except DataError as error:
+        raise DataError(f"{run.name} was made of data that it still needs, to know what it held out: {error}") from None
     parts = split_parts(request, loaded)
     judged = loaded
     if data is not None:
