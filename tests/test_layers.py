@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "bertvision"
 
 ORDER = [
     *("errors", "amounts", "atomic", "typed_json", "tensor_files", "lock", "device"),
-    *("provenance", "cards", "pretrained", "pack_files"),
+    *("provenance", "cards", "pretrained", "pack_files", "places"),
     *("tasks", "encoder", "store", "heads", "objectives", "training", "evaluation", "inference", "analysis"),
     *("runs", "report", "packs", "estimators", "server", "bench", "cli"),
 ]

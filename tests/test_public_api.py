@@ -23,6 +23,11 @@ def test_every_public_name_can_be_had_and_has_a_docstring() -> None:
         assert name in dir(bertvision)
 
 
+def test_what_a_caller_can_mend_is_caught_by_a_public_name() -> None:
+    with pytest.raises(bertvision.BertVisionError, match="Did you mean 'sst2'"):
+        bertvision.load_task("sst2x")
+
+
 def test_a_name_that_is_not_public_is_refused() -> None:
     with pytest.raises(AttributeError, match="no attribute 'load_tusk'"):
         bertvision.load_tusk  # noqa: B018 - the look-up is the test

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bertvision.encoder import Encoder, HiddenStates, load_encoder
+    from bertvision.errors import BertVisionError
     from bertvision.estimators import AllLayerClassifier, AllLayerFeatures, AllLayerRegressor
     from bertvision.evaluation.decode import decode_spans
     from bertvision.evaluation.score import Scoring, score_squad1, score_squad2, score_targets
@@ -75,6 +76,7 @@ __all__ = [
     "AllLayerRegressor",
     "AnalysisRecord",
     "AnalysisResult",
+    "BertVisionError",
     "CrossFitResult",
     "Document",
     "Encoder",
@@ -161,6 +163,7 @@ __all__ = [
 
 _MODULES = {
     "bertvision.encoder": ("Encoder", "HiddenStates", "load_encoder"),
+    "bertvision.errors": ("BertVisionError",),
     "bertvision.estimators": ("AllLayerClassifier", "AllLayerFeatures", "AllLayerRegressor"),
     "bertvision.evaluation.decode": ("decode_spans",),
     "bertvision.evaluation.score": ("Scoring", "score_squad1", "score_squad2", "score_targets"),

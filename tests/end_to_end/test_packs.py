@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bertvision.amounts import in_bytes
 from bertvision.cli.main import main
 from bertvision.packs.multi_task import MultiTask
 from bertvision.packs.pack import Pack
@@ -47,7 +48,8 @@ def test_pack_tells_what_it_made(capsys: Capture, place: Path, tmp_path: Path) -
     capsys.readouterr()
     assert main(["pack", f"{place}/tuned", "--out", f"{tmp_path}/pack", "--device", "cpu"]) == 0
     output = capsys.readouterr()
-    assert f"{tmp_path}/pack: squad2 over {place}/encoder" in output.out
+    size = in_bytes(Pack.load(tmp_path / "pack").bytes)
+    assert f"{tmp_path}/pack: squad2 over {place}/encoder, {size}" in output.out
     assert "changed in the encoder: top:2; heads: own_output" in output.out
     assert "no-answer threshold" in output.out
     assert "the card says licence 'other'" in output.err

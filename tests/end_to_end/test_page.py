@@ -211,6 +211,74 @@ def test_an_exported_pack_answers_and_the_page_says_why_it_tells_of_no_layers(tm
         page.close()
 
 
+def test_packs_of_labels_tags_and_scores_are_tried_on_the_page_too(tmp_path: Path, browser: Browser) -> None:
+    packs = make_packs(tmp_path)
+    service = PackService([packs[name] for name in ("sst2", "squad2", "sts", "moods")], device="cpu")
+    trouble: list[str] = []
+
+    def predict(page: Page, first: str | None) -> None:
+        if first is not None:
+            page.fill("#question", first)
+        page.fill("#text", CONTEXT)
+        page.press("#text", "Control+Enter")
+        page.wait_for_selector("#predicted:not([hidden])")
+        page.wait_for_selector("#ask:not([aria-busy])")
+
+    with listening(app_with(service)) as address:
+        page = browser.new_page()
+        page.on("console", lambda message: trouble.append(message.text))
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.goto(address)
+        ask(page, CONTEXT, QUESTION)  # a pack that answers questions comes first
+        assert page.inner_text("#answer") in CONTEXT
+
+        page.select_option("#pack", "sst2")
+        assert page.locator("#question").is_hidden()
+        assert page.locator("#example-texts").is_hidden()
+        predict(page, None)
+        (said,) = service.run([Job(pack=0, text=CONTEXT)])
+        assert page.inner_text("#chosen") == said["chosen"][0]
+        likeliest = sorted(said["labels"], key=lambda label: -label["score"])
+        assert page.locator("#labels .what").all_inner_texts() == [label["label"] for label in likeliest]
+        assert page.locator("#answered, #in-text, #others, #side").locator("visible=true").count() == 0
+        open_layers(page)
+        assert page.locator("#layers .chart").count() == 1
+
+        page.select_option("#pack", "sts")
+        assert page.inner_text("#question-label") == "First text"
+        predict(page, "gold")
+        (said,) = service.run([Job(pack=2, text="gold", pair=CONTEXT)])
+        assert float(page.inner_text("#chosen")) == pytest.approx(said["score"], rel=1e-3)
+        assert page.locator("#labels").is_hidden()
+
+        page.select_option("#pack", "moods")
+        predict(page, None)
+        (said,) = service.run([Job(pack=3, text=CONTEXT)])
+        assert page.inner_text("#chosen") == (", ".join(said["chosen"]) or "No label")
+        assert page.locator("#labels li").count() == 3
+
+        page.select_option("#pack", "squad2")
+        ask(page, CONTEXT, QUESTION)
+        assert page.locator("#predicted").is_hidden()
+        assert page.inner_text("#found") == page.inner_text("#answer")
+        page.close()
+    assert trouble == []
+
+
+def test_a_page_of_labels_alone_fits_them(tmp_path: Path, browser: Browser) -> None:
+    pack = make_packs(tmp_path)["sst2"]
+    with listening(app_with(PackService([pack], device="cpu"))) as address:
+        page = browser.new_page(viewport={"width": SIZES["phone"][0], "height": SIZES["phone"][1]})
+        page.goto(address)
+        page.wait_for_selector("#ask:text('Predict')")
+        assert page.locator("#problem").is_hidden()
+        page.fill("#text", CONTEXT)
+        page.click("#ask")
+        page.wait_for_selector("#predicted:not([hidden])")
+        assert page.evaluate("document.documentElement.scrollWidth") == SIZES["phone"][0]
+        page.close()
+
+
 def test_a_text_that_is_too_long_is_told_in_place(address: str, browser: Browser) -> None:
     page = browser.new_page()
     page.goto(address)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bertvision.amounts import in_bytes
 from bertvision.cli.output import ProgressBar, print_json, print_lines, print_notes
 
 
@@ -69,7 +70,7 @@ def run(options: Options) -> int:
     card = pack.card
     values = ", ".join(f"{name} {value:.4g}" for name, value in card.scores.items() if value is not None)
     lines = [
-        f"{pack.folder}: {card.task.name} over {card.encoder}, {pack.bytes / 1e6:.2f} MB",
+        f"{pack.folder}: {card.task.name} over {card.encoder}, {in_bytes(pack.bytes)}",
         f"  changed in the encoder: {', '.join(card.learn) or 'nothing'}; heads: {', '.join(card.heads)}",
         f"  {result.split}: {values}",
     ]

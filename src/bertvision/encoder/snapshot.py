@@ -3,12 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
 from bertvision.atomic import whole_folder, write_json
 from bertvision.cards import read_card
 from bertvision.errors import BertVisionError
+from bertvision.places import encoder_from_here, made_in
 from bertvision.tensor_files import load_tensors, save_tensors
 from bertvision.typed_json import from_json
 
@@ -78,7 +80,8 @@ def save_snapshot(snapshot: Snapshot, changes: Mapping[str, Tensor], write_head:
     Raises:
         WriteError: it cannot be written; nothing half-written is left, and earlier snapshots stay.
     """
-    card = {"format": FORMAT} | {key: value for key, value in asdict(snapshot).items() if key != "folder"}
+    card = {"format": FORMAT, "made_in": made_in(snapshot.folder)} | asdict(snapshot)
+    del card["folder"]
     otherwise = "Earlier snapshots are kept; make room and --resume."
     with whole_folder(snapshot.folder, "the snapshot", otherwise=otherwise) as part:
         save_tensors(part / _CHANGES, changes)
@@ -134,7 +137,12 @@ def read_snapshot(folder: Path) -> Snapshot:
     """
     return read_card(
         folder / _CARD,
-        lambda card: from_json(Snapshot, card | {"folder": folder}),
+        lambda card: _snapshot(folder, card),
         format=FORMAT,
         otherwise="Tune again, with another --out.",
     )
+
+
+def _snapshot(folder: Path, card: dict[str, Any]) -> Snapshot:
+    made = card.pop("made_in", None)  # snapshots from before do not tell
+    return from_json(Snapshot, card | {"folder": folder, "encoder": encoder_from_here(card["encoder"], folder, made)})

@@ -7,6 +7,7 @@ from typing import Any
 
 from bertvision.atomic import write_json, write_text
 from bertvision.errors import BertVisionError
+from bertvision.places import encoder_from_here, made_in, path_from_here
 from bertvision.provenance import provenance
 from bertvision.tasks.files import read_json
 
@@ -50,6 +51,7 @@ class RunFolder:
         *,
         teacher: str | None = None,
         examples: str | None = None,
+        held_out: str | None = None,
     ) -> None:
         """Write down what was asked for, of which weights; or see that a run goes on with the same.
 
@@ -58,6 +60,7 @@ class RunFolder:
             weights: fingerprint of the encoder, or of all encoders.
             teacher: fingerprint of a teacher; None has none.
             examples: digest of what is learned and held out; None is not compared.
+            held_out: digest of what is held out, for `check_held_out`; None is not compared.
 
         Raises:
             BertVisionError: it was asked for something else, or encoder or data have changed, or it cannot be written.
@@ -65,8 +68,10 @@ class RunFolder:
         before = self._config()
         if before is None:
             content = {"format": FORMAT, "request": request, "weights": weights}
+            content["made_in"] = made_in(self.path)
             content |= {} if teacher is None else {"teacher": teacher}
             content |= {} if examples is None else {"examples": examples}
+            content |= {} if held_out is None else {"held_out": held_out}
             write_json(self.path / CONFIG, content | {"provenance": provenance()})
             return
         self._compare(before["request"], request)
@@ -84,6 +89,35 @@ class RunFolder:
                 f"{self.path} began with other training examples: the data have changed since, and what is held out "
                 "now may have been learned before. Put the old data back, or use another --out."
             )
+
+    def check_held_out(self, digest: str) -> None:
+        """See that what is held out now is what the run in this folder held out.
+
+        Raises:
+            BertVisionError: the data have changed since, or it holds no run.
+        """
+        if self._begun().get("held_out", digest) != digest:  # runs from before do not tell
+            raise BertVisionError(
+                f"{self.path} held out other training examples than its data have now: they have changed since, and "
+                "models would be judged by what they learned. Put the old data back, or make the run again with "
+                "another --out."
+            )
+
+    def path_from_here(self, asked: str) -> str:
+        """A relative path that the run was asked for, as it is seen from here.
+
+        Raises:
+            BertVisionError: the folder holds no run.
+        """
+        return path_from_here(asked, self.path, self._begun().get("made_in"))
+
+    def encoder_from_here(self, asked: str) -> str:
+        """The encoder that the run was asked for, as it is seen from here.
+
+        Raises:
+            BertVisionError: the folder holds no run.
+        """
+        return encoder_from_here(asked, self.path, self._begun().get("made_in"))
 
     def finish(self, result: Mapping[str, object]) -> None:
         """Write down what came out, which also says that the run is finished.

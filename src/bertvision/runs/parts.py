@@ -7,8 +7,8 @@ import numpy as np
 
 from bertvision.errors import BertVisionError
 from bertvision.runs.data_request import DataRequest
-from bertvision.tasks.batches import held_out_rows, subset_rows
-from bertvision.tasks.examples import Examples
+from bertvision.tasks.batches import example_groups, held_out_rows, subset_rows
+from bertvision.tasks.examples import Examples, Questions
 from bertvision.tasks.load import TaskData, load_task
 from bertvision.tasks.own import OWN
 from bertvision.tasks.windows import Windows
@@ -68,6 +68,12 @@ def split_train(train: Examples, *, fraction: float, held_out: float, seed: int)
         return train, None
     kept = held_out_rows(train, held_out, seed)
     rest = np.setdiff1d(np.arange(len(train)), kept)
+    if not len(rest) and len(train) > 1 and len(np.unique(example_groups(train)[0])) == 1:
+        what = "context" if isinstance(train, Questions) else "text"
+        raise BertVisionError(
+            f"all {len(train)} training examples have the same {what}, and copies are held out together or not at all: "
+            "nothing would be left to learn from. Use different ones."
+        )
     if not len(rest) or not len(kept):
         raise BertVisionError(
             f"{len(train)} training examples are too few to learn from some and hold {held_out:g} of them out. "

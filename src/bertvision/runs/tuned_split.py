@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertvision.encoder.snapshot import SNAPSHOTS, split_snapshot
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, DataError
 from bertvision.runs.fitting.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.tuning.multitask_request import task_names
 from bertvision.tasks.own import OWN
+from bertvision.tasks.sources import find_own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +56,28 @@ def learnt_from(run: Path, task: str, data: str | None) -> bool:
     Args:
         run: any folder.
         task: its name.
-        data: where its examples are: any files of one's own are of the same task.
+        data: where its examples are: any files of one's own are of the same task, so it must be the same training file,
+            however its path is written.
     """
     try:
-        asked = RunFolder(run).request()
+        folder = RunFolder(run)
+        asked = folder.request()
     except BertVisionError:
         return False  # no run: an encoder's own folder, or none
-    return "learn" in asked and task in task_names(asked["task"]) and (task != OWN or asked["data"] == data)
+    if "learn" not in asked or task not in task_names(asked["task"]):
+        return False
+    if task != OWN or asked["data"] == data:
+        return True
+    one, two = _own_train(folder.path_from_here(asked["data"])), _own_train(data)
+    return one is not None and two is not None and one.samefile(two)
+
+
+def _own_train(data: str | None) -> Path | None:
+    """The user's own training file that a `--data` means; None if it means none that is there."""
+    try:
+        return None if data is None else find_own(Path(data)).get("train")
+    except DataError:
+        return None
 
 
 def seen_notice(request: FitRequest) -> tuple[str, ...]:

@@ -72,6 +72,7 @@ class Card:
         pooled: whether heads read the encoder's own pooled vector.
         teacher: fingerprint of the teacher; None has none.
         examples: digest of what is learned and held out; None is not known again.
+        held_out: digest of what is held out; None is not known again.
     """
 
     run: Path
@@ -83,6 +84,7 @@ class Card:
     pooled: bool = False
     teacher: str | None = None
     examples: str | None = None
+    held_out: str | None = None
 
     def snapshot(self, fraction: float, step: int) -> Snapshot:
         """The snapshot at a fraction of an epoch."""
@@ -140,7 +142,9 @@ class RunWatcher:
         """Open the run's folder, and forget what will be done again."""
         card = self.keeper.card
         request = card.request
-        self.folder.begin(asdict(request), card.fingerprint, teacher=card.teacher, examples=card.examples)
+        self.folder.begin(
+            asdict(request), card.fingerprint, teacher=card.teacher, examples=card.examples, held_out=card.held_out
+        )
         self.folder.forget_after(step)
         spent = [line["seconds"] for line in self.folder.lines() if "seconds" in line]
         self.seconds = spent[-1] if spent else 0.0

@@ -104,12 +104,17 @@ def check_task_name(name: str) -> None:
         raise UnknownNameError("task", name, [*TASKS, OWN])
 
 
+def is_path(data: str | Path | None) -> bool:
+    """Whether `--data` means files of the user's, rather than the built-in set or the hub."""
+    return data is not None and str(data).partition(":")[0] not in (BUILTIN, HUB)
+
+
 Read = dict[str, tuple[Examples, list[BadRow]]]
 """Examples and unreadable rows, by split."""
 
 
 def _own_paths(data: str | Path | None) -> dict[str, Path]:
-    if data is None or str(data).partition(":")[0] in (BUILTIN, HUB):
+    if data is None or not is_path(data):
         raise BertVisionError(f"the task '{OWN}' needs --data FILE or --data DIR with your files.")
     return find_own(Path(data))
 

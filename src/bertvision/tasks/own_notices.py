@@ -1,10 +1,14 @@
 """Warnings about the user's own files where every row could be read, but a guess or a label may be wrong."""
 
+import re
 from collections.abc import Mapping
 
 from bertvision.tasks.examples import Examples, Texts
 from bertvision.tasks.own import MOST_CLASSES, OwnColumns, number_of
 from bertvision.tasks.task import SquadLayout, Task
+
+_NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?\s*%?")
+"""Numbers, and what people write for them."""
 
 MISSING = ("nan", "na", "n/a", "<na>", "null")
 """Words, in lower case, that tables often have for a missing value."""
@@ -41,4 +45,16 @@ def _guess_notices(task: Task, train: Texts) -> list[str]:
     if task.kind == "labels" and column == "score" and all(number_of(word) is not None for word in task.labels):
         count = f"{len(task.labels)} different whole numbers"
         return [f"column 'score' has {count}: they are taken as labels. Or else: --kind scores"]
-    return []
+    return _almost_scores(task.labels, column) if task.kind == "labels" else []
+
+
+def _almost_scores(labels: tuple[str, ...], column: str | int | None) -> list[str]:
+    """A notice where values that are no numbers, such as '0,5', have made labels of what may be scores."""
+    words = [word for word in labels if number_of(word) is None]
+    numbers = [word for word in labels if _NUMBER.fullmatch(word)]
+    finer = len(labels) > MOST_CLASSES or any(not word.lstrip("+-").isdigit() for word in numbers)
+    if not words or not finer or 2 * len(numbers) <= len(labels):
+        return []
+    count = f"its {len(labels)} different values are taken as labels"
+    then = "If they are scores, write them as in 0.5, and use --kind scores"
+    return [f"'{words[0]}' in column '{column}' is no number: {count}. {then}"]

@@ -24,6 +24,27 @@ def test_a_run_begins_with_what_was_asked_for_and_where_it_comes_from(begun: Run
     assert {"time", "commit", "packages"} <= config["provenance"].keys()
 
 
+def test_paths_that_a_run_was_asked_for_lead_to_the_same_place_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home" / "data").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "home")
+    monkeypatch.chdir(tmp_path / "link")
+    RunFolder(Path("runs/one")).begin(REQUEST, "abc")
+    assert RunFolder(Path("runs/one")).path_from_here("data/") == "data/"  # as it was written
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").touch()
+    run = RunFolder(Path("home/runs/one"))
+    assert run.path_from_here("data") == "home/data"
+    assert run.path_from_here("./data/../data") == "home/data"
+    for unchanged in ("gone", "here", str(tmp_path / "elsewhere")):
+        assert run.path_from_here(unchanged) == unchanged
+    config = json.loads((run.path / "config.json").read_text(encoding="utf-8"))
+    assert config.pop("made_in") == "../.."
+    (run.path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert run.path_from_here("data") == "data"  # of an older version
+
+
 def test_looking_at_a_folder_writes_nothing(tmp_path: Path) -> None:
     RunFolder(tmp_path / "run").check(REQUEST, resume=False)
     RunFolder(tmp_path / "run").check(REQUEST, resume=True)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -51,3 +53,9 @@ def test_too_few_examples_to_hold_some_out_are_refused(count: int, share: float)
         BertVisionError, match=rf"^{count} training examples are too few .* Use more of them, or another --"
     ):
         split_train(texts(count), fraction=1.0, held_out=share, seed=0)
+
+
+def test_copies_of_a_single_text_are_refused_for_what_they_are() -> None:
+    copies = replace(texts(40), texts=["the same"] * 40)
+    with pytest.raises(BertVisionError, match=r"^all 40 training examples have the same text, and copies are held"):
+        split_train(copies, fraction=1.0, held_out=0.1, seed=0)

@@ -82,7 +82,21 @@ def test_a_run_for_several_tasks_has_learnt_from_each_of_them(tmp_path: Path) ->
     assert not learnt_from(tmp_path, "sts", "builtin")
 
 
-def test_files_of_ones_own_are_the_same_only_where_they_are(tmp_path: Path) -> None:
+def test_files_of_ones_own_are_the_same_however_their_place_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("reviews", "letters"):
+        Path(name).mkdir()
+        Path(name, "train.csv").write_text(f"text,label\n{name},1\nnone,0\n", encoding="utf-8")
+    RunFolder(Path("tuned")).begin({**asdict(tiny_request("sst2", "reviews/", "minilm")), "task": "own"}, "weights")
+    for data in ("reviews/", "reviews", "./reviews", str(tmp_path / "reviews"), "letters/../reviews/train.csv"):
+        assert learnt_from(Path("tuned"), "own", data)
+    assert not any(learnt_from(Path("tuned"), "own", data) for data in ("letters", "letters/train.csv", "nowhere"))
+    assert not any(learnt_from(Path("tuned"), "own", data) for data in ("hub:reviews", None))
+
+
+def test_files_of_ones_own_that_are_gone_are_known_by_what_they_were_called(tmp_path: Path) -> None:
     run = tmp_path / "tuned"
     RunFolder(run).begin({**asdict(tiny_request("sst2", "reviews", "minilm")), "task": "own"}, "weights")
     assert learnt_from(run, "own", "reviews")

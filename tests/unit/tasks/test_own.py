@@ -333,6 +333,26 @@ def test_a_guess_of_what_whole_numbers_are_is_told_where_it_may_be_wrong(tmp_pat
     assert notices(score, OwnColumns(kind="labels")) == ()
 
 
+@pytest.mark.parametrize(
+    ("cells", "odd"),
+    [(['"0,5"', '"1,0"', '"2,5"'], "0,5"), (["50%", "70 %", "8%"], "50%"), (["1.5", "two", "3.0"], "two")],
+    ids=["commas", "per cent", "words"],
+)
+def test_scores_that_were_taken_as_labels_since_some_are_no_numbers_are_told(
+    tmp_path: Path, cells: list[str], odd: str
+) -> None:
+    path = write(tmp_path / "a.csv", "text,rating\n" + "".join(f"x,{cell}\n" for cell in cells))
+    [notice] = notices(path, OwnColumns(label="rating"))
+    assert notice.startswith(f"'{odd}' in column 'rating' is no number: its 3 different values are taken as labels. If")
+    assert notice.endswith("If they are scores, write them as in 0.5, and use --kind scores")
+    assert notices(path, OwnColumns(label="rating", kind="labels")) == ()
+
+
+@pytest.mark.parametrize("words", [("1", "2", "other"), ("low", "high", "0.5"), ("v1.0", "v2.0"), ("1-2", "3-4")])
+def test_labels_with_numbers_among_them_are_labels(tmp_path: Path, words: tuple[str, ...]) -> None:
+    assert notices(write(tmp_path / "a.csv", "text,label\n" + "".join(f"x,{word}\n" for word in words))) == ()
+
+
 @pytest.mark.parametrize("word", ["NaN", "n/a", "NULL"])
 def test_a_label_that_looks_like_a_missing_one_is_told(tmp_path: Path, word: str) -> None:
     [notice] = notices(write(tmp_path / "a.csv", f"text,label\nw,10\nx,{word}\ny,5\n"))

@@ -23,6 +23,7 @@ from bertvision.runs.fitting.frozen import FrozenTask, freeze_task
 from bertvision.runs.fitting.solve import CONVEX, Solver
 from bertvision.runs.fitting.standardise import BATCHES, standardise_heads
 from bertvision.runs.folder import RunFolder
+from bertvision.runs.one_label import one_label_notice
 from bertvision.runs.planning.source import find_plan, follow_plan, remove_own_store
 from bertvision.runs.tuned_split import seen_notice
 from bertvision.runs.watch import Show
@@ -90,7 +91,8 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
         finished = _finished(folder, request, resume=resume)  # another process may have been here meanwhile
         if finished is not None:
             return finished
-        folder.begin(asdict(request), frozen.fingerprint, examples=frozen.examples_digest)
+        examples, held_out = frozen.examples_digest, frozen.held_out_digest
+        folder.begin(asdict(request), frozen.fingerprint, examples=examples, held_out=held_out)
         if choice is not None:
             frozen = follow_plan(choice, frozen, folder.path, show)
         run = FitRun(folder, frozen, trainees, show)
@@ -109,7 +111,8 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
     reasons = () if choice is None else choice.reasons[:1]
     parts = frozen.parts
     cut = cut_notice(frozen.task, frozen.train.windows, parts.options, parts.tokenizer)
-    notices = (*parts.notices, *seen_notice(request), *cut, *_of_training(run), *reasons, *run.notices)
+    alone = one_label_notice(frozen.task, frozen.held_out.windows.targets)
+    notices = (*parts.notices, *seen_notice(request), *alone, *cut, *_of_training(run), *reasons, *run.notices)
     return _result(folder, notices)
 
 

@@ -150,6 +150,11 @@ class FrozenTask:
         return examples_digest([self.train.windows, self.held_out.windows])
 
     @property
+    def held_out_digest(self) -> str:
+        """Digest of what judges heads."""
+        return examples_digest([self.held_out.windows])
+
+    @property
     def fingerprint(self) -> str:
         """Fingerprints of all encoders."""
         others = () if self.folds is None else self.folds.encoders

@@ -15,6 +15,7 @@ from bertvision.runs.folder import CONFIG, RESULT, RunFolder
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.tuned_split import learnt_from, seen_notice, tuned_run
 from bertvision.tasks.files import read_json
+from bertvision.tasks.load import is_path
 from bertvision.training.trainee import HeadSpec
 from bertvision.typed_json import from_json
 
@@ -77,11 +78,18 @@ def open_run(name: str | Path) -> FinishedRun:
         raise BertVisionError(f"{run} is a search. Name the run of its best trial: {run / 'best'}.")
     if folder.result() is None and not snapshot:  # a snapshot is whole, whatever becomes of its run
         raise BertVisionError(f"{run} is not finished. Go on with it: its command with --resume.")
+    asked = _seen_from_here(folder, asked)
     if "heads" in asked:
         if snapshot:
             raise BertVisionError(f"{run} is a fit of heads and has no snapshots. Name it without {snapshot}.")
         return _fit(run, asked, folder.weights())
     return _tuned(name, run, asked)
+
+
+def _seen_from_here(folder: RunFolder, asked: dict[str, Any]) -> dict[str, Any]:
+    """What a run was asked for, with relative paths of data and encoder as they lead there from here."""
+    data = folder.path_from_here(asked["data"]) if is_path(asked["data"]) else asked["data"]
+    return asked | {"data": data, "encoder": folder.encoder_from_here(asked["encoder"])}
 
 
 def _fit(run: Path, asked: dict[str, Any], weights: str) -> FinishedRun:

@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bertvision.amounts import in_words
-from bertvision.errors import BertVisionError
+from bertvision.errors import BertVisionError, DataError
 from bertvision.evaluation.threshold import NO_ANSWER_SHARE
 from bertvision.heads.files import WEIGHTS
 from bertvision.provenance import file_digest
+from bertvision.runs.folder import RunFolder
 from bertvision.runs.judging.evaluation_record import EvaluationRecord, Fingerprints
 from bertvision.runs.judging.finished import FinishedRun, open_run
 from bertvision.runs.judging.kept_outputs import OUTPUTS
+from bertvision.runs.parts import examples_digest
 from bertvision.runs.task_parts import TaskParts, split_parts
 from bertvision.store.manifest import windows_digest
 from bertvision.tasks.examples import Examples, Questions, Texts
@@ -108,17 +110,23 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
             is what the run held out.
 
     Raises:
-        BertVisionError: there is no such run or split, it is not finished, or it learned from the split.
+        BertVisionError: there is no such run or split, it is not finished, it learned from the split, or its data have
+            changed since, so that it may have learned from what would be held out.
     """
     run = open_run(name)
     request = run.request
-    loaded = request.load()
+    try:
+        loaded = request.load()
+    except DataError as error:
+        raise DataError(f"{run.name} was made of data that it still needs, to know what it held out: {error}") from None
     parts = split_parts(request, loaded)
     judged = loaded
     if data is not None:
         judged = replace(request, data=str(data)).load()
         _check_labels(loaded, judged, str(data))
     held_out = None if parts.held_out is None else parts.part(parts.held_out)
+    if held_out is not None:
+        RunFolder(run.folder).check_held_out(examples_digest([held_out.windows]))
     notices = [*dict.fromkeys((*loaded.notices, *judged.notices)), *run.notices]
     alone = data is None and list(loaded.splits) == ["train"]
     if alone and split in ("dev", HELD_OUT) and held_out is not None and parts.task.kind != "spans":

@@ -122,7 +122,7 @@ class HeadTrials:
         trainee = build_trainee(spec, frozen, request)
         trainee.watch.seconds = float(notes[SECONDS])
         kept = RunFolder(best)
-        kept.begin(asdict(request), frozen.fingerprint)
+        kept.begin(asdict(request), frozen.fingerprint, held_out=frozen.held_out_digest)
         run = FitRun(kept, frozen, [trainee], self._show)
         if not notes[SOLVED]:
             run.following.append(0)

@@ -16,6 +16,7 @@ from bertvision.heads import Head, HeadOptions, HeadShape, save_head
 from bertvision.runs.cut_texts import cut_notice
 from bertvision.runs.far_scores import far_scores_notice
 from bertvision.runs.few_steps import few_steps_notice
+from bertvision.runs.one_label import one_label_notice
 from bertvision.runs.parts import examples_digest, training_split
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.tuning.own_head import find_own_head, load_own_head
@@ -94,10 +95,12 @@ def tune(
         pooled=request.pooled,
         teacher=None if soft is None else soft.fingerprint,
         examples=examples_digest([windows, None if judging is None else judging.windows]),
+        held_out=None if judging is None else examples_digest([judging.windows]),
     )
     tune_data = prepared.tune_data(task, windows, pool, None if soft is None else soft.targets)
     keeper = _TaskKeeper(card, model, validation)
     notices = loaded.notices if soft is None else (*loaded.notices, soft.notice)
+    notices += one_label_notice(task, None if judging is None else judging.windows.targets)
     notices += cut_notice(task, windows, request.windows, tokenizer)
     notices += _of_training(request, task, windows, tune_data.plan(request.options).total)
     return run_tuning(started, model, tune_data, keeper, notices=notices, show=show, judge=judge)

@@ -1,8 +1,9 @@
-// The page: asks /v1/answer and /v1/layers, and shows what they say. Text goes into the page as text, never as markup.
+// The page: asks /v1/answer, /v1/classify, /v1/score and /v1/layers, and shows what they say. Text goes into the page as text, never as markup.
 "use strict";
 
 const at = (id) => document.getElementById(id);
 const NOTHING = "No answer in this text";
+const ROUTES = { spans: "/v1/answer", labels: "/v1/classify", tags: "/v1/classify", scores: "/v1/score" };
 let packs = [];
 let newest = 0; // replies to earlier questions are dropped
 let shown = null; // the question whose answer is shown, and its text and pack
@@ -75,6 +76,37 @@ function meter(bar, label, share) {
   at(label).textContent = percent(share);
 }
 
+function row(what, share) {
+  const bar = make("span", "meter");
+  const inner = make("i");
+  inner.style.width = `${100 * share}%`;
+  bar.append(inner);
+  return [make("span", "what", what), bar, make("b", "", percent(share))];
+}
+
+function likeliest(labels) {
+  return [...labels].sort((one, other) => other.score - one.score);
+}
+
+// A label, tags or a score, as the reply and each of its heads give them.
+function words(said) {
+  return said.labels ? said.chosen.join(", ") || "No label" : String(Number(said.score.toPrecision(4)));
+}
+
+function showPrediction(said) {
+  at("chosen").textContent = words(said);
+  at("labels").replaceChildren(
+    ...likeliest(said.labels ?? []).map((label) => {
+      const line = make("div", "row");
+      line.append(...row(label.label, label.score));
+      const item = make("li");
+      item.append(line);
+      return item;
+    }),
+  );
+  show("labels", Boolean(said.labels));
+}
+
 function showAnswer(said, text) {
   const letters = Array.from(text);
   const silent = said.answer === null;
@@ -92,11 +124,7 @@ function showAnswer(said, text) {
     const button = make("button");
     button.type = "button";
     button.setAttribute("aria-pressed", "false");
-    const bar = make("span", "meter");
-    const inner = make("i");
-    inner.style.width = `${100 * one.score}%`;
-    bar.append(inner);
-    button.append(make("span", "what", one.answer), bar, make("b", "", percent(one.score)));
+    button.append(...row(one.answer, one.score));
     button.addEventListener("click", () => {
       const pressed = button.getAttribute("aria-pressed") === "true";
       for (const other of runners.querySelectorAll("button")) other.setAttribute("aria-pressed", "false");
@@ -111,17 +139,23 @@ function showAnswer(said, text) {
   show("others", said.alternatives.length > 0);
 }
 
+function headWords(head) {
+  if (head.no_answer !== undefined) {
+    return [head.answer === null ? "No answer" : head.answer, `${percent(head.score)} · no answer ${percent(head.no_answer)}`];
+  }
+  const most = likeliest(head.labels ?? []).slice(0, 3);
+  return [words(head), most.map((label) => `${label.label} ${percent(label.score)}`).join(" · ")];
+}
+
 function showHeads(replies) {
   const several = replies.length > 1;
   const heads = replies.flatMap((reply) => reply.heads.map((head) => ({ ...head, pack: reply.pack })));
   at("heads").replaceChildren(
     ...heads.map((head) => {
       const card = make("div", head.answer === null ? "head silent" : "head");
-      card.append(
-        make("h3", "", several ? `${head.pack} · ${head.head}` : head.head),
-        make("p", "", head.answer === null ? "No answer" : head.answer),
-        make("span", "quiet", `${percent(head.score)} · no answer ${percent(head.no_answer)}`),
-      );
+      const [says, sure] = headWords(head);
+      const title = several ? `${head.pack} · ${head.head}` : head.head;
+      card.append(make("h3", "", title), make("p", "", says), make("span", "quiet", sure));
       return card;
     }),
   );
@@ -179,26 +213,41 @@ async function askLayers() {
   }
 }
 
+// What a request about the texts of the form holds; of a pack that reads single texts, the large field has it.
+function request(pack, first, text) {
+  if (pack.kind === "spans") return { question: first, context: text, pack: pack.name };
+  return pack.pairs ? { text: first, text_pair: text, pack: pack.name } : { text, pack: pack.name };
+}
+
 async function ask(event) {
   event?.preventDefault();
-  const question = at("question").value;
-  const context = at("text").value;
-  if (!question.trim() || !context.trim()) return;
+  const first = at("question").value;
+  const text = at("text").value;
+  if ((at("question").required && !first.trim()) || !text.trim()) return;
   const mine = ++newest;
   show("problem", false);
   at("ask").setAttribute("aria-busy", "true");
   try {
     if (!packs.length) await open();
-    const chosen = at("pack").value;
-    const all = packs.map((pack) => call("/v1/answer", { question, context, top: 5, pack: pack.name }));
+    const pack = chosenPack();
+    const spans = pack.kind === "spans";
+    const asked = spans ? packs.filter((one) => one.kind === "spans") : [pack];
+    const more = spans ? { top: 5 } : {};
+    const all = asked.map((one) => call(ROUTES[one.kind], { ...request(one, first, text), ...more }));
     const replies = await Promise.all(all);
     if (mine !== newest) return;
-    showAnswer(replies.find((reply) => reply.pack === chosen), context);
+    const said = replies.find((reply) => reply.pack === pack.name);
+    show("answered", spans);
+    show("in-text", spans);
+    show("others", false);
+    show("predicted", !spans);
+    if (spans) showAnswer(said, text);
+    else showPrediction(said);
     showHeads(replies);
     show("empty", false);
     show("said", true);
     if (matchMedia("(max-width: 57.9rem)").matches) at("said").scrollIntoView({ behavior: "smooth", block: "start" });
-    shown = { question, context, pack: chosen };
+    shown = request(pack, first, text);
     askLayers();
   } catch (error) {
     if (mine !== newest) return;
@@ -209,12 +258,38 @@ async function ask(event) {
   }
 }
 
+function chosenPack() {
+  return packs.find((pack) => pack.name === at("pack").value);
+}
+
+// What the form asks for is what the chosen pack reads: a question and a text, two texts, or one.
+function fit() {
+  const { kind, pairs } = chosenPack();
+  const spans = kind === "spans";
+  const two = spans || pairs;
+  show("question-label", two);
+  show("question", two);
+  show("enter", two);
+  at("question").required = two;
+  at("first").classList.toggle("alone", !two);
+  at("question-label").textContent = spans ? "Question" : "First text";
+  at("question").placeholder = spans ? "What do you want to know?" : "The first of the two texts";
+  at("text-label").textContent = spans || !two ? "Text" : "Second text";
+  at("text").placeholder = spans ? "Paste a text here, or choose an example below." : "Paste a text here.";
+  at("ask").textContent = spans ? "Ask" : "Predict";
+  at("expected").textContent = spans
+    ? "The answer will appear here with its probability, marked in the text."
+    : "The prediction will appear here.";
+  show("example-texts", spans);
+}
+
 async function open() {
   const said = await call("/v1/packs");
-  packs = said.packs.filter((pack) => pack.kind === "spans");
-  if (!packs.length) throw new Error("No pack here answers questions; see /v1/packs for those that are served.");
+  const spans = said.packs.filter((pack) => pack.kind === "spans");
+  packs = [...spans, ...said.packs.filter((pack) => pack.kind !== "spans")];
   at("pack").replaceChildren(...packs.map((pack) => new Option(`${pack.name} (${pack.heads.join(", ")})`, pack.name)));
   show("packs", packs.length > 1);
+  fit();
   const encoders = [...new Set(packs.map((pack) => pack.encoder))];
   at("served").textContent = `${packs.length > 1 ? "Packs" : "Pack"} ${packs.map((pack) => pack.name).join(", ")} · encoder ${encoders.join(", ")}`;
   const most = said.text_characters;
@@ -255,6 +330,7 @@ async function showExamples() {
 }
 
 at("form").addEventListener("submit", ask);
+at("pack").addEventListener("change", fit);
 at("depth").addEventListener("toggle", askLayers);
 at("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(event);

@@ -343,6 +343,48 @@ def test_texts_that_were_learnt_from_are_not_judged_by_from_elsewhere_either(pla
         evaluate(tmp_path / "fit", data=tmp_path / "dev.tsv", device="cpu")
 
 
+@pytest.mark.parametrize("made", ["fit", "tune"])
+def test_a_run_whose_data_have_changed_is_not_judged_by_what_it_may_have_learnt(
+    made: str, place: Path, tmp_path: Path
+) -> None:
+    data, encoder, run = write_labels(tmp_path / "data"), str(place / "encoder"), tmp_path / "run"
+    if made == "fit":
+        fit_heads(tiny_fit("sst2", data, encoder, MIX), run)
+    else:
+        tune(tiny_request("sst2", data, encoder, held_out=0.2), run)
+    shutil.copytree(data, tmp_path / "dev")
+    write_labels(tmp_path / "data", train=44)
+    for elsewhere in (None, tmp_path / "dev"):
+        with pytest.raises(BertVisionError, match="run held out other training examples than its data have now"):
+            evaluate(run, data=elsewhere, device="cpu")
+    write_labels(tmp_path / "data")
+    assert evaluate(run, resamples=RESAMPLES, device="cpu").record.rows
+
+
+def test_a_run_is_evaluated_from_any_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    write_scores(Path("data"))
+    save_tiny_encoder(Path("encoder"))
+    tune(tiny_request("own", "data/", "encoder", held_out=0.2), Path("runs/tuned"))
+    fit_heads(tiny_fit("own", "data", "runs/tuned@1", MIX), Path("runs/fit"))
+    first = {name: evaluate(f"runs/{name}", resamples=RESAMPLES, device="cpu") for name in ("tuned", "fit")}
+    assert [row.name for row in first["fit"].record.rows].count("own_output") == 1
+    moved = home.rename(tmp_path / "moved")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    write_scores(Path("data"), train=50)  # others of the same name
+    for name, before in first.items():
+        again = evaluate(f"../moved/runs/{name}", resamples=RESAMPLES, device="cpu")
+        assert again.record.rows == before.record.rows
+        assert not any("flatter" in notice for notice in again.notices)
+    shutil.rmtree(moved / "data")
+    shutil.rmtree("data")
+    with pytest.raises(BertVisionError, match=r"fit was made of data that it still needs, .*: data does not exist"):
+        evaluate("../moved/runs/fit", data=tmp_path, device="cpu")
+
+
 def test_another_encoder_than_the_run_s_is_refused(place: Path, tmp_path: Path) -> None:
     encoder = save_tiny_encoder(tmp_path / "encoder")
     fit_heads(tiny_fit("squad2", str(place / "data"), encoder, MIX), tmp_path / "fit")
