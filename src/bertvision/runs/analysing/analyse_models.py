@@ -117,7 +117,7 @@ def _answer_analyses(subject: Subject, verdict: Verdict) -> dict[str, Any]:
     at = _threshold(verdict)
     return {
         "question_types": question_types(examples, answers.scores_at(at)),
-        "second_answers": second_answers(examples, answers.said, threshold=at),
+        "second_answers": second_answers(examples, answers.predictions, threshold=at),
         "calibration": _answer_calibration(subject, answers, verdict.held_out_answers, at),
     }
 
@@ -136,7 +136,7 @@ def _answer_calibration(
 
 def _answer_logits(answers: Answers, at: float | None) -> FloatArray:
     """Those of the answers, and of "no answer" where that may be."""
-    return answers.said.scores if at is None else answer_logits(answers.said, threshold=at)
+    return answers.predictions.scores if at is None else answer_logits(answers.predictions, threshold=at)
 
 
 def _label_calibration(subject: Subject, outputs: ModelOutputs) -> Calibration | None:
@@ -160,9 +160,9 @@ def _score_analyses(subject: Subject, outputs: ModelOutputs) -> dict[str, Any]:
 
 
 def _classes(subject: Subject, verdict: Verdict) -> IntArray:
-    if isinstance(verdict.said, SpanPredictions):
+    if isinstance(verdict.predictions, SpanPredictions):
         raise TypeError("answers have no class")
-    return _classes_of(predicted_targets(subject.parts.task, verdict.said))
+    return _classes_of(predicted_targets(subject.parts.task, verdict.predictions))
 
 
 def _classes_of(targets: IntArray | FloatArray) -> IntArray:
@@ -172,7 +172,7 @@ def _classes_of(targets: IntArray | FloatArray) -> IntArray:
 def _answers_given(examples: Questions, verdict: Verdict) -> dict[str, str]:
     if verdict.answers is None:
         raise TypeError("spans are answers")
-    return verdict.answers.said.texts(examples, _threshold(verdict))
+    return verdict.answers.predictions.texts(examples, _threshold(verdict))
 
 
 def _as_texts(examples: Examples) -> Texts:
