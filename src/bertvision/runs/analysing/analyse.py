@@ -83,7 +83,7 @@ def analyse(  # noqa: PLR0913 - what it depends on, by keyword
     outputs, verdicts = _outputs(subject, shared, show, begin)
     tell(show, f"analysing {in_words(len(outputs), 'model')} …")
     judged = JudgedRun(subject, outputs, verdicts)
-    # those that read this pass's states; an own output that needs a pass of its own is neither timed nor traced
+    # without an own output that needs a pass of its own: it is not timed, and its attention is not computed
     on_shared_pass = {name: head for name in outputs if (head := shared.load(subject, name)) is not None}
     heads = {name: on_shared_pass.get(name) or load_head(subject.head_folder(name)) for name in outputs}
     if subject.run.own is not None and subject.run.own.pooled:

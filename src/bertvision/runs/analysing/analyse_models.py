@@ -68,12 +68,12 @@ def compare_models(subject: Subject, first: Verdict, second: Verdict) -> tuple[E
     match task.kind:
         case "spans":
             questions = as_questions(examples)
-            answers = (_predicted_answers(questions, verdict) for verdict in (first, second))
-            return compare_answers(questions, first=next(answers), second=next(answers))
+            answers = [_predicted_answers(questions, verdict) for verdict in (first, second)]
+            return compare_answers(questions, first=answers[0], second=answers[1])
         case "labels" | "tags":
-            classes = (_predicted_classes(subject, verdict) for verdict in (first, second))
+            classes = [_predicted_classes(subject, verdict) for verdict in (first, second)]
             compare = compare_labels if task.kind == "labels" else compare_tags
-            return compare(_as_texts(examples), task.labels, first=next(classes), second=next(classes))
+            return compare(_as_texts(examples), task.labels, first=classes[0], second=classes[1])
         case "scores":
             return None
         case _:
