@@ -121,15 +121,15 @@ class TuneRequest(LearnRequest):
 
     @override
     def split(self, train: Examples) -> tuple[Examples, Examples | None]:
-        learnt, held_out = LearnRequest.split(self, train)
+        used, held_out = LearnRequest.split(self, train)
         if self.folds is None:
-            return learnt, held_out
+            return used, held_out
         # folds of all examples, so that they are the same whatever part of them is used or held out
         numbers = dict(zip(train.ids, fold_numbers(train, self.folds).tolist(), strict=True))
-        rows = np.flatnonzero([numbers[key] != self.fold for key in learnt.ids])
+        rows = np.flatnonzero([numbers[key] != self.fold for key in used.ids])
         if not len(rows):
-            raise BertVisionError(f"fold {self.fold} holds all {len(learnt)} examples. Use a larger --fraction.")
-        return learnt.select(rows), held_out
+            raise BertVisionError(f"fold {self.fold} holds all {len(used)} examples. Use a larger --fraction.")
+        return used.select(rows), held_out
 
     @override
     def problems(self) -> list[str]:

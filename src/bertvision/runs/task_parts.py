@@ -26,7 +26,7 @@ class TaskParts:
         task: the task.
         whole: every split as it was loaded.
         notices: messages for the user.
-        learnt: training examples, without those held out.
+        train: training examples, without those held out.
         held_out: held-out training examples; None if there are none.
         tokenizer: the encoder's.
         options: length and stride of token windows.
@@ -37,7 +37,7 @@ class TaskParts:
     task: Task
     whole: Mapping[str, Examples]
     notices: tuple[str, ...]
-    learnt: Examples
+    train: Examples
     held_out: Examples | None
     tokenizer: TextTokenizer
     options: WindowOptions
@@ -78,24 +78,24 @@ def split_parts(request: FitRequest, loaded: TaskData) -> TaskParts:
         BertVisionError: there is no such encoder or no training split, there are too few examples, or the request's
             `pool`, `pairs` and `source` do not go together.
     """
-    train = training_split(loaded)
+    whole_train = training_split(loaded)
     tokenizer = TextTokenizer.load(base_encoder(request.main_encoder))  # first: says so if there is no such encoder
     usual = usual_pool(request.main_encoder)
     attention = request.pool == ATTENTION
     pairs: Pairs = "together"
-    if isinstance(train, Texts) and train.pairs is not None:
+    if isinstance(whole_train, Texts) and whole_train.pairs is not None:
         default: Pairs = "aligned" if usual == "mean" and not attention else "together"
         pairs = default if request.pairs == "auto" else request.pairs
     if attention:
         _check_attention(request, loaded.task, pairs)
     if request.store is not None and pairs != "together":
         raise BertVisionError("a store keeps pairs together. Use --pairs together, or --from stream.")
-    learnt, held_out = split_train(train, fraction=request.largest, held_out=request.held_out, seed=request.seed)
+    train, held_out = split_train(whole_train, fraction=request.largest, held_out=request.held_out, seed=request.seed)
     return TaskParts(
         task=loaded.task,
         whole=loaded.splits,
         notices=loaded.notices,
-        learnt=learnt,
+        train=train,
         held_out=held_out,
         tokenizer=tokenizer,
         options=request.windows,

@@ -57,8 +57,8 @@ def data_curves(rows: Sequence[Mapping[str, Any]], metric: str) -> tuple[DataCur
         rows: rows of a leaderboard, with `score` on the split.
         metric: name of the score.
     """
-    judged = [{**row, "metrics": {metric: row["score"]}} for row in rows]
-    return tuple(curve for curve in less_data_curves(judged, metric) if len(curve.fractions) > 1)
+    scored = [{**row, "metrics": {metric: row["score"]}} for row in rows]
+    return tuple(curve for curve in less_data_curves(scored, metric) if len(curve.fractions) > 1)
 
 
 def snapshot_curve(run: FinishedRun, metric: str) -> FreezeCurve | None:

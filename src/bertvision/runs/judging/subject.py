@@ -114,12 +114,12 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
     request = run.request
     loaded = request.load()
     parts = split_parts(request, loaded)
-    judged = loaded
+    source = loaded
     if data is not None:
-        judged = replace(request, data=str(data)).load()
-        _check_labels(loaded, judged, str(data))
+        source = replace(request, data=str(data)).load()
+        _check_labels(loaded, source, str(data))
     held_out = None if parts.held_out is None else parts.part(parts.held_out)
-    notices = [*dict.fromkeys((*loaded.notices, *judged.notices)), *run.notices]
+    notices = [*dict.fromkeys((*loaded.notices, *source.notices)), *run.notices]
     alone = data is None and list(loaded.splits) == ["train"]
     if alone and split in ("dev", HELD_OUT) and held_out is not None and parts.task.kind != "spans":
         split, part = HELD_OUT, held_out
@@ -128,14 +128,14 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
             f"{in_words(len(part.examples), 'example')}. They choose among heads, too: expect a little less elsewhere. "
             "For others: --data DIR"
         )
-    elif split not in judged.splits:
-        raise _no_split(split, [name for name in judged.splits if data is not None or name != "train"], parts.task)
+    elif split not in source.splits:
+        raise _no_split(split, [name for name in source.splits if data is not None or name != "train"], parts.task)
     else:
-        if _same_examples(judged.splits[split], loaded.splits["train"]):
+        if _same_examples(source.splits[split], loaded.splits["train"]):
             raise BertVisionError(
                 f"{run.name} learned from these examples: they are its training split. Use --split dev."
             )
-        part = parts.part(judged.splits[split])
+        part = parts.part(source.splits[split])
     return Subject(
         run=run,
         parts=parts,
@@ -186,10 +186,10 @@ def _no_split(split: str, there: Collection[str], task: Task) -> BertVisionError
     )
 
 
-def _check_labels(learnt: TaskData, judged: TaskData, data: str) -> None:
-    if learnt.task.labels != judged.task.labels:
+def _check_labels(trained_on: TaskData, source: TaskData, data: str) -> None:
+    if trained_on.task.labels != source.task.labels:
         raise BertVisionError(
-            f"{data} has the labels {', '.join(judged.task.labels)}; heads learned {', '.join(learnt.task.labels)}."
+            f"{data} has the labels {', '.join(source.task.labels)}; heads learned {', '.join(trained_on.task.labels)}."
         )
 
 

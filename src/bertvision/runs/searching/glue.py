@@ -153,11 +153,11 @@ def _find(data: str) -> tuple[list[Task], dict[str, str]]:
     there, missing = [], {}
     for task in GLUE_TASKS:
         try:
-            found = find_local(task, Path(data))
+            files = find_local(task, Path(data))
         except DataError:
             missing[task.name] = "no file is there"
             continue
-        lacking = [split for split in ("train", "dev") if split not in found.paths]
+        lacking = [split for split in ("train", "dev") if split not in files.paths]
         if lacking:
             missing[task.name] = f"no {' and no '.join(lacking)} file is there"
         else:

@@ -168,8 +168,8 @@ def _range(name: str, table: Mapping[str, Any], option: Option) -> Range:
     log, step = table.get("log", False), table.get("step")
     if not isinstance(log, bool) or (log and (step is not None or numbers[0] <= 0)):
         raise BertVisionError(f"the range {name} is {dict(table)}; log = true needs low > 0 and no step.")
-    whole = isinstance(numbers[0], int)
-    if step is not None and (type(step) not in ((int,) if whole else (int, float)) or step <= 0):
+    integer = isinstance(numbers[0], int)
+    if step is not None and (type(step) not in ((int,) if integer else (int, float)) or step <= 0):
         raise BertVisionError(f"the step of the range {name} is {step!r}, a number above 0 is expected.")
     return Range(low=numbers[0], high=numbers[1], log=log, step=step)
 

@@ -65,7 +65,7 @@ class OneTask:
         self._request = request
         self._show = show
         loaded = request.load()
-        self._examples = learnt_examples(request, loaded)
+        self._examples = count_training_examples(request, loaded)
         self._has_dev = "dev" in loaded.splits
 
     def per_epoch(self, point: Point) -> int:
@@ -107,7 +107,7 @@ class SeveralTasks:
         self._request = request
         self._show = show
         loaded = load_tasks(request.tasks, request)
-        self._examples = {name: learnt_examples(request, data) for name, data in loaded.items()}
+        self._examples = {name: count_training_examples(request, data) for name, data in loaded.items()}
 
     def per_epoch(self, point: Point) -> int:
         """The steps of an epoch if every example had one window, which is the least."""
@@ -132,16 +132,16 @@ class SeveralTasks:
         return {name: value for name, value in score_dev(run, show=self._show).items() if math.isfinite(value)}
 
 
-def learnt_examples(request: SearchRequest, loaded: TaskData) -> int:
+def count_training_examples(request: SearchRequest, loaded: TaskData) -> int:
     """The number of training examples of a task in a trial, without those held out.
 
     Raises:
         BertVisionError: there is no training split, or training or held-out examples would be empty.
     """
-    learnt, _ = split_train(
+    train, _ = split_train(
         training_split(loaded), fraction=request.fraction, held_out=request.held_out, seed=request.seed
     )
-    return len(learnt)
+    return len(train)
 
 
 @final

@@ -188,8 +188,8 @@ def _prepare_task(  # noqa: PLR0913 - what a task is made of
     dev: bool,
 ) -> _PreparedTask:
     task, encoder = loaded.task, prepared.encoder
-    learnt, held_out = request.split(training_split(loaded))
-    windows = cut_windows(request, task, learnt, tokenizer)
+    train, held_out = request.split(training_split(loaded))
+    windows = cut_windows(request, task, train, tokenizer)
     head = _build_head(request, encoder, task, apart=windows.second is not None)
     start_at_mean(head, task, windows.targets)
     parts = [

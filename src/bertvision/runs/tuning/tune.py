@@ -58,16 +58,16 @@ def tune(
     if started.finished is not None:
         return started.finished
     loaded = request.load()
-    task, train = loaded.task, training_split(loaded)
+    task, whole_train = loaded.task, training_split(loaded)
     teacher = None if request.teacher is None else Teacher.find(request.teacher, task)
     prepared = prepare_encoder(request, started.accelerator, pooler=request.pooled)
     own = find_own_head(request.encoder, task) if request.head is None else None
     head = _build_head(request, prepared.encoder, task, own)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
-    learnt, held_out = request.split(train)
+    train, held_out = request.split(whole_train)
     dev = loaded.splits.get("dev") if judge is None else None
     pool = request.pool or ("cls" if own is not None else usual_pool(request.encoder))
-    windows = build_windows(task, learnt, tokenizer, request.windows)
+    windows = build_windows(task, train, tokenizer, request.windows)
     if own is not None:
         load_own_head(head, own)
     else:
@@ -84,8 +84,8 @@ def tune(
     taught = None
     if teacher is not None:
         if started.accelerator.is_main_process:
-            tell(show, f"{teacher.run.name} reads {len(learnt):,} examples …")
-        taught = teacher.read(learnt, windows, request)
+            tell(show, f"{teacher.run.name} reads {len(train):,} examples …")
+        taught = teacher.read(train, windows, request)
     card = Card(
         run=started.folder.path,
         request=request,
