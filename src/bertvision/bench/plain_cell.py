@@ -179,6 +179,6 @@ def _outcomes(task: Task, verdict: Verdict) -> FloatArray | IntArray:
     if verdict.answers is not None:
         at = next(name for name in (FITTED, ZERO, *verdict.thresholds) if name in verdict.thresholds)
         return verdict.answers.scores_at(verdict.thresholds[at]).f1
-    if not isinstance(verdict.said, np.ndarray):
+    if not isinstance(verdict.predictions, np.ndarray):
         raise TypeError("only questions have answers")
-    return predicted_targets(task, verdict.said)
+    return predicted_targets(task, verdict.predictions)

@@ -200,7 +200,7 @@ def _data(subject: Subject) -> dict[str, Any]:
     source = request.data
     found = {
         "source": "built-in set" if source in (None, "builtin") else Path(source).name,
-        "train": len(subject.parts.learnt),
+        "train": len(subject.parts.train),
         "held_out": subject.held_out_examples,
         subject.split: len(subject.part.examples),
     }

@@ -11,15 +11,15 @@ from bertvision.tasks.windows import WindowOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataRequest:
-    """What every run and every store depends on.
+    """The fields that all requests share: data, token windows and encoder.
 
     Attributes:
-        task: a task's name.
-        data: where its data are; see `load_task`.
-        columns: for the task `own`.
+        task: name of the task.
+        data: where its files are; see `load_task`.
+        columns: columns of the user's own files, for the task `own`.
         skip_bad: leave out rows that cannot be read.
         windows: length and stride of token windows.
-        encoder: see `load_encoder`.
+        encoder: name or folder of the encoder; see `load_encoder`.
     """
 
     task: str
@@ -38,5 +38,5 @@ class DataRequest:
         return load_task(self.task, data=self.data, columns=self.columns, skip_bad=self.skip_bad)
 
     def data_fields(self) -> dict[str, Any]:
-        """These alone, by name: for a request of another kind about the same data."""
-        return {one.name: getattr(self, one.name) for one in fields(DataRequest)}
+        """The fields of this class alone, without those of subclasses: to build another kind of request."""
+        return {item.name: getattr(self, item.name) for item in fields(DataRequest)}

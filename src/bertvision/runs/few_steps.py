@@ -1,4 +1,4 @@
-"""A notice where a small table of one's own is passed over too seldom for anything to be learnt."""
+"""A notice for small files of the user's own and few epochs: too few optimiser steps to learn much."""
 
 import math
 
@@ -6,20 +6,21 @@ from bertvision.amounts import in_words
 from bertvision.tasks.own import OWN
 
 FEW_STEPS = 30
-"""With fewer steps of the optimiser what learns hardly leaves its first weights."""
+"""With fewer optimiser steps, weights hardly move from their initial values."""
 
 ENOUGH_STEPS = 100
-"""So many were enough for heads on 14 texts."""
+"""The optimiser steps that a notice recommends: enough for heads on 14 texts."""
 
 
 def few_steps_notice(task: str, steps: int, epochs: float, *, otherwise: str = "") -> tuple[str, ...]:
-    """A notice of what to do where a run made few steps; none where it is not about files of the user's own.
+    """A notice that recommends more epochs if a run has few steps; none unless the task is `own`.
 
     Args:
-        task: its name; whoever takes a share of a named one knows what that means.
-        steps: steps of the optimiser.
-        epochs: the epochs that they were made in.
-        otherwise: another way that needs no steps, such as `--heads layer_concat`; empty where there is none.
+        task: name of the task. A named one has few steps only where the user chose a small share of it on purpose.
+        steps: optimiser steps of the run.
+        epochs: epochs of the run.
+        otherwise: an alternative to suggest that needs no steps, such as `--heads layer_concat`; empty if there is
+            none.
     """
     if task != OWN or steps >= FEW_STEPS:
         return ()

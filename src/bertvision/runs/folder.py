@@ -12,14 +12,14 @@ from bertvision.provenance import provenance
 from bertvision.tasks.files import read_json
 
 FORMAT = 2
-"""Of config.json and result.json. Runs of format 1 held other questions out (see `FEWEST_ARTICLES`): heads of today
-would be judged by what their encoders learned from."""
+"""Version of config.json and result.json. Runs of format 1 held out other questions (see `FEWEST_ARTICLES`): heads that
+are fitted today would be judged on questions that those encoders were trained on."""
 
 CONFIG, METRICS, RESULT = "config.json", "metrics.jsonl", "result.json"
 
 
 class RunFolder:
-    """Where a run keeps what it was asked for and what came out.
+    """The files of a run: request, log and result.
 
     Attributes:
         path: the folder.
@@ -29,18 +29,18 @@ class RunFolder:
         self.path = path
 
     def check(self, request: Mapping[str, object], *, resume: bool) -> None:
-        """See whether a run can begin here, or go on; writes nothing.
+        """Check that a run can begin in this folder, or be resumed; writes nothing.
 
         Raises:
-            BertVisionError: the folder holds a run and `resume` is not set, or one that was asked for something else,
-                or other files.
+            BertVisionError: the folder holds a run and `resume` is not set, or a run with another request or of another
+                format, or other files.
         """
-        before = self._config()
-        if before is not None and not resume:
+        config = self._config()
+        if config is not None and not resume:
             then = "It is finished. Use" if self.result() is not None else "Go on with it: --resume. Or use"
             raise BertVisionError(f"{self.path} holds a run already. {then} another --out.")
-        if before is not None:
-            self._compare(before["request"], request)
+        if config is not None:
+            self._check_request(config["request"], request)
         elif self.path.exists() and (not self.path.is_dir() or any(self.path.glob("[!.]*"))):
             raise BertVisionError(f"{self.path} is there already and is no run. Use another --out.")
 
@@ -53,20 +53,20 @@ class RunFolder:
         examples: str | None = None,
         held_out: str | None = None,
     ) -> None:
-        """Write down what was asked for, of which weights; or see that a run goes on with the same.
+        """Write config.json; or, if the run is resumed, check that request, encoder, teacher and data are the same.
 
         Args:
-            request: what was asked for.
-            weights: fingerprint of the encoder, or of all encoders.
-            teacher: fingerprint of a teacher; None has none.
-            examples: digest of what is learned and held out; None is not compared.
-            held_out: digest of what is held out, for `check_held_out`; None is not compared.
+            request: the request of the run.
+            weights: fingerprint of the encoder; of a cross-fit, those of all its encoders.
+            teacher: fingerprint of the teacher; None if there is none.
+            examples: digest of the training and held-out examples (see `examples_digest`); None is not compared.
+            held_out: digest of the held-out examples, for `check_held_out`; None is not compared.
 
         Raises:
-            BertVisionError: it was asked for something else, or encoder or data have changed, or it cannot be written.
+            BertVisionError: one of them differs from that of the run in the folder, or config.json cannot be written.
         """
-        before = self._config()
-        if before is None:
+        config = self._config()
+        if config is None:
             content = {"format": FORMAT, "request": request, "weights": weights}
             content["made_in"] = made_in(self.path)
             content |= {} if teacher is None else {"teacher": teacher}
@@ -74,17 +74,17 @@ class RunFolder:
             content |= {} if held_out is None else {"held_out": held_out}
             write_json(self.path / CONFIG, content | {"provenance": provenance()})
             return
-        self._compare(before["request"], request)
+        self._check_request(config["request"], request)
         for what, was, now in (
-            ("an encoder", before["weights"], weights),
-            ("a teacher", before.get("teacher"), teacher),
+            ("an encoder", config["weights"], weights),
+            ("a teacher", config.get("teacher"), teacher),
         ):
             if was != now:
                 raise BertVisionError(
                     f"{self.path} began with {what} with fingerprint {was}; the one here has {now}. "
                     "Use the same weights, or another --out."
                 )
-        if examples is not None and before.get("examples", examples) != examples:
+        if examples is not None and config.get("examples", examples) != examples:
             raise BertVisionError(
                 f"{self.path} began with other training examples: the data have changed since, and what is held out "
                 "now may have been learned before. Put the old data back, or use another --out."
@@ -96,7 +96,7 @@ class RunFolder:
         Raises:
             BertVisionError: the data have changed since, or it holds no run.
         """
-        if self._begun().get("held_out", digest) != digest:  # runs from before do not tell
+        if self._required_config().get("held_out", digest) != digest:  # runs from before do not tell
             raise BertVisionError(
                 f"{self.path} held out other training examples than its data have now: they have changed since, and "
                 "models would be judged by what they learned. Put the old data back, or make the run again with "
@@ -109,7 +109,7 @@ class RunFolder:
         Raises:
             BertVisionError: the folder holds no run.
         """
-        return path_from_here(asked, self.path, self._begun().get("made_in"))
+        return path_from_here(asked, self.path, self._required_config().get("made_in"))
 
     def encoder_from_here(self, asked: str) -> str:
         """The encoder that the run was asked for, as it is seen from here.
@@ -117,10 +117,10 @@ class RunFolder:
         Raises:
             BertVisionError: the folder holds no run.
         """
-        return encoder_from_here(asked, self.path, self._begun().get("made_in"))
+        return encoder_from_here(asked, self.path, self._required_config().get("made_in"))
 
     def finish(self, result: Mapping[str, object]) -> None:
-        """Write down what came out, which also says that the run is finished.
+        """Write result.json, which also marks the run as finished.
 
         Raises:
             BertVisionError: it cannot be written.
@@ -128,35 +128,35 @@ class RunFolder:
         write_json(self.path / RESULT, {"format": FORMAT, **result})
 
     def request(self) -> dict[str, Any]:
-        """What the run in this folder was asked for.
+        """The request of the run in this folder.
 
         Raises:
-            BertVisionError: it holds no run.
+            BertVisionError: it holds no run, or one of another format.
         """
-        request: dict[str, Any] = self._begun()["request"]
+        request: dict[str, Any] = self._required_config()["request"]
         return request
 
     def weights(self) -> str:
-        """Fingerprint of the encoder, or of all encoders, that the run in this folder began with.
+        """The fingerprint of the encoder, or of all encoders, with which the run in this folder began.
 
         Raises:
-            BertVisionError: it holds no run.
+            BertVisionError: it holds no run, or one of another format.
         """
-        return str(self._begun()["weights"])
+        return str(self._required_config()["weights"])
 
-    def _begun(self) -> dict[str, Any]:
+    def _required_config(self) -> dict[str, Any]:
         config = self._config()
         if config is None:
             raise BertVisionError(f"{self.path} holds no run: {CONFIG} is not there, or says nothing.")
         return config
 
     def result(self) -> dict[str, Any] | None:
-        """What came out; None if the run is not finished."""
+        """The content of result.json; None if the run is not finished."""
         path = self.path / RESULT
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
     def _config(self) -> dict[str, Any] | None:
-        """The config of the run in this folder; None if it holds none."""
+        """The content of config.json; None if there is none, or not that of a run. Another format is refused."""
         path = self.path / CONFIG
         content = read_json(path) if path.is_file() else None
         if not isinstance(content, dict) or "request" not in content:
@@ -167,8 +167,9 @@ class RunFolder:
             )
         return content
 
-    def _compare(self, before: Mapping[str, object], request: Mapping[str, object]) -> None:
-        was, now = _flat(before), _flat(json.loads(json.dumps(request)))
+    def _check_request(self, first: Mapping[str, object], request: Mapping[str, object]) -> None:
+        """Refuse a request that differs from the one with which the run began."""
+        was, now = _flat(first), _flat(json.loads(json.dumps(request)))
         differing = sorted(name for name in was | now if was.get(name) != now.get(name))
         if differing:
             listed = "; ".join(f"{name} was {was.get(name)}, is {now.get(name)}" for name in differing)
@@ -177,7 +178,7 @@ class RunFolder:
             )
 
     def log(self, line: dict[str, object]) -> None:
-        """Add a line to the metrics.
+        """Append a line to metrics.jsonl.
 
         Raises:
             BertVisionError: it cannot be written.
@@ -189,13 +190,13 @@ class RunFolder:
             raise BertVisionError(f"{self.path / METRICS} cannot be written: {error.strerror}.") from None
 
     def forget_after(self, step: int) -> None:
-        """Drop the lines of steps that will be made again, and one that was cut off."""
+        """Remove the log lines of later steps, which a resumed run repeats, and a line that a kill cut off."""
         kept = [line for line in self.lines() if line["step"] <= step]
         if (self.path / METRICS).exists():
             write_text(self.path / METRICS, "".join(json.dumps(line) + "\n" for line in kept))
 
     def lines(self) -> list[dict[str, Any]]:
-        """Every whole line of the metrics."""
+        """Every complete line of metrics.jsonl."""
         path = self.path / METRICS
         if not path.exists():
             return []
@@ -204,14 +205,14 @@ class RunFolder:
             try:
                 lines.append(json.loads(text))
             except ValueError:
-                break  # the kill came while it was being written
+                break  # the run was killed while it wrote this line
         return lines
 
 
 def check_series(path: Path, *, resume: bool) -> None:
-    """See whether several runs can begin in a folder, each in one of its own, or go on; writes nothing.
+    """Check that several runs can begin in a folder, each in a subfolder, or be resumed; writes nothing.
 
-    Every run sees for itself whether it was asked for the same before.
+    Whether their requests are still the same is checked by each run.
 
     Raises:
         BertVisionError: the folder holds runs and `resume` is not set, or other files.
@@ -224,7 +225,7 @@ def check_series(path: Path, *, resume: bool) -> None:
 
 
 def _flat(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Nested values by dotted names."""
+    """Nested dictionaries as one, with dotted names."""
     flat: dict[str, object] = {}
     for name, value in values.items():
         flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}

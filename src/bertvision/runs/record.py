@@ -1,4 +1,4 @@
-"""Record: what a command found, as one JSON file that says what it is."""
+"""Record: the results of a command as one JSON file."""
 
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -15,12 +15,12 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What a command found.
+    """Base class of the results of a command, such as an evaluation; its fields are what the file holds.
 
     Attributes:
-        NAME: what the file calls it.
-        FILE: the file's name.
-        AGAIN: what to do where it cannot be read, and the command for it, with ": " between.
+        NAME: the kind of record, as the file names it.
+        FILE: name of the file.
+        AGAIN: advice for a file that cannot be read: a few words, ": " and the command that makes it again.
     """
 
     NAME: ClassVar[str]
@@ -28,7 +28,7 @@ class Record:
     AGAIN: ClassVar[str]
 
     def as_json(self) -> dict[str, Any]:
-        """What its file holds."""
+        """The content of its file."""
         return {"format": FORMAT, "record": self.NAME, **asdict(self)}
 
     def save(self, folder: Path) -> None:
@@ -44,7 +44,7 @@ class Record:
         """The record in a folder.
 
         Raises:
-            BertVisionError: there is none, or it is of another format.
+            BertVisionError: there is none, or it cannot be read, or is of another format.
         """
         path = folder / cls.FILE
         if not path.is_file():

@@ -1,4 +1,4 @@
-"""LearnRequest, TeacherRequest and TuneRequest: all that a tuned run depends on, as a value."""
+"""LearnRequest, TeacherRequest and TuneRequest: the settings of a run that tunes an encoder."""
 
 import math
 from dataclasses import dataclass, field
@@ -19,20 +19,20 @@ from bertvision.training.options import TuneOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnRequest(DataRequest):
-    """What every run depends on that changes an encoder.
+    """The settings that all runs share that train an encoder: for one task, for several, or on triplets.
 
     Attributes:
-        learn: what learns; see `parse_learn`.
-        options: how to tune.
-        snapshots: epochs after which to keep a snapshot; the end is always kept.
+        learn: which of the encoder's parameters are trained; see `parse_learn`.
+        options: training options.
+        snapshots: epochs after which a snapshot is saved; one is always saved at the end.
         fraction: share of the training examples to use.
-        held_out: share of the training examples that nobody learns from.
-        pool: which row counts for labels, tags and scores; None takes what the encoder was trained with.
+        held_out: share of the used examples to hold out.
+        pool: how tokens are pooled, for labels, tags and scores; None pools as the encoder was trained.
         device: `auto`, `cpu` or `cuda`.
-        dtype: `auto` computes in bfloat16 on a GPU.
-        compile: compile the encoder's layers before anything else.
-        save_every: steps between checkpoints; None makes one a minute.
-        tracker: where Accelerate reports to, such as `tensorboard`.
+        dtype: `auto` computes in bfloat16 on a GPU, and in float32 on a CPU.
+        compile: compile the encoder's layers with `torch.compile`.
+        save_every: steps between checkpoints; None saves one about every minute.
+        tracker: experiment tracker that Accelerate reports to, such as `tensorboard`; None for none.
     """
 
     learn: str = "full"
@@ -48,7 +48,7 @@ class LearnRequest(DataRequest):
     tracker: str | None = None
 
     def split(self, train: Examples) -> tuple[Examples, Examples | None]:
-        """What is learned from, and what is held out; see `split_train`.
+        """The training examples, and the held-out ones (None if none are held out); see `split_train`.
 
         Raises:
             BertVisionError: there are too few examples.
@@ -64,7 +64,7 @@ class LearnRequest(DataRequest):
         refuse(self.problems())
 
     def problems(self) -> list[str]:
-        """What cannot work, option by option."""
+        """One message for every option with an invalid value."""
         problems = self.options.problems()
         if not 0.0 < self.fraction <= 1.0:
             problems.append(f"--fraction is {self.fraction:g}, more than 0 and at most 1 is expected")
@@ -77,12 +77,12 @@ class LearnRequest(DataRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeacherRequest:
-    """From whom a run learns besides its data.
+    """The settings of knowledge distillation.
 
     Attributes:
-        run: a tuned run with its own output: `RUN` or `RUN@0.3`.
-        share: how much of the loss comes from the teacher.
-        temperature: softens what it says; see `teacher_losses`.
+        run: the teacher, a run that was tuned for one task: `RUN` or `RUN@0.3`.
+        share: share of the loss that compares with the teacher's outputs; the rest compares with the labels.
+        temperature: divides the logits of teacher and student before the softmax; see `teacher_losses`.
     """
 
     run: str
@@ -90,7 +90,7 @@ class TeacherRequest:
     temperature: float = 2.0
 
     def problems(self) -> list[str]:
-        """What cannot work, option by option."""
+        """One message for every option with an invalid value."""
         problems = []
         if not 0.0 < self.share <= 1.0:
             problems.append(f"--teacher-share is {self.share:g}, more than 0 and at most 1 is expected")
@@ -101,15 +101,15 @@ class TeacherRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneRequest(LearnRequest):
-    """All that a run tuned for one task depends on.
+    """The settings of a run that tunes an encoder for one task.
 
     Attributes:
-        head: what reads the layers, by name; None takes the checkpoint's own output, or `last_layer`.
+        head: name of the head; None takes the output that a fine-tuned checkpoint has already, or else `last_layer`.
         head_options: options of that head; see `build_head`.
-        pooled: give the head the encoder's pooled vector as one more layer; for labels, tags and scores.
-        folds: how many folds the training examples are in; None has none.
-        fold: the one that nobody learns from.
-        teacher: from whom to learn besides the data; None has no teacher.
+        pooled: give the head the encoder's pooled vector as one more layer, layer 0; for labels, tags and scores.
+        folds: number of folds, for one run of a cross-fit; None for any other run.
+        fold: the fold that is left out of training; None for any other run.
+        teacher: settings of knowledge distillation; None trains on the labels alone.
     """
 
     head: str | None = None
@@ -121,15 +121,15 @@ class TuneRequest(LearnRequest):
 
     @override
     def split(self, train: Examples) -> tuple[Examples, Examples | None]:
-        learnt, held_out = LearnRequest.split(self, train)
+        used, held_out = LearnRequest.split(self, train)
         if self.folds is None:
-            return learnt, held_out
-        # folds are those of the whole split
+            return used, held_out
+        # folds of all examples, so that they are the same whatever part of them is used or held out
         numbers = dict(zip(train.ids, fold_numbers(train, self.folds).tolist(), strict=True))
-        kept = np.flatnonzero([numbers[key] != self.fold for key in learnt.ids])
-        if not len(kept):
-            raise BertVisionError(f"fold {self.fold} holds all {len(learnt)} examples. Use a larger --fraction.")
-        return learnt.select(kept), held_out
+        rows = np.flatnonzero([numbers[key] != self.fold for key in used.ids])
+        if not len(rows):
+            raise BertVisionError(f"fold {self.fold} holds all {len(used)} examples. Use a larger --fraction.")
+        return used.select(rows), held_out
 
     @override
     def problems(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""TaskParts: a task's examples, split as a run splits them, and how they become token windows; no encoder runs."""
+"""TaskParts: the training and held-out examples of a fit, and how they become token windows; no encoder runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,24 +20,24 @@ from bertvision.tasks.windows import WindowOptions, Windows, build_windows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskParts:
-    """A task's examples, and how they are cut.
+    """The examples of a task, and how they are tokenized and encoded.
 
     Attributes:
-        task: what is asked.
+        task: the task.
         whole: every split as it was loaded.
-        notices: what the user should know.
-        learnt: training examples that heads learn from.
-        held_out: training examples that nobody learns from; None if there are none.
+        notices: messages for the user.
+        train: training examples, without those held out.
+        held_out: held-out training examples; None if there are none.
         tokenizer: the encoder's.
-        options: options of token windows.
-        pool: which row counts for labels, tags and scores, where heads do not pool tokens themselves.
-        pairs: how the two texts of a pair are encoded; `together` where texts are single.
+        options: length and stride of token windows.
+        pool: how tokens are pooled, for labels, tags and scores, unless heads pool them by attention.
+        pairs: how the two texts of a pair are encoded; `together` for single texts.
     """
 
     task: Task
     whole: Mapping[str, Examples]
     notices: tuple[str, ...]
-    learnt: Examples
+    train: Examples
     held_out: Examples | None
     tokenizer: TextTokenizer
     options: WindowOptions
@@ -50,18 +50,18 @@ class TaskParts:
         return self.pairs != "together"
 
     def part(self, examples: Examples) -> Part:
-        """Examples with their windows: of pairs apart, those of the first texts."""
+        """Examples with their windows; of pairs that are encoded separately, the windows of the first texts."""
         return Part(examples=examples, windows=self._cut(self._sides(examples)[0]))
 
     def texts(self, part: Part) -> list[TokenRows]:
-        """The windows that are encoded for a part: of pairs apart, those of the first texts and of the second."""
+        """The windows that are encoded for a part: one set; for pairs that are encoded separately, one per text."""
         return [part.windows, *(self._cut(side) for side in self._sides(part.examples)[1:])]
 
     def _cut(self, examples: Examples) -> Windows:
         return build_windows(self.task, examples, self.tokenizer, self.options)
 
     def _sides(self, examples: Examples) -> tuple[Examples, ...]:
-        """What is encoded by itself: of pairs apart the first texts, and the second."""
+        """The examples as they are; pairs that are encoded separately, as first texts and second texts."""
         if not self.separate:
             return (examples,)
         if not isinstance(examples, Texts):
@@ -72,29 +72,30 @@ class TaskParts:
 
 
 def split_parts(request: FitRequest, loaded: TaskData) -> TaskParts:
-    """Split a task's data as the request says.
+    """Split the training examples as the request says, and choose pooling and the way to encode pairs.
 
     Raises:
-        BertVisionError: they do not fit.
+        BertVisionError: there is no such encoder or no training split, there are too few examples, or the request's
+            `pool`, `pairs` and `source` do not go together.
     """
-    train = training_split(loaded)
-    tokenizer = TextTokenizer.load(base_encoder(request.main_encoder))  # first, since it tells when there is no encoder
+    whole_train = training_split(loaded)
+    tokenizer = TextTokenizer.load(base_encoder(request.main_encoder))  # first: says so if there is no such encoder
     usual = usual_pool(request.main_encoder)
-    paired = isinstance(train, Texts) and train.pairs is not None
     attention = request.pool == ATTENTION
-    own: Pairs = "aligned" if usual == "mean" and not attention else "together"
-    asked: Pairs = own if request.pairs == "auto" else request.pairs
-    pairs = asked if paired else "together"
+    pairs: Pairs = "together"
+    if isinstance(whole_train, Texts) and whole_train.pairs is not None:
+        default: Pairs = "aligned" if usual == "mean" and not attention else "together"
+        pairs = default if request.pairs == "auto" else request.pairs
     if attention:
         _check_attention(request, loaded.task, pairs)
     if request.store is not None and pairs != "together":
         raise BertVisionError("a store keeps pairs together. Use --pairs together, or --from stream.")
-    learnt, held_out = split_train(train, fraction=request.largest, held_out=request.held_out, seed=request.seed)
+    train, held_out = split_train(whole_train, fraction=request.largest, held_out=request.held_out, seed=request.seed)
     return TaskParts(
         task=loaded.task,
         whole=loaded.splits,
         notices=loaded.notices,
-        learnt=learnt,
+        train=train,
         held_out=held_out,
         tokenizer=tokenizer,
         options=request.windows,
@@ -104,7 +105,7 @@ def split_parts(request: FitRequest, loaded: TaskData) -> TaskParts:
 
 
 def _check_attention(request: FitRequest, task: Task, pairs: Pairs) -> None:
-    """Refuse what `--pool attention` cannot do."""
+    """Refuse tasks and settings that attention pooling does not support."""
     if task.kind == "spans":
         raise BertVisionError(f"--pool attention is for labels, tags and scores; {task.name} needs every token's row.")
     if pairs != "together":

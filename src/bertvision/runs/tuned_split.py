@@ -1,4 +1,4 @@
-"""What a tuned run held out: heads are to be judged by examples that their encoder never learned from."""
+"""What a tuned run held out: heads must be judged on examples that their encoder was not trained on."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +14,13 @@ from bertvision.tasks.sources import find_own
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunedSplit:
-    """How a tuned run divided its training examples; see `split_train`.
+    """How a tuned run split its training examples; see `split_train`.
 
     Attributes:
-        task: what it was tuned for.
-        fraction: share of the examples that it used.
-        held_out: share of those that it did not learn from.
-        seed: seed of both choices.
+        task: the task it was tuned for; of several, their names between commas.
+        fraction: share of the training examples that it used.
+        held_out: share of the used examples that it held out.
+        seed: seed of both random choices.
     """
 
     task: str
@@ -30,7 +30,7 @@ class TunedSplit:
 
 
 def tuned_split(run: Path) -> TunedSplit:
-    """How the run in a folder divided its training examples.
+    """How the run in a folder split its training examples.
 
     Raises:
         BertVisionError: the folder holds no run.
@@ -45,35 +45,35 @@ def tuned_split(run: Path) -> TunedSplit:
 
 
 def tuned_run(encoder: str) -> Path:
-    """The folder of the run that an encoder's name means, be it `RUN`, `RUN@0.3` or `RUN/snapshots/0.3`."""
+    """The folder of the run in an encoder's name: that of `RUN`, `RUN@0.3` and `RUN/snapshots/0.3` is `RUN`."""
     run, _ = split_snapshot(encoder)
     return run.parent.parent if run.parent.name == SNAPSHOTS else run
 
 
 def learnt_from(run: Path, task: str, data: str | None) -> bool:
-    """Whether the folder holds an encoder that was tuned on the training examples of a task, or of several with it.
+    """Whether a folder holds a run whose encoder was tuned on the training examples of a task, alone or among others.
 
     Args:
         run: any folder.
-        task: its name.
-        data: where its examples are: any files of one's own are of the same task, so it must be the same training file,
-            however its path is written.
+        task: name of the task.
+        data: where its files are; compared only for the task `own`, under whose name any files may be read: it must be
+            the same training file, however its path is written.
     """
     try:
         folder = RunFolder(run)
-        asked = folder.request()
+        request = folder.request()
     except BertVisionError:
-        return False  # no run: an encoder's own folder, or none
-    if "learn" not in asked or task not in task_names(asked["task"]):
+        return False  # not a run, such as the folder of a plain encoder
+    if "learn" not in request or task not in task_names(request["task"]):
         return False
-    if task != OWN or asked["data"] == data:
+    if task != OWN or request["data"] == data:
         return True
-    one, two = _own_train(folder.path_from_here(asked["data"])), _own_train(data)
-    return one is not None and two is not None and one.samefile(two)
+    theirs, ours = _own_train(folder.path_from_here(request["data"])), _own_train(data)
+    return theirs is not None and ours is not None and theirs.samefile(ours)
 
 
 def _own_train(data: str | None) -> Path | None:
-    """The user's own training file that a `--data` means; None if it means none that is there."""
+    """The user's own training file that `--data` names; None if there is none."""
     try:
         return None if data is None else find_own(Path(data)).get("train")
     except DataError:
@@ -81,7 +81,7 @@ def _own_train(data: str | None) -> Path | None:
 
 
 def seen_notice(request: FitRequest) -> tuple[str, ...]:
-    """A notice where the encoder may have learned from what a fit holds out."""
+    """A notice if the encoder may have been tuned on examples that a fit of heads holds out."""
     run = tuned_run(request.encoder)
     if not learnt_from(run, request.task, request.data):
         return ()
@@ -93,12 +93,13 @@ def seen_notice(request: FitRequest) -> tuple[str, ...]:
 
 
 def check_unseen(request: FitRequest, run: Path) -> None:
-    """See that the encoder of a run did not learn from what a fit of the same examples holds out.
+    """Refuse a tuned encoder that may have been trained on examples that a fit of heads holds out.
 
-    Of one seed and share of the data, a smaller held-out part lies within a larger one.
+    With the same seed and share of the data, a smaller held-out part is a subset of a larger one; so a fit may hold out
+    at most as much as the run did.
 
     Raises:
-        BertVisionError: it may have learned from some of it; the message names the options that help.
+        BertVisionError: seed or share differ, or the fit holds out more; the message names the options to use.
     """
     tuned = tuned_split(run)
     if not tuned.held_out:

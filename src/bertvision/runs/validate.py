@@ -1,4 +1,4 @@
-"""Scores of a model on a split: the task's metrics, thresholds fitted on held-out training questions."""
+"""Validation: the task's metrics of a model on held-out examples and on dev, with a fitted no-answer threshold."""
 
 from dataclasses import dataclass
 
@@ -17,14 +17,14 @@ from bertvision.training.model import TunedModel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """How a model is scored.
+    """Computes the outputs and metrics of models.
 
     Attributes:
-        task: what is asked.
-        held_out: training examples that nobody learns from; thresholds and choices are made on them.
-        dev: what is reported.
-        pool: which row counts for labels, tags and scores.
-        passes: how outputs are computed.
+        task: the task.
+        held_out: held-out training examples, for thresholds and the choice of models; None if there are none.
+        dev: the split on which results are reported; None if there is none, or it is left alone.
+        pool: how tokens are pooled, for labels, tags and scores.
+        passes: options of the forward passes.
     """
 
     task: Task
@@ -34,14 +34,14 @@ class Validation:
     passes: PassOptions
 
     def __post_init__(self) -> None:
-        """Refuse questions on both sides before anything is learned, and not when the first snapshot is scored."""
+        """Refuse questions that are in both parts now, before training, not only when a first snapshot is scored."""
         if self.held_out is not None and self.dev is not None and self.fits_threshold:
             dev = self.dev.examples.ids
             NoAnswerThreshold(0.0, frozenset(self.held_out.examples.ids)).check_unseen(dev)
 
     @property
     def fits_threshold(self) -> bool:
-        """Whether questions may be without an answer, so that a threshold says which are."""
+        """Whether a threshold for "no answer" is fitted: only if questions may have none."""
         return self.task.kind == "spans" and not self.task.answerable_only
 
     def score(self, model: TunedModel) -> tuple[dict[str, float], float | None]:
@@ -49,10 +49,11 @@ class Validation:
         return self.score_outputs(self.outputs(model, self.held_out), self.outputs(model, self.dev))
 
     def score_outputs(self, held_out: Outputs | None, dev: Outputs | None) -> tuple[dict[str, float], float | None]:
-        """Metrics, flat, and the main one on the held-out examples (None without any).
+        """All metrics by name, and the one for choosing models (`Task.choosing_metric`) on the held-out examples.
 
-        Held-out metrics are called `held_out_…`; those of questions state three thresholds apart: `f1` at 0,
-        `f1_fitted` at the one fitted on held-out questions, `best_f1` at the best on dev.
+        The names of held-out metrics begin with `held_out_`. Questions that may have no answer are scored on dev at
+        three thresholds: `f1` at 0, `f1_fitted` at the one fitted on held-out questions, `best_f1` at the best for dev
+        itself. The second value is None without held-out examples.
         """
         if self.task.kind == "spans":
             return self._score_spans(held_out, dev)
@@ -60,13 +61,13 @@ class Validation:
         main = None
         for prefix, part, outputs in ((HELD_OUT_PREFIX, self.held_out, held_out), ("", self.dev, dev)):
             if part is not None and outputs is not None:
-                found = self._score_rows(part, outputs)
-                values |= {prefix + name: value for name, value in found.items()}
-                main = found[self.task.main_metric] if prefix else main
+                metrics = self._score_rows(part, outputs)
+                values |= {prefix + name: value for name, value in metrics.items()}
+                main = metrics[self.task.main_metric] if prefix else main
         return values, main
 
     def outputs(self, model: TunedModel, part: Part | None) -> Outputs | None:
-        """What a model gives for one of the parts; None where there is none."""
+        """The outputs of a model on one of the parts; None for None."""
         if part is None:
             return None
         if self.task.kind == "spans":
@@ -82,9 +83,9 @@ class Validation:
         threshold, main = None, None
         if self.held_out is not None and held_out is not None:
             predictions, questions = _decode(self.held_out, held_out)
-            found = span_metrics(self.task, questions, predictions, None)
-            values |= {HELD_OUT_PREFIX + name: value for name, value in found.items()}
-            main = found[self.task.choosing_metric]
+            metrics = span_metrics(self.task, questions, predictions, None)
+            values |= {HELD_OUT_PREFIX + name: value for name, value in metrics.items()}
+            main = metrics[self.task.choosing_metric]
             if self.fits_threshold:
                 threshold = fit_threshold(predictions, questions)
                 values["threshold"] = threshold.value
@@ -102,13 +103,17 @@ def _decode(part: Part, outputs: Outputs) -> tuple[SpanPredictions, Questions]:
 def span_metrics(
     task: Task, questions: Questions, predictions: SpanPredictions, threshold: NoAnswerThreshold | None
 ) -> dict[str, float]:
-    """SQuAD's values at threshold 0, at a fitted one (`…_fitted`), and at the best for these questions (`best_…`)."""
+    """The SQuAD metrics of predictions, by name.
+
+    If questions may have no answer: at threshold 0, at a fitted one (`…_fitted`; None leaves these out), and at the
+    best for these very questions (`best_…`).
+    """
     golds = questions.golds()
+    answers = predictions.texts(questions, None)
     if task.answerable_only:
-        return score_squad1(golds, predictions.texts(questions, None)).values
-    always = predictions.texts(questions, None)
+        return score_squad1(golds, answers).values
     margins = dict(zip(questions.ids, predictions.margin.tolist(), strict=True))
-    values = score_squad2(golds, always, no_answer=margins, threshold=0.0).values
+    values = score_squad2(golds, answers, no_answer=margins, threshold=0.0).values
     if threshold is not None:
         fitted = score_squad2(golds, threshold.answers(predictions, questions)).values
         values |= {f"{name}_fitted": fitted[name] for name in ("exact", "f1")}

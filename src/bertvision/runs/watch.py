@@ -1,4 +1,4 @@
-"""RunWatcher: keeps a run's log and snapshots, scores each snapshot, and shows how far the run is."""
+"""RunWatcher: writes the log of a run that tunes an encoder, saves and scores its snapshots, and shows progress."""
 
 import math
 import time
@@ -17,62 +17,62 @@ from bertvision.tasks.task import Task
 from bertvision.training.processes import Processes
 
 SPAN_METRICS = ("f1", "exact", "exact_match", "f1_fitted", "best_f1")
-"""The metrics of questions that say how good a snapshot is; there are two dozen in all."""
+"""The metrics of questions that are shown for a snapshot; there are two dozen in all."""
 
 
 SHOW_SECONDS = 15.0
-"""So long after the last news it is shown how far a run is, though there is nothing else to tell: steps may be slow."""
+"""Seconds after which progress is shown again although nothing new is logged: steps may be slow."""
 
 LEARNING = "learning …"
-"""What a run does then."""
+"""What is shown then."""
 
 
 class Show(Protocol):
-    """Who is told how far a run is."""
+    """A callback that shows progress."""
 
     def __call__(self, step: int, total: int, values: Mapping[str, float], *, doing: str = "") -> None:
-        """Called with steps made, steps in all, the newest values, and what takes long now."""
+        """Called with steps done, steps in all, the newest values by name, and what takes long now, if anything."""
 
 
 class JudgeSnapshot(Protocol):
-    """Who looks at every snapshot of a run, and may end the run by raising."""
+    """A callback that sees the score of every snapshot, and may end the run by raising."""
 
     def __call__(self, fraction: float, score: float | None) -> None:
-        """Called with the epochs, and the main metric on held-out examples."""
+        """Called with the epochs so far, and the score on held-out examples; None without any."""
 
 
 def tell(show: Show | None, doing: str) -> None:
-    """Say what takes long now, before anything is counted."""
+    """Show what takes long now, before there are any steps to count."""
     if show is not None:
         show(0, 1, {}, doing=doing)
 
 
 def telling(show: Show | None, what: str) -> Show | None:
-    """Whoever is told how far one of several runs is, and of what."""
+    """The same callback for one of several runs: it shows the run's name before what takes long; None stays None."""
     if show is None:
         return None
 
-    def tell(step: int, total: int, values: Mapping[str, float], *, doing: str = "") -> None:
+    def show_named(step: int, total: int, values: Mapping[str, float], *, doing: str = "") -> None:
         show(step, total, values, doing=f"{what} {doing}".rstrip())
 
-    return tell
+    return show_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What every snapshot of a run says of it.
+    """What all snapshots of a run have in common.
 
     Attributes:
         run: folder of the run.
-        request: what it was asked for.
+        request: its settings.
         fingerprint: fingerprint of the encoder before tuning.
-        pool: which row counts for labels, tags and scores.
-        head: name of the one head; empty where there are several or none.
-        labels: label words of the one task.
-        pooled: whether heads read the encoder's own pooled vector.
-        teacher: fingerprint of the teacher; None has none.
-        examples: digest of what is learned and held out; None is not known again.
-        held_out: digest of what is held out; None is not known again.
+        pool: how tokens are pooled, for labels, tags and scores.
+        head: name of the head; empty unless there is exactly one.
+        labels: label words of the task; empty for several tasks.
+        pooled: whether the head reads the encoder's pooled vector, too.
+        teacher: fingerprint of the teacher; None if there is none.
+        examples: digest of the training and held-out examples; None if a resumed run does not check them.
+        held_out: digest of the held-out examples; None if they are not checked when the run is judged.
     """
 
     run: Path
@@ -107,25 +107,39 @@ class Card:
 
 
 class Keeper(Protocol):
-    """What a run keeps at a snapshot, and how good that is."""
+    """Saves and scores the model in training; one class for each kind of run."""
 
     @property
     def card(self) -> Card:
-        """What snapshots say of the run."""
+        """What all snapshots of the run have in common."""
 
     def save(self, snapshot: Snapshot) -> None:
         """Write a snapshot."""
 
     def score(self) -> tuple[dict[str, float], float | None]:
-        """Metrics, flat, and the held-out score by which runs stop, larger is better; None without any."""
+        """Metrics by name, and the held-out score for early stopping, larger is better; None without one."""
 
     def main_values(self, values: Mapping[str, float]) -> dict[str, float]:
-        """The few of the metrics that say how good a snapshot is."""
+        """The few of the metrics that are shown for a snapshot."""
 
 
 @dataclass(slots=True)
 class RunWatcher:
-    """Lives in the main process, which alone writes."""
+    """The callbacks of `tune_encoder`, which only the main process calls; see `Watcher`.
+
+    Attributes:
+        folder: folder of the run.
+        keeper: saves and scores snapshots.
+        accelerator: for experiment trackers.
+        show: shows progress; None shows nothing.
+        judge: sees the score of every snapshot, and may end the run; None for none.
+        total: steps of the run.
+        loss: the newest loss in the log.
+        seconds: spent on training until the newest line of the log, before an interruption included; snapshots and
+            checkpoints do not count.
+        since: when the seconds after that began to count, by `time.perf_counter`.
+        shown: when progress was last shown, by `time.monotonic`.
+    """
 
     folder: RunFolder
     keeper: Keeper
@@ -139,7 +153,7 @@ class RunWatcher:
     shown: float = 0.0
 
     def on_begin(self, step: int, total: int) -> None:
-        """Open the run's folder, and forget what will be done again."""
+        """Begin or resume the run in its folder; log lines of steps that a resumed run repeats are removed."""
         card = self.keeper.card
         request = card.request
         self.folder.begin(
@@ -155,12 +169,12 @@ class RunWatcher:
         self.since = time.perf_counter()
 
     def on_step(self, step: int) -> None:
-        """Show how far the run is, if that was long ago."""
+        """Show progress, if nothing was shown for `SHOW_SECONDS`."""
         if time.monotonic() - self.shown >= SHOW_SECONDS:
             self._show(step, {} if math.isnan(self.loss) else {"loss": self.loss}, doing=LEARNING)
 
     def on_log(self, step: int, values: dict[str, float]) -> None:
-        """Write a line of the log, with the seconds that steps took so far."""
+        """Write a line of the log, with the seconds of training so far."""
         now = time.perf_counter()
         self.seconds += now - self.since
         self.since = now
@@ -170,21 +184,21 @@ class RunWatcher:
         self._show(step, values)
 
     def on_snapshot(self, fraction: float, step: int) -> float | None:
-        """Keep and score a snapshot."""
+        """Save and score a snapshot; returns its held-out score."""
         self.keeper.save(self.keeper.card.snapshot(fraction, step))
         self._show(step, {}, doing=f"scoring snapshot {fraction:g} …")
         values, score = self.keeper.score()
-        known = {name: defined(value) for name, value in values.items()}
-        self.folder.log({"step": step, "snapshot": fraction, **known})
+        logged = {name: defined(value) for name, value in values.items()}
+        self.folder.log({"step": step, "snapshot": fraction, **logged})
         self.accelerator.log(values, step=step)
         self._show(step, {"snapshot": fraction, "loss": self.loss, **self.keeper.main_values(values)})
         if self.judge is not None:
             self.judge(fraction, score)
-        self.since = time.perf_counter()  # a snapshot is no step
+        self.since = time.perf_counter()  # snapshots do not count as training time
         return score
 
     def on_saved(self, seconds: float) -> None:
-        """Leave the time of a checkpoint aside, which is no step, either."""
+        """Leave the seconds of a checkpoint out of the training time."""
         self.since += seconds
 
     def _show(self, step: int, values: Mapping[str, float], *, doing: str = "") -> None:
@@ -194,7 +208,7 @@ class RunWatcher:
 
 
 def main_values(task: Task, values: Mapping[str, float]) -> dict[str, float]:
-    """The few values that say how good a snapshot is: on dev, or on held-out examples where there is no dev."""
+    """The few metrics that are shown for a snapshot: those on dev; without dev those on held-out examples."""
     names = SPAN_METRICS if task.kind == "spans" else task.metrics
     on_dev = {name: values[name] for name in names if name in values}
     held_out = {name: values[name] for name in (HELD_OUT_PREFIX + name for name in names) if name in values}

@@ -1,4 +1,4 @@
-"""analyse: a finished run → where its models fail, which layers they read, how sure they are, what quality costs."""
+"""analyse: a finished run → its models' errors, layer weights, calibration, learning curves and costs on a split."""
 
 import time
 from dataclasses import dataclass
@@ -34,12 +34,12 @@ from bertvision.runs.watch import Show, tell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalysisResult:
-    """What came out of an analysis.
+    """The result of `analyse`.
 
     Attributes:
-        folder: where its files are.
-        record: what it found.
-        notices: what the user should know.
+        folder: folder of its files.
+        record: the analysis.
+        notices: messages for the user.
     """
 
     folder: Path
@@ -58,18 +58,19 @@ def analyse(  # noqa: PLR0913 - what it depends on, by keyword
 ) -> AnalysisResult:
     """Analyse the heads of a run, and its encoder's own output, on a split.
 
-    A run that was not evaluated on the split yet is evaluated first. Heads that attend to layers share one more pass.
+    A run without an evaluation on the split is evaluated first. The attention of heads over layers takes one more pass
+    over the split, for all such heads together.
 
     Args:
         run: `RUN` of a fit, `RUN` or `RUN@0.3` of a tuned run.
-        data: where the split is; None takes the run's own data.
-        split: which split.
-        question: id of an example whose attention over layers is told apart.
-        device: where to compute.
-        show: is told what takes long now.
+        data: where the split's files are; None takes the run's own data.
+        split: name of the split.
+        question: id of an example whose attention over layers is reported separately, too; None for none.
+        device: `auto`, `cpu` or `cuda`.
+        show: shows progress.
 
     Raises:
-        BertVisionError: there is no such run, split or example, or the run is not finished, or something cannot be
+        BertVisionError: there is no such run, split or example, or the run is not finished, or a file cannot be
             written.
     """
     begin = time.perf_counter()
@@ -82,15 +83,16 @@ def analyse(  # noqa: PLR0913 - what it depends on, by keyword
     outputs, verdicts = _outputs(subject, shared, show, begin)
     tell(show, f"analysing {in_words(len(outputs), 'model')} …")
     judged = JudgedRun(subject, outputs, verdicts)
-    readers = {name: head for name in outputs if (head := shared.load(subject, name)) is not None}
-    heads = {name: readers.get(name) or load_head(subject.head_folder(name)) for name in outputs}
+    # without an own output that needs a pass of its own: it is not timed, and its attention is not computed
+    on_shared_pass = {name: head for name in outputs if (head := shared.load(subject, name)) is not None}
+    heads = {name: on_shared_pass.get(name) or load_head(subject.head_folder(name)) for name in outputs}
     if subject.run.own is not None and subject.run.own.pooled:
-        del heads[OWN_OUTPUT]  # its first layer is the pooled vector, so its layers have other numbers
+        del heads[OWN_OUTPUT]  # its layer 0 is the pooled vector, so its layer numbers cannot be compared
     groups = seed_groups(subject, heads)
-    tell(show, f"timing {in_words(len(readers), 'model')} …")
-    seconds = measure_inference(shared, subject, readers)
+    tell(show, f"timing {in_words(len(on_shared_pass), 'model')} …")
+    seconds = measure_inference(shared, subject, on_shared_pass)
     tell(show, "looking at layers …")
-    attention = attended_layers(shared, subject, groups, readers, question=question)
+    attention = attended_layers(shared, subject, groups, on_shared_pass, question=question)
     errors = judged.errors()
     logged = logged_metric(subject.run, subject.parts.task)
     record = AnalysisRecord(
@@ -135,7 +137,7 @@ def analyse(  # noqa: PLR0913 - what it depends on, by keyword
 def _outputs(
     subject: Subject, shared: SharedPass, show: Show | None, begin: float
 ) -> tuple[dict[str, ModelOutputs], dict[str, Verdict] | None]:
-    """The outputs that are kept; or those of one pass, kept for the next time, with the verdicts on them."""
+    """The saved outputs; or, if there are none, those of one pass, which are then saved, with the verdicts on them."""
     kept = load_kept(subject)
     if kept is not None:
         return kept.models, None
@@ -166,7 +168,7 @@ def _check_question(subject: Subject, question: str) -> None:
 
 
 def _write(folder: Path, record: AnalysisRecord, errors: tuple[str, str] | None) -> None:
-    """The record last, so that what it names is there; then errors of other pairs go."""
+    """Write the record last, so that the file it names exists; then remove the error files of other pairs of models."""
     if errors is not None:
         write_text(folder / errors[0], errors[1])
     record.save(folder)

@@ -1,4 +1,4 @@
-"""Which layers the heads of a run read: learned weights, and attention in one pass over a split, over seeds."""
+"""Which layers the heads of a run use, over seeds: learned layer weights, and attention over layers on a split."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,25 +24,25 @@ from bertvision.tasks.task import Task
 
 
 def seed_groups(subject: Subject, heads: Mapping[str, Head]) -> list[SeedGroup]:
-    """The heads of a run, those that differ in their seed alone together; the own output by itself."""
+    """The heads of a run, grouped by everything but their seed; the own output is a group by itself."""
     groups: dict[str, list[str]] = {}
     for name, row in subject.run.heads.items():
         key = json.dumps([row["head"], row["options"], row["lr"], row["fraction"]], sort_keys=True)
         groups.setdefault(key, []).append(name)
-    found = []
+    listed = []
     for names in groups.values():
         names.sort(key=lambda name: int(subject.run.heads[name]["seed"]))
         row = subject.run.heads[names[0]]
-        known = {field: row[field] for field in ("head", "options", "lr", "fraction")}
-        found.append(SeedGroup(**known, models=tuple(names)))
+        shared = {field: row[field] for field in ("head", "options", "lr", "fraction")}
+        listed.append(SeedGroup(**shared, models=tuple(names)))
     if OWN_OUTPUT in heads:
         own = heads[OWN_OUTPUT]
-        found.append(SeedGroup(head=own.name, options=dict(own.options), lr=None, fraction=None, models=(OWN_OUTPUT,)))
-    return found
+        listed.append(SeedGroup(head=own.name, options=dict(own.options), lr=None, fraction=None, models=(OWN_OUTPUT,)))
+    return listed
 
 
 def learned_layers(groups: Sequence[SeedGroup], heads: Mapping[str, Head]) -> tuple[LearnedLayers, ...]:
-    """The weights of every group that has some."""
+    """The learned layer weights of every group; those whose heads have none are left out."""
     reports = [(group, learned_weights([heads[name] for name in group.models])) for group in groups]
     return tuple(LearnedLayers(group=group, report=report) for group, report in reports if report is not None)
 
@@ -55,19 +55,19 @@ def attended_layers(
     *,
     question: str | None,
 ) -> tuple[AttendedLayers, ...]:
-    """Attention of every group that attends to layers, in one pass over the split for all of them.
+    """The attention over layers of every group whose heads have any, in one pass over the split for all of them.
 
     Args:
         shared: the encoder.
-        subject: whose split is read.
+        subject: the run and its split.
         groups: groups of the heads.
         heads: heads by name.
-        question: id of an example whose attention is told apart; None for none.
+        question: id of an example whose attention is reported separately, too; None for none.
     """
     attending = {name: head for name, head in heads.items() if _attends(head)}
     if not attending:
         return ()
-    found = _read(shared, subject.part, attending)
+    attention = _attention_over(shared, subject.part, attending)
     rows = None
     if question is not None:
         rows = np.flatnonzero(subject.part.windows.example == subject.part.examples.ids.index(question))
@@ -76,8 +76,8 @@ def attended_layers(
         AttendedLayers(
             group=group,
             outputs=outputs,
-            all=found.report(group, attending, None),
-            question=None if rows is None else found.report(group, attending, rows),
+            all=attention.report(group, attending, None),
+            question=None if rows is None else attention.report(group, attending, rows),
         )
         for group in groups
         if group.models[0] in attending
@@ -85,7 +85,7 @@ def attended_layers(
 
 
 def output_names(task: Task) -> tuple[str, ...]:
-    """What the outputs of a head are called."""
+    """The names of a head's outputs."""
     match task.kind:
         case "spans":
             return "start", "end"
@@ -97,18 +97,25 @@ def output_names(task: Task) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Attention:
-    """Mean attention of every window, (windows, outputs, layers), by the head's name, and tokens per window."""
+    """The attention of heads over layers.
+
+    Attributes:
+        windows: (windows, outputs, layers) mean over the tokens of each window, by the head's name.
+        lengths: (windows,) tokens per window.
+    """
 
     windows: dict[str, FloatArray]
     lengths: IntArray
 
     def report(self, group: SeedGroup, heads: Mapping[str, Head], rows: IntArray | None) -> LayerReport:
+        """The mean over the tokens of the windows at `rows`, and over the seeds of a group; None takes all windows."""
         seeds = [mean_attention(self.windows[name], self.lengths, rows) for name in group.models]
         return layer_report(np.stack(seeds), lowest=heads[group.models[0]].reads[0])
 
 
 @torch.inference_mode()
-def _read(shared: SharedPass, part: Part, heads: Mapping[str, Head]) -> _Attention:
+def _attention_over(shared: SharedPass, part: Part, heads: Mapping[str, Head]) -> _Attention:
+    """The attention of heads over layers, in one pass over a part."""
     layers = layers_read(heads.values())
     count = len(part.windows)
     windows = {
@@ -130,6 +137,6 @@ def _read(shared: SharedPass, part: Part, heads: Mapping[str, Head]) -> _Attenti
 
 @torch.inference_mode()
 def _attends(head: Head) -> bool:
-    """Whether a head attends to layers, seen on one token."""
+    """Whether a head has attention over layers, tried on one token."""
     token = torch.zeros(1, len(head.reads), 1, head.shape.width, device=head.project.weight.device)
     return head.layer_attention(token) is not None

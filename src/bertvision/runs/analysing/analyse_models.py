@@ -1,4 +1,4 @@
-"""How each model of a run answers: one analysis for each, of its outputs on a split and on held-out examples."""
+"""The analysis of each model of a run, by its outputs on a split and on held-out examples, and of pairs of models."""
 
 from typing import Any, assert_never
 
@@ -28,7 +28,7 @@ from bertvision.tasks.examples import Examples, FloatArray, IntArray, Questions,
 
 
 def threshold_name(verdict: Verdict) -> str:
-    """Under which threshold a model answers: the fitted one, else 0, or none where there is none."""
+    """The name of the threshold at which a model is analysed: the fitted one; without one 0; of other tasks none."""
     return next(name for name in (FITTED, ZERO, PLAIN) if name in verdict.thresholds)
 
 
@@ -39,14 +39,14 @@ def _threshold(verdict: Verdict) -> float | None:
 def analyse_model(
     subject: Subject, row: EvaluatedRow, verdict: Verdict, outputs: ModelOutputs, *, score: float | None
 ) -> AnalysedModel:
-    """All that is told of one model alone.
+    """The analysis of one model.
 
     Args:
-        subject: whose model it is.
-        row: what an evaluation says of it.
-        verdict: what it said.
-        outputs: on the split and on held-out examples.
-        score: its main metric at its threshold.
+        subject: its run, and the split.
+        row: its row in an evaluation.
+        verdict: its predictions and scores.
+        outputs: its outputs on the split and on held-out examples.
+        score: its main metric at its threshold; None where not defined.
     """
     return AnalysedModel(
         name=row.name,
@@ -63,16 +63,17 @@ def analyse_model(
 
 
 def compare_models(subject: Subject, first: Verdict, second: Verdict) -> tuple[ErrorRow, ...] | None:
-    """Examples that at least one of two models got wrong; None of scores, which are never quite right."""
+    """The examples that at least one of two models got wrong; None for scores, which are hardly ever exactly right."""
     task, examples = subject.parts.task, subject.part.examples
     match task.kind:
         case "spans":
-            asked = as_questions(examples)
-            return compare_answers(asked, first=_answers_given(asked, first), second=_answers_given(asked, second))
+            questions = as_questions(examples)
+            answers = [_predicted_answers(questions, verdict) for verdict in (first, second)]
+            return compare_answers(questions, first=answers[0], second=answers[1])
         case "labels" | "tags":
-            ours, theirs = (_classes(subject, verdict) for verdict in (first, second))
+            classes = [_predicted_classes(subject, verdict) for verdict in (first, second)]
             compare = compare_labels if task.kind == "labels" else compare_tags
-            return compare(_as_texts(examples), task.labels, first=ours, second=theirs)
+            return compare(_as_texts(examples), task.labels, first=classes[0], second=classes[1])
         case "scores":
             return None
         case _:
@@ -80,7 +81,7 @@ def compare_models(subject: Subject, first: Verdict, second: Verdict) -> tuple[E
 
 
 def compare_contexts(subject: Subject, first: Verdict, second: Verdict) -> ContextLengths | None:
-    """Context lengths of the questions that two models answer; None of other kinds."""
+    """Context lengths of the questions that two models answer correctly; None for other kinds of tasks."""
     if first.answers is None or second.answers is None:
         return None
     return context_lengths(
@@ -92,18 +93,18 @@ def compare_contexts(subject: Subject, first: Verdict, second: Verdict) -> Conte
 
 
 def _analyses(subject: Subject, verdict: Verdict, outputs: ModelOutputs) -> dict[str, Any]:
-    """What applies to the kind of task, by the name of its field."""
+    """The analyses for the task's kind, by the name of their field in `AnalysedModel`."""
     task, part = subject.parts.task, subject.part
     match task.kind:
         case "spans":
             return _answer_analyses(subject, verdict)
         case "labels":
-            golds, given = _classes_of(gold_targets(part.examples)), _classes(subject, verdict)
-            found = confusion(task.labels, golds, given)
-            return {"confusion": found, "calibration": _label_calibration(subject, outputs)}
+            golds, predicted = _as_classes(gold_targets(part.examples)), _predicted_classes(subject, verdict)
+            counts = confusion(task.labels, golds, predicted)
+            return {"confusion": counts, "calibration": _label_calibration(subject, outputs)}
         case "tags":
-            golds, given = _classes_of(gold_targets(part.examples)), _classes(subject, verdict)
-            return {"tags": tag_counts(task.labels, golds, given)}
+            golds, predicted = _as_classes(gold_targets(part.examples)), _predicted_classes(subject, verdict)
+            return {"tags": tag_counts(task.labels, golds, predicted)}
         case "scores":
             return _score_analyses(subject, outputs)
         case _:
@@ -117,7 +118,7 @@ def _answer_analyses(subject: Subject, verdict: Verdict) -> dict[str, Any]:
     at = _threshold(verdict)
     return {
         "question_types": question_types(examples, answers.scores_at(at)),
-        "second_answers": second_answers(examples, answers.said, threshold=at),
+        "second_answers": second_answers(examples, answers.predictions, threshold=at),
         "calibration": _answer_calibration(subject, answers, verdict.held_out_answers, at),
     }
 
@@ -135,48 +136,48 @@ def _answer_calibration(
 
 
 def _answer_logits(answers: Answers, at: float | None) -> FloatArray:
-    """Those of the answers, and of "no answer" where that may be."""
-    return answers.said.scores if at is None else answer_logits(answers.said, threshold=at)
+    """The logits of the best answers, and, where questions may have no answer, that of "no answer"."""
+    return answers.predictions.scores if at is None else answer_logits(answers.predictions, threshold=at)
 
 
 def _label_calibration(subject: Subject, outputs: ModelOutputs) -> Calibration | None:
     if subject.held_out is None or outputs.held_out is None:
         return None
     held, rows = as_rows(outputs.held_out).astype(np.float64), as_rows(outputs.split).astype(np.float64)
-    # rows of tables have numbers for ids, alike in all splits
-    learnt = [f"held out {key}" for key in subject.held_out.examples.ids]
-    judged = [f"judged {key}" for key in subject.part.examples.ids]
-    temperature = fit_temperature(held, _classes_of(gold_targets(subject.held_out.examples)), ids=learnt)
+    # rows of tables have their numbers for ids, which repeat from split to split
+    held_out_ids = [f"held out {key}" for key in subject.held_out.examples.ids]
+    split_ids = [f"judged {key}" for key in subject.part.examples.ids]
+    temperature = fit_temperature(held, _as_classes(gold_targets(subject.held_out.examples)), ids=held_out_ids)
     right = rows.argmax(axis=1) == gold_targets(subject.part.examples)
-    return calibrate(temperature, rows, right=right, ids=judged)
+    return calibrate(temperature, rows, right=right, ids=split_ids)
 
 
 def _score_analyses(subject: Subject, outputs: ModelOutputs) -> dict[str, Any]:
     golds = gold_targets(subject.part.examples).astype(np.float64)
-    given = as_rows(outputs.split)[:, 0].astype(np.float64)
+    predicted = as_rows(outputs.split)[:, 0].astype(np.float64)
     limits = subject.parts.task.limits or (float(golds.min()), float(golds.max()))
-    spread = score_histogram(golds, given, limits=limits) if limits[0] < limits[1] else None
-    return {"histogram": spread, "scatter": scatter(golds, given)}
+    histogram = score_histogram(golds, predicted, limits=limits) if limits[0] < limits[1] else None
+    return {"histogram": histogram, "scatter": scatter(golds, predicted)}
 
 
-def _classes(subject: Subject, verdict: Verdict) -> IntArray:
-    if isinstance(verdict.said, SpanPredictions):
+def _predicted_classes(subject: Subject, verdict: Verdict) -> IntArray:
+    if isinstance(verdict.predictions, SpanPredictions):
         raise TypeError("answers have no class")
-    return _classes_of(predicted_targets(subject.parts.task, verdict.said))
+    return _as_classes(predicted_targets(subject.parts.task, verdict.predictions))
 
 
-def _classes_of(targets: IntArray | FloatArray) -> IntArray:
+def _as_classes(targets: IntArray | FloatArray) -> IntArray:
     return targets.astype(np.int64)
 
 
-def _answers_given(examples: Questions, verdict: Verdict) -> dict[str, str]:
+def _predicted_answers(examples: Questions, verdict: Verdict) -> dict[str, str]:
     if verdict.answers is None:
         raise TypeError("spans are answers")
-    return verdict.answers.said.texts(examples, _threshold(verdict))
+    return verdict.answers.predictions.texts(examples, _threshold(verdict))
 
 
 def _as_texts(examples: Examples) -> Texts:
-    """Texts as they are; questions, of which only is asked whether there is an answer, with that for a label."""
+    """Texts as they are; the questions of an answerability task as texts with their label."""
     if isinstance(examples, Texts):
         return examples
     return Texts(examples.ids, examples.questions, None, gold_targets(examples))

@@ -1,4 +1,4 @@
-"""AnalysisRecord: what an analysis of a run found, as one JSON file with where it comes from."""
+"""AnalysisRecord: the analysis of a run as one JSON file, with provenance."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -20,25 +20,25 @@ from bertvision.runs.record import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalysedModel:
-    """A head or an encoder's own output, and how it answers; what does not apply to the kind of task is None.
+    """The analysis of a head or an encoder's own output; fields that do not apply to the kind of task are None.
 
     Attributes:
         name: name of its folder in the evaluation, such as `000-layer_mix` or `own_output`.
         head: the head's name.
         own: whether it is the encoder's own output.
         seed: seed of the head's training; None where it has none of its own.
-        parameters: parameters of the head.
+        parameters: number of the head's parameters.
         depth: the last layer that it needs.
-        held_out: its main metric on held-out training examples.
-        threshold: threshold at which questions are answered here; None where there is none.
-        score: the record's metric on the split, at that threshold; None where it is not defined.
-        question_types: spans: by question word, with and without an answer.
-        second_answers: spans: errors, and the answers just behind.
-        confusion: labels: which is taken for which, and how often each is given.
-        tags: tags: how often each is true and given.
-        histogram: scores: how predicted and true ones are spread.
-        scatter: scores: predicted against true.
-        calibration: spans and labels: confidence against accuracy; None where nothing was held out.
+        held_out: its main metric on held-out training examples; None without any, or where not defined.
+        threshold: no-answer threshold of this analysis; None if there is none.
+        score: the record's metric on the split, at that threshold; None where not defined.
+        question_types: for spans: scores by question word, with and without an answer.
+        second_answers: for spans: errors, and how often the second best answer was right.
+        confusion: for labels: confusion matrix.
+        tags: for tags: how often each is true, predicted, and both.
+        histogram: for scores: histograms of gold and predicted scores.
+        scatter: for scores: predicted against gold scores.
+        calibration: for spans and labels: confidence against accuracy; None where nothing was held out.
     """
 
     name: str
@@ -61,14 +61,14 @@ class AnalysedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedGroup:
-    """Heads that differ in their seed alone.
+    """Heads that differ only in their seed.
 
     Attributes:
         head: the head's name.
         options: all of its options.
         lr: learning rate; None for the own output.
         fraction: share of the training examples; None for the own output.
-        models: names of the heads, by seed.
+        models: names of the heads, in the order of their seeds.
     """
 
     head: str
@@ -80,7 +80,7 @@ class SeedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedLayers:
-    """Layer weights that hold for any token, over seeds."""
+    """Learned layer weights, which are the same for every token, over seeds."""
 
     group: SeedGroup
     report: LayerReport
@@ -92,9 +92,9 @@ class AttendedLayers:
 
     Attributes:
         group: the heads.
-        outputs: names of the report's sets: start and end, labels, or score.
+        outputs: names of the sets in the reports: start and end, labels, or score.
         all: mean over the tokens of the split.
-        question: mean over the tokens of the example that was asked for; None without one.
+        question: mean over the tokens of the example `AnalysisRecord.question`; None without one.
     """
 
     group: SeedGroup
@@ -105,15 +105,15 @@ class AttendedLayers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthPoint:
-    """Prefix heads that read the layers up to a depth.
+    """Prefix heads of one depth.
 
     Attributes:
         depth: the last layer that they read, where the encoder stops.
-        score: the record's metric on the split, over seeds; None where it is not defined.
-        cost_share: depth / layers of the encoder: the part of its layers that run.
-        seconds: encoder up to that depth, and one head, over the timed examples.
-        seconds_share: the part that they are of the whole encoder and the deepest head of the sweep.
-        models: names of the heads, by seed.
+        score: the record's metric on the split, over seeds; None where not defined.
+        cost_share: depth divided by the number of layers: the part of the encoder that runs.
+        seconds: of the encoder up to that depth and one head, for the timed examples; None if not measured.
+        seconds_share: these seconds divided by those of the whole encoder and the deepest head of the sweep.
+        models: names of the heads, in the order of their seeds.
     """
 
     depth: int
@@ -130,11 +130,12 @@ class DepthSweep:
 
     Attributes:
         head: the head's name.
-        options: all but `layers`.
+        options: its options except `layers`.
         lr: learning rate.
         fraction: share of the training examples.
-        points: points by depth.
-        cumulative: what each further layer adds; None unless there is a head with the same seeds for every depth.
+        points: the heads of each depth, in ascending order.
+        cumulative: the score that each further layer adds; None if a depth between the first and the last is missing,
+            or has other seeds or no score.
     """
 
     head: str
@@ -147,15 +148,16 @@ class DepthSweep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderCost:
-    """What the encoder costs, which all heads share.
+    """The cost of the encoder, which all heads share.
 
     Attributes:
         layers: number of its layers, without the embedding output.
-        trained_parameters: number of parameters that were tuned, own output included; None if unknown, or none was.
-        timed_examples: number of examples over which seconds were measured.
-        device: device that they were measured on.
-        depths: depths at which the encoder was stopped.
-        seconds: (depths,) seconds up to each, without any head; the lowest of several.
+        trained_parameters: number of parameters that were tuned, own output included; None if unknown, or if the
+            encoder was not tuned.
+        timed_examples: number of examples that were timed.
+        device: the device, `cpu` or `cuda`.
+        depths: the layers after which the encoder was stopped.
+        seconds: (depths,) seconds up to each of them, without any head; the lowest of several measurements.
     """
 
     layers: int
@@ -168,39 +170,40 @@ class EncoderCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalysisRecord(Record):
-    """What an analysis found; see docs/analysis.md.
+    """The analysis of a run; see docs/analysis.md.
 
     Attributes:
         run: what was analysed: `RUN` or `RUN@0.3`.
-        task: its name.
+        task: name of the task.
         kind: kind of the task.
-        encoder: the one whose states were read.
-        data: where the split comes from; None is the built-in set.
-        split: dev, or another.
-        examples: number of its examples.
+        encoder: the encoder whose states were read.
+        data: where the split's files are; None is the built-in set.
+        split: name of the split.
+        examples: number of examples in the split.
         held_out_examples: number of training examples that were held out.
-        question: the example that attention was asked for; None without one.
-        metric: the metric that scores here are; of questions F1 in percent.
-        at: threshold that questions are answered at: `fitted` on held-out questions, else `zero`; `plain` where
-            there is none.
-        logged_metric: the name of the metric in the curves that come from logs of tuned runs.
-        first: the best head by held-out score; None for a tuned run, which has none.
-        second: the own output at the same snapshot, or without one the second best head; None for a single model.
-        errors: file beside this one with the errors of the two; None where nothing was compared.
-        models: models, best first by held-out examples.
-        context_lengths: spans: of the questions that first and second answer; None otherwise.
-        layer_weights: layer weights of every head that has learned some.
-        attention: attention of every head that attends to layers.
-        learning: loss and score over steps.
-        less_data: score over the share of training examples, where a head has learned from several.
-        freeze: score over snapshots; None where the run is not one of several fits on them.
-        efficiency: F1 against cost, in the order of models; empty for metrics without an F1.
-        depth_sweeps: prefix heads: score against cost.
+        question: id of the example whose attention is reported separately; None without one.
+        metric: name of the metric of all scores here, the task's main one; for questions F1 in percent.
+        at: name of the no-answer threshold of all scores here: `fitted` on held-out questions, or `zero`; `plain` for
+            tasks without one.
+        logged_metric: name of the metric in curves that come from the logs of tuned runs.
+        first: the best head by held-out score; None for a tuned run, which has no heads.
+        second: the model that it is compared with: the encoder's own output, or else the second best head; None if
+            there is neither.
+        errors: name of the file in the same folder with the errors of the two; None where nothing was compared.
+        models: all models, best first by held-out score.
+        context_lengths: for spans: context lengths of the questions that `first` and `second` answer correctly.
+        layer_weights: learned layer weights of all heads that have them.
+        attention: attention over layers of all heads that have it.
+        learning: loss and score over training steps.
+        less_data: score over the share of training examples, for heads that were fitted on several shares.
+        freeze: score over the snapshots of a tuned run; None unless this run is one of the fits on them.
+        efficiency: F1 against cost, in the order of `models`; empty if no metric is an F1.
+        depth_sweeps: scores of prefix heads against cost.
         cost: cost of the encoder.
-        fingerprints: what the outputs depend on.
+        fingerprints: what saved outputs depend on.
         command: the command that repeats it.
         seconds: wall-clock seconds that it took.
-        provenance: where it was made.
+        provenance: conditions under which it was made; see `provenance`.
     """
 
     NAME: ClassVar[str] = "analysis"

@@ -1,4 +1,4 @@
-"""JudgedRun: the models of a run, judged once, and all that is told of them by their answers."""
+"""JudgedRun: the models of a run with their verdicts, and the analyses that depend on their predictions."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, final
@@ -17,33 +17,38 @@ from bertvision.runs.judging.measure_inference import InferenceSeconds
 from bertvision.runs.judging.subject import Subject
 
 F1 = ("f1", "micro_f1")
-"""Metrics that efficiency is told by; the first that a task has."""
+"""The metrics that efficiency may be measured by; the first one that a task has is taken."""
 
 
 @final
 class JudgedRun:
-    """The models of a subject, judged.
+    """The models of a run with their scores on a split.
 
     Attributes:
-        metric: the main one.
-        at: under which threshold models answer.
-        first, second: the two that are compared; None where there are fewer.
+        metric: the task's main metric.
+        at: name of the no-answer threshold.
+        first, second: names of the two models that are compared, as in `AnalysisRecord`; None if there are fewer.
     """
 
     def __init__(
         self, subject: Subject, outputs: Mapping[str, ModelOutputs], verdicts: Mapping[str, Verdict] | None
     ) -> None:
-        """Judge every model by its outputs, where that was not done just now.
+        """Score every model.
+
+        Args:
+            subject: the run and its split.
+            outputs: outputs of every model, by name.
+            verdicts: verdicts on these outputs, if they are known; None computes them.
 
         Raises:
-            BertVisionError: some held-out questions are among those of the split.
+            BertVisionError: a question is both in the split and held out.
         """
         task = subject.parts.task
         self._subject = subject
         self._outputs = outputs
         if verdicts is None:
             judge = Judge(task, subject.part, subject.held_out)
-            verdicts = {name: judge.judge(one.split, one.held_out) for name, one in outputs.items()}
+            verdicts = {name: judge.judge(model.split, model.held_out) for name, model in outputs.items()}
         self._verdicts = verdicts
         rows = [evaluated_row(subject, name, verdict, {}) for name, verdict in self._verdicts.items()]
         self._rows = sorted(rows, key=best_first)
@@ -55,7 +60,7 @@ class JudgedRun:
         self.second = next(iter([*own, *heads[1:]]), None) if heads else None
 
     def models(self) -> tuple[AnalysedModel, ...]:
-        """What is told of each model alone, best first."""
+        """The analysis of each model, best first by held-out score."""
         return tuple(
             analyse_model(
                 self._subject,
@@ -68,25 +73,25 @@ class JudgedRun:
         )
 
     def leaderboard(self) -> list[dict[str, Any]]:
-        """The run's leaderboard, with the name of each model and its score here."""
+        """The run's leaderboard, with the name of each model and its score on the split."""
         heads = self._subject.run.heads
         return [{**row, "name": name, "score": self._value(name, self.metric)} for name, row in heads.items()]
 
     def contexts(self) -> ContextLengths | None:
-        """Context lengths of the questions that the two models answer."""
-        two = self._two()
-        return None if two is None else compare_contexts(self._subject, *two)
+        """Context lengths of the questions that the two models answer correctly; None if nothing can be compared."""
+        compared = self._compared()
+        return None if compared is None else compare_contexts(self._subject, *compared)
 
     def errors(self) -> tuple[str, str] | None:
-        """Name and text of the file with the errors of the two models; None where there are no such."""
-        two = self._two()
-        rows = None if two is None else compare_models(self._subject, *two)
+        """Name and content of the file with the errors of the two models; None if nothing can be compared."""
+        compared = self._compared()
+        rows = None if compared is None else compare_models(self._subject, *compared)
         if rows is None or self.first is None or self.second is None:
             return None
         return f"errors-{self.first}-vs-{self.second}.csv", error_csv(rows, first=self.first, second=self.second)
 
     def efficiency(self, seconds: InferenceSeconds) -> tuple[EfficiencyRow, ...]:
-        """F1 against cost of every model that has an F1 and a known number of parameters."""
+        """F1 against cost of every model whose F1 and number of trained parameters are known."""
         names = self._verdicts[self._rows[0].name].scorings[self.at].values
         metric = next((name for name in F1 if name in names), None)
         return () if metric is None else efficiency_table(list(self._costs(metric, seconds)))
@@ -110,7 +115,7 @@ class JudgedRun:
     def _value(self, name: str, metric: str) -> float | None:
         return defined(self._verdicts[name].scorings[self.at].values[metric])
 
-    def _two(self) -> tuple[Verdict, Verdict] | None:
+    def _compared(self) -> tuple[Verdict, Verdict] | None:
         if self.first is None or self.second is None:
             return None
         return self._verdicts[self.first], self._verdicts[self.second]

@@ -232,7 +232,7 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
         return fresh
 
     encoder = encoder or load(request.main_encoder)
-    train = parts.part(parts.learnt)
+    train = parts.part(parts.train)
     frozen = FrozenTask(
         parts=parts,
         encoder=encoder,

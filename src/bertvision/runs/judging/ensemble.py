@@ -1,4 +1,4 @@
-"""ensemble: heads of one run or several, and encoders' own outputs → one model, judged as each of them is."""
+"""ensemble: heads of one run or several, and encoders' own outputs → one model, scored like each of its members."""
 
 import hashlib
 import shlex
@@ -29,7 +29,7 @@ from bertvision.runs.judging.evaluation_files import write_folder
 from bertvision.runs.judging.evaluation_record import EvaluatedRow
 from bertvision.runs.judging.judge import Judge, Verdict, compare_verdicts
 from bertvision.runs.judging.kept_outputs import ModelOutputs
-from bertvision.runs.judging.members import Member, check_alike, choose_members, list_members
+from bertvision.runs.judging.members import Member, check_compatible, choose_members, list_members
 from bertvision.runs.judging.subject import Subject, load_subject
 from bertvision.runs.watch import Show, tell
 from bertvision.tasks.examples import FloatArray
@@ -39,12 +39,12 @@ ENSEMBLE = "ensemble"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnsembleResult:
-    """What came out of an ensemble.
+    """The result of `ensemble`.
 
     Attributes:
-        folder: where its files are.
-        record: what it is made of, and its scores.
-        notices: what the user should know.
+        folder: folder of its files.
+        record: its members and scores.
+        notices: messages for the user.
     """
 
     folder: Path
@@ -65,26 +65,27 @@ def ensemble(  # noqa: PLR0913 - what it depends on, by keyword
     out: str | Path | None = None,
     show: Show | None = None,
 ) -> EnsembleResult:
-    """Join heads, and encoders' own outputs, into one model, and score it.
+    """Combine heads, and encoders' own outputs, into one model, and score it.
 
-    Runs that were not evaluated on the split yet are evaluated first; those of one encoder share its pass. The ensemble
-    is compared with the member that is best on held-out training examples.
+    Runs without an evaluation on the split are evaluated first; those with the same encoder and windows share its
+    forward pass. The ensemble is compared with the member that is best on held-out training examples.
 
     Args:
-        runs: see `evaluate`; several may be of several snapshots.
+        runs: as for `evaluate`; several snapshots of one run count as several runs.
         how: `max` takes the largest probability of every token or class, as the paper does; `mean` the mean of the
-            logarithms; `greedy` the mean of members chosen on held-out training examples. Scores know `mean` only.
+            log-probabilities; `greedy` the mean over members chosen on held-out training examples, where a member may
+            count several times. Tasks of kind `scores` allow `mean` only.
         heads: names of members; None takes all heads and own outputs.
-        data: where the split is; None takes the runs' own data.
-        split: which split.
-        resamples: draws for intervals and tests.
-        seed: seed of the draws.
-        device: where to compute.
-        out: folder; None takes one below the first run.
-        show: is told what takes long now.
+        data: where the split's files are; None takes the runs' own data.
+        split: name of the split.
+        resamples: bootstrap resamples for intervals and tests.
+        seed: seed of the resampling.
+        device: `auto`, `cpu` or `cuda`.
+        out: folder of the ensemble; None takes one in the folder of the first run.
+        show: shows progress.
 
     Raises:
-        BertVisionError: runs or members do not go together, or something cannot be written.
+        BertVisionError: runs or members cannot be combined, or a file cannot be written.
     """
     if out is not None and Path(out).exists() and not (Path(out) / EnsembleRecord.FILE).is_file():
         raise BertVisionError(f"{out} is there already and is no ensemble. Use another --out.")
@@ -106,28 +107,28 @@ def gather_candidates(  # noqa: PLR0913 - what it depends on, by keyword
     device: Device = "auto",
     show: Show | None = None,
 ) -> "Candidates":
-    """Read and judge models once, to join them in several ways; see `ensemble`.
+    """Compute and score the outputs of models once, to combine them in several ways; see `ensemble`.
 
     Raises:
-        BertVisionError: runs or members do not go together, or cannot be joined in one of the ways.
+        BertVisionError: runs or members cannot be combined, or not in one of the ways.
     """
     begin = time.perf_counter()
     check_resamples(resamples)
     names = list(dict.fromkeys(str(run) for run in runs))
     subjects = [load_subject(run, data=data, split=split) for run in names]
-    check_alike(subjects)
+    check_compatible(subjects)
     first = subjects[0]
-    for how in ways:  # before anything takes long
+    for how in ways:  # before anything slow
         _check_way(how, first)
-    judged = [subject.kept() is not None for subject in subjects]
-    found = outputs_of(subjects, device=device, show=show)
+    evaluated = [subject.kept() is not None for subject in subjects]
+    run_outputs = outputs_of(subjects, device=device, show=show)
     known: dict[tuple[str, str], Verdict] = {}
-    for subject, outputs, kept in zip(subjects, found, judged, strict=True):
-        if not kept:  # from now on it is, for the next time
+    for subject, outputs, kept in zip(subjects, run_outputs, evaluated, strict=True):
+        if not kept:  # write its evaluation, so that its outputs are there next time
             tell(show, f"scoring {in_words(len(outputs.models), 'model')} …")
             _, verdicts = judge_subject(subject, outputs, resamples=resamples, seed=seed, begin=begin)
             known |= {(subject.run.name, name): verdict for name, verdict in verdicts.items()}
-    members = choose_members(list_members(subjects, found), heads)
+    members = choose_members(list_members(subjects, run_outputs), heads)
     judge = Judge(first.parts.task, first.part, first.held_out)
     tell(show, f"judging {in_words(len(members), 'member')} …")
     return Candidates(
@@ -136,10 +137,11 @@ def gather_candidates(  # noqa: PLR0913 - what it depends on, by keyword
         members=members,
         judge=judge,
         verdicts={
-            label: known.get((one.subject.run.name, one.name)) or judge.judge(one.outputs.split, one.outputs.held_out)
-            for label, one in members.items()
+            label: known.get((member.subject.run.name, member.name))
+            or judge.judge(member.outputs.split, member.outputs.held_out)
+            for label, member in members.items()
         },
-        asked={"data": data, "split": first.split, "bootstrap": resamples, "seed": seed},
+        options={"data": data, "split": first.split, "bootstrap": resamples, "seed": seed},
         heads=heads,
         seconds=time.perf_counter() - begin,
     )
@@ -148,17 +150,17 @@ def gather_candidates(  # noqa: PLR0913 - what it depends on, by keyword
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """Models that may be joined, each judged by itself.
+    """The candidate members of an ensemble, each with its scores.
 
     Attributes:
-        runs: where they come from.
+        runs: names of their runs.
         subjects: these runs, opened.
-        members: the models, by name.
-        judge: judge of the examples.
-        verdicts: on every model.
-        asked: what was asked for, for the command that does it again.
-        heads: the names that were asked for; None are all.
-        seconds: wall-clock seconds that all this took.
+        members: the models, by label.
+        judge: scores models on the split.
+        verdicts: answers and scores of every model, by label.
+        options: options of the command that makes the ensemble again, by name.
+        heads: names of members as they were passed; None for all.
+        seconds: wall-clock seconds that it took to compute and score the outputs.
     """
 
     runs: list[str]
@@ -166,28 +168,28 @@ class Candidates:
     members: Mapping[str, Member]
     judge: Judge
     verdicts: Mapping[str, Verdict]
-    asked: Mapping[str, Any]
+    options: Mapping[str, Any]
     heads: Sequence[str] | None
     seconds: float
 
     def join(self, how: How, *, out: str | Path | None = None, show: Show | None = None) -> EnsembleResult:
-        """Make one model of them, judge and write it.
+        """Combine them into one model, score it, and write its files.
 
         Raises:
-            BertVisionError: they cannot be joined in this way, or something cannot be written.
+            BertVisionError: they cannot be combined in this way, or a file cannot be written.
         """
         begin = time.perf_counter()
         first, members = self.subjects[0], self.members
         _check_way(how, first)
-        split, resamples, seed = self.asked["split"], self.asked["bootstrap"], self.asked["seed"]
+        split, resamples, seed = self.options["split"], self.options["bootstrap"], self.options["seed"]
         tell(show, f"joining {in_words(len(members), 'member')} …")
         joined, weights, steps = _join(self.judge, members, how)
-        best = max(self.verdicts, key=lambda label: _or_least(self.verdicts[label].held_out))
-        whole = self.judge.judge(joined.split, joined.held_out)
-        scores = compare_verdicts({**self.verdicts, ENSEMBLE: whole}, best, resamples=resamples, seed=seed)
+        best = max(self.verdicts, key=lambda label: _or_lowest(self.verdicts[label].held_out))
+        verdict = self.judge.judge(joined.split, joined.held_out)
+        scores = compare_verdicts({**self.verdicts, ENSEMBLE: verdict}, best, resamples=resamples, seed=seed)
         rows = [
-            evaluated_row(one.subject, one.name, self.verdicts[label], scores[label], label=label)
-            for label, one in members.items()
+            evaluated_row(member.subject, member.name, self.verdicts[label], scores[label], label=label)
+            for label, member in members.items()
         ]
         used = [row for row in rows if weights[row.name] > 0.0]
         record = EnsembleRecord(
@@ -211,25 +213,25 @@ class Candidates:
                 seed=None,
                 parameters=sum(row.parameters for row in used),
                 depth=max(row.depth for row in used),
-                held_out=whole.held_out,
+                held_out=verdict.held_out,
                 scores=scores[ENSEMBLE],
             ),
             members=[
                 EnsembleMember(weight=weights[row.name], encoder=members[row.name].weights, row=row)
                 for row in sorted(rows, key=best_first)
             ],
-            command=_command(self.runs, how, self.heads, {**self.asked, "out": out}),
+            command=_command(self.runs, how, self.heads, {**self.options, "out": out}),
             seconds=round(self.seconds + time.perf_counter() - begin, 3),
             provenance=provenance(),
         )
         folder = Path(out) if out is not None else first.run.ensembles / split / _folder_name(how, members)
-        write_folder(folder, self.judge, {ENSEMBLE: whole}, {ENSEMBLE: joined}, record.save)
+        write_folder(folder, self.judge, {ENSEMBLE: verdict}, {ENSEMBLE: joined}, record.save)
         notices = tuple(dict.fromkeys(notice for subject in self.subjects for notice in subject.notices))
         return EnsembleResult(folder=folder, record=record, notices=notices)
 
 
 def _check_way(how: How, subject: Subject) -> None:
-    """Refuse a way in which models of a run cannot be joined."""
+    """Refuse a way of joining that is unknown, or that does not suit the run's task and data."""
     if how not in get_args(How):
         raise UnknownNameError("way of joining", how, get_args(How))
     if subject.parts.task.kind == "scores" and how != "mean":
@@ -239,15 +241,19 @@ def _check_way(how: How, subject: Subject) -> None:
 
 
 def _join(judge: Judge, members: Mapping[str, Member], how: How) -> tuple[ModelOutputs, dict[str, float], list[float]]:
-    """Outputs of the whole, the weight of every member, and of a greedy choice the held-out score at each step."""
-    split = [log_columns(judge.task, judge.split.windows, one.outputs.split) for one in members.values()]
+    """The outputs of the ensemble, the weight of every member, and the held-out score after each step of `greedy`."""
+    split = [log_columns(judge.task, judge.split.windows, member.outputs.split) for member in members.values()]
     held_out = []
     if judge.held_out is not None:
-        given = [one.outputs.held_out for one in members.values()]
-        held_out = [log_columns(judge.task, judge.held_out.windows, one) for one in given if one is not None]
+        outputs = [member.outputs.held_out for member in members.values()]
+        held_out = [log_columns(judge.task, judge.held_out.windows, each) for each in outputs if each is not None]
     weights, history = np.full(len(members), 1.0 / len(members)), list[float]()
     if how == "greedy":
-        weights, history = choose_greedily(len(members), lambda some: judge.choose(from_columns(_mean(held_out, some))))
+
+        def score(weights: FloatArray) -> float:
+            return judge.held_out_score(from_columns(_mean(held_out, weights)))
+
+        weights, history = choose_greedily(len(members), score)
 
     def join(parts: Sequence[list[Values]]) -> Outputs:
         if how == "max":
@@ -262,17 +268,17 @@ def _mean(parts: Sequence[list[Values]], weights: FloatArray) -> list[Values]:
     return [weighted_mean(column, weights) for column in zip(*parts, strict=True)]
 
 
-def _or_least(score: float | None) -> float:
+def _or_lowest(score: float | None) -> float:
     return -np.inf if score is None or np.isnan(score) else score
 
 
 def _folder_name(how: How, members: Mapping[str, Member]) -> str:
-    keys = sorted(f"{one.weights}{one.subject.heads[one.name]}" for one in members.values())
+    keys = sorted(f"{member.weights}{member.subject.heads[member.name]}" for member in members.values())
     return f"{how}-{hashlib.sha256(''.join(keys).encode()).hexdigest()[:8]}"
 
 
-def _command(names: Sequence[str], how: How, heads: Sequence[str] | None, more: Mapping[str, object]) -> str:
-    words = ["bertvision", "ensemble", *names, "--how", how]
+def _command(runs: Sequence[str], how: How, heads: Sequence[str] | None, options: Mapping[str, object]) -> str:
+    words = ["bertvision", "ensemble", *runs, "--how", how]
     words += [] if heads is None else ["--heads", ",".join(heads)]
-    words += [word for name, value in more.items() if value is not None for word in (f"--{name}", str(value))]
+    words += [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
     return shlex.join(words)

@@ -1,4 +1,4 @@
-"""EnsembleRecord: what an ensemble is made of and what it is worth, as one JSON file with where it comes from."""
+"""EnsembleRecord: members and scores of an ensemble as one JSON file, with provenance."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,9 +12,9 @@ class EnsembleMember:
     """A member of an ensemble.
 
     Attributes:
-        weight: weight of the member, all of which add up to 1; 0 for one that was not chosen.
+        weight: its weight; all weights add up to 1, and that of a member which was not chosen is 0.
         encoder: fingerprint of its encoder.
-        row: what it is worth alone.
+        row: the member alone, with its scores.
     """
 
     weight: float
@@ -27,23 +27,23 @@ class EnsembleRecord(Record):
     """An ensemble, and its scores.
 
     Attributes:
-        runs: runs that the members come from.
-        how: how members were joined.
-        task: its name.
+        runs: the runs of its members.
+        how: how members were combined: `max`, `mean` or `greedy`.
+        task: name of the task.
         kind: kind of the task.
-        data: where the split comes from; None is the built-in set.
-        split: dev, or another.
-        examples: number of its examples.
+        data: where the split's files are; None is the built-in set.
+        split: name of the split.
+        examples: number of examples in the split.
         held_out_examples: number of training examples that were held out.
-        resamples: draws of the intervals and tests.
-        seed: seed of the draws.
-        against: the member that is best on held-out examples, which the others are compared with.
-        steps: score on held-out examples after each step of a greedy choice.
-        ensemble: what it is worth.
-        members: best first by held-out examples.
-        command: the command that repeats it.
+        resamples: bootstrap resamples of the intervals and tests.
+        seed: seed of the resampling.
+        against: the member that is best on held-out examples; all others and the ensemble are compared with it.
+        steps: held-out score after each step of a greedy choice; empty for others.
+        ensemble: the ensemble with its scores.
+        members: all members, best first by held-out score.
+        command: the command that makes it again.
         seconds: wall-clock seconds that it took.
-        provenance: where it was made.
+        provenance: conditions under which it was made; see `provenance`.
     """
 
     NAME: ClassVar[str] = "ensemble"
@@ -70,5 +70,5 @@ class EnsembleRecord(Record):
 
     @property
     def used(self) -> list[EnsembleMember]:
-        """Members that count."""
+        """The members whose weight is not 0."""
         return [member for member in self.members if member.weight > 0.0]

@@ -1,4 +1,4 @@
-"""evaluate: a finished run → honest scores of its heads and of its encoder's own output, and their answers."""
+"""evaluate: a finished run → scores and answers of its heads and of its encoder's own output on a split."""
 
 import math
 import time
@@ -26,12 +26,12 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationResult:
-    """What came out of an evaluation.
+    """The result of `evaluate`.
 
     Attributes:
-        folder: where its files are.
-        record: what it found.
-        notices: what the user should know.
+        folder: folder of its files.
+        record: the scores.
+        notices: messages for the user.
     """
 
     folder: Path
@@ -51,20 +51,20 @@ def evaluate(  # noqa: PLR0913 - what it depends on, by keyword
 ) -> EvaluationResult:
     """Score every head of a run, and its encoder's own output, in one pass over a split.
 
-    Thresholds are fitted on the training examples that the run held out. Outputs are kept: another evaluation of the
-    same heads on the same windows runs no encoder.
+    No-answer thresholds are fitted on the training examples that the run held out. Outputs are saved, so that another
+    evaluation of the same heads on the same windows runs no encoder.
 
     Args:
         run: `RUN` of a fit, `RUN` or `RUN@0.3` of a tuned run.
-        data: where the split is; None takes the run's own data.
-        split: which split.
-        resamples: draws for intervals and tests.
-        seed: seed of the draws.
-        device: where to compute.
-        show: is told what takes long now.
+        data: where the split's files are; None takes the run's own data.
+        split: name of the split.
+        resamples: bootstrap resamples for intervals and tests.
+        seed: seed of the resampling.
+        device: `auto`, `cpu` or `cuda`.
+        show: shows progress.
 
     Raises:
-        BertVisionError: there is no such run or split, or the run is not finished, or something cannot be written.
+        BertVisionError: there is no such run or split, or the run is not finished, or a file cannot be written.
     """
     check_resamples(resamples)
     begin = time.perf_counter()
@@ -78,20 +78,23 @@ def evaluate(  # noqa: PLR0913 - what it depends on, by keyword
 def judge_subject(
     subject: Subject, outputs: RunOutputs, *, resamples: int, seed: int, begin: float
 ) -> tuple[EvaluationRecord, dict[str, Verdict]]:
-    """Score the outputs of a subject, and write its evaluation; the record, and the verdict on every model by name.
+    """Score the outputs of a run's models, and write the evaluation's folder.
 
     Args:
-        subject: what is evaluated.
+        subject: the run and its split.
         outputs: outputs of its models.
-        resamples: draws for intervals and tests.
-        seed: seed of the draws.
+        resamples: bootstrap resamples for intervals and tests.
+        seed: seed of the resampling.
         begin: when the evaluation began, by `time.perf_counter`.
 
+    Returns:
+        The record, and the verdict on every model by name.
+
     Raises:
-        BertVisionError: it cannot be written.
+        BertVisionError: the folder cannot be written.
     """
     judge = Judge(subject.parts.task, subject.part, subject.held_out)
-    verdicts = {name: judge.judge(one.split, one.held_out) for name, one in outputs.models.items()}
+    verdicts = {name: judge.judge(model.split, model.held_out) for name, model in outputs.models.items()}
     own = OWN_OUTPUT if OWN_OUTPUT in verdicts else None
     scores = compare_verdicts(verdicts, own, resamples=resamples, seed=seed)
     request = subject.run.request
@@ -118,22 +121,22 @@ def judge_subject(
 
 
 def outputs_of(subjects: Sequence[Subject], *, device: Device, show: Show | None) -> list[RunOutputs]:
-    """The outputs of every subject: those that are kept, and the others in one pass.
+    """The outputs of every subject's models: saved ones are loaded, others are computed by `read_subjects`.
 
     Raises:
-        BertVisionError: an encoder or head cannot be had, or is another than the run's.
+        BertVisionError: an encoder or head cannot be loaded, or the encoder is not the run's.
     """
     kept = [load_kept(subject) for subject in subjects]
     new = [subject for subject, outputs in zip(subjects, kept, strict=True) if outputs is None]
-    read = iter(read_subjects(new, device=device, tell=partial(tell, show)))
-    return [next(read) if outputs is None else outputs for outputs in kept]
+    computed = iter(read_subjects(new, device=device, tell=partial(tell, show)))
+    return [next(computed) if outputs is None else outputs for outputs in kept]
 
 
 def load_kept(subject: Subject) -> RunOutputs | None:
-    """The outputs that an evaluation of the same heads on the same windows has left; None where there is none.
+    """The outputs that an earlier evaluation of the same heads on the same windows saved; None if there is none.
 
     Raises:
-        BertVisionError: they are not whole.
+        BertVisionError: their files are damaged.
     """
     record = subject.kept()
     if record is None:
@@ -145,7 +148,15 @@ def load_kept(subject: Subject) -> RunOutputs | None:
 def evaluated_row(
     subject: Subject, name: str, verdict: Verdict, scores: dict[str, ScoresAt], *, label: str | None = None
 ) -> EvaluatedRow:
-    """A head of a subject, and its scores; under a label, or under its own name."""
+    """The row of a head, or of the own output, in an evaluation or ensemble.
+
+    Args:
+        subject: the run.
+        name: name of the model in the run.
+        verdict: its answers and scores.
+        scores: its scores with intervals, by the name of the threshold.
+        label: name of the row; None takes `name`.
+    """
     known: dict[str, Any]
     if name == OWN_OUTPUT:
         head = load_head(subject.head_folder(name))
@@ -165,5 +176,5 @@ def evaluated_row(
 
 
 def best_first(row: EvaluatedRow) -> tuple[float, int, str]:
-    """Best first by held-out examples; of equal ones the smallest, never the better on the split."""
+    """Sort key: best held-out score first, of equal ones the smallest model; the split's scores must not choose."""
     return -row.held_out if row.held_out is not None else math.inf, row.parameters, row.name

@@ -1,4 +1,4 @@
-"""The folder of an evaluation: a record, and for every model its answers in the official form and its outputs."""
+"""The folder of an evaluation: its record, and for every model its answers in the official format and its outputs."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from bertvision.tasks.examples import Questions, as_questions
 
 PREDICTIONS, NO_ANSWER, ANSWERS, N_BEST = "predictions.json", "no_answer.json", "answers.json", "nbest.json"
 BEST = 5
-"""How many answers to each question are written; twenty are compared."""
+"""How many answers to each question are written, of the twenty that are decoded."""
 
 
 def write_folder(
@@ -27,20 +27,20 @@ def write_folder(
     outputs: Mapping[str, ModelOutputs],
     save: Callable[[Path], None],
 ) -> None:
-    """Write an evaluation; its folder appears, or is replaced, only when it is whole.
+    """Write the folder of an evaluation or ensemble; it appears, or replaces an older one, only when it is complete.
 
     Args:
-        folder: folder of the evaluation.
-        judge: judge of the examples.
-        verdicts: verdicts of every model, by name.
-        outputs: outputs to keep, by name.
+        folder: where it goes.
+        judge: the one that scored the models.
+        verdicts: answers and scores of every model, by name.
+        outputs: outputs to save, by name.
         save: writes the record into a folder.
 
     Raises:
         WriteError: it cannot be written; nothing half-written is left.
     """
     with (
-        lock_folder(folder.absolute().parent, wait=True),  # another process may write the same one
+        lock_folder(folder.absolute().parent, wait=True),  # another process may be writing the same folder
         whole_folder(folder, "the evaluation", otherwise="Make room, and try again.") as part,
     ):
         for name, verdict in verdicts.items():
@@ -55,33 +55,38 @@ def write_folder(
 
 
 def _contents(judge: Judge, verdict: Verdict) -> dict[str, object]:
-    """What every file of a model holds."""
-    said = verdict.said
-    if isinstance(said, SpanPredictions):
+    """The content of every file of a model, by name."""
+    predictions = verdict.predictions
+    if isinstance(predictions, SpanPredictions):
         examples = as_questions(judge.split.examples)
-        files: dict[str, object] = {PREDICTIONS: said.texts(examples, None), N_BEST: n_best(examples, said)}
+        best_spans = predictions.texts(examples, None)
+        files: dict[str, object] = {PREDICTIONS: best_spans, N_BEST: n_best(examples, predictions)}
         if ZERO in verdict.thresholds:
-            margins = np.nan_to_num(said.margin, posinf=SURE).tolist()
+            margins = np.nan_to_num(predictions.margin, posinf=SURE).tolist()
             threshold = verdict.thresholds.get(FITTED, 0.0)
             files[NO_ANSWER] = dict(zip(examples.ids, margins, strict=True))
-            files[ANSWERS] = said.texts(examples, threshold)
+            files[ANSWERS] = predictions.texts(examples, threshold)
         return files
-    return {PREDICTIONS: dict(zip(judge.split.examples.ids, predicted_words(judge.task, said), strict=True))}
+    return {PREDICTIONS: dict(zip(judge.split.examples.ids, predicted_words(judge.task, predictions), strict=True))}
 
 
-def n_best(examples: Questions, said: SpanPredictions) -> dict[str, list[dict[str, object]]]:
-    """The most probable answers to every question, best first, "" for none; probabilities are over all compared."""
-    shares = said.probabilities
-    order = np.argsort(-shares[:, : 1 + BEST], axis=1, kind="stable")
-    probable = np.take_along_axis(shares, order, axis=1).tolist()
+def n_best(examples: Questions, predictions: SpanPredictions) -> dict[str, list[dict[str, object]]]:
+    """The `BEST` answers to every question by id, and "" for no answer, most probable first.
+
+    Probabilities are a softmax over "no answer" and all decoded answers, so those that are written may add up to less
+    than 1. Answers of probability 0 are left out, but "" never is.
+    """
+    probabilities = predictions.probabilities
+    order = np.argsort(-probabilities[:, : 1 + BEST], axis=1, kind="stable")  # 0 is no answer, 1 the best answer
+    ordered = np.take_along_axis(probabilities, order, axis=1).tolist()
     contexts = examples.context_index.tolist()
-    starts, ends = said.starts[:, :BEST].tolist(), said.ends[:, :BEST].tolist()
+    starts, ends = predictions.starts[:, :BEST].tolist(), predictions.ends[:, :BEST].tolist()
     listed: dict[str, list[dict[str, object]]] = {}
     for row, (key, ranks) in enumerate(zip(examples.ids, order.tolist(), strict=True)):
-        context, first, last = examples.contexts[contexts[row]], starts[row], ends[row]
+        context, start, end = examples.contexts[contexts[row]], starts[row], ends[row]
         listed[key] = [
-            {"text": context[first[rank - 1] : last[rank - 1]].strip() if rank else "", "probability": share}
-            for rank, share in zip(ranks, probable[row], strict=True)
-            if share > 0.0 or not rank
+            {"text": context[start[rank - 1] : end[rank - 1]].strip() if rank else "", "probability": probability}
+            for rank, probability in zip(ranks, ordered[row], strict=True)
+            if probability > 0.0 or not rank
         ]
     return listed

@@ -1,4 +1,4 @@
-"""EvaluationRecord: what an evaluation found, as one JSON file with where it comes from."""
+"""EvaluationRecord: the scores of a run's models on a split as one JSON file, with provenance."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,15 +15,16 @@ class EvaluatedRow:
         name: name of its folder in the evaluation.
         head: the head's name; None for an ensemble.
         own: whether it is the encoder's own output.
-        options: options of the head.
-        seed: seed of the head's training; None where it has none of its own.
-        parameters: parameters of the head.
+        options: options of the head; of an ensemble, how it was combined.
+        seed: seed of the head's training; None for an own output or an ensemble.
+        parameters: number of the head's parameters; of an ensemble, those of all members that count.
         depth: the last layer that it needs.
-        held_out: its main metric on held-out training examples; of questions F1 at its best threshold.
-        scores: scores by the name of the threshold: `plain` where there is none, `zero`, `fitted` on held-out training
-            questions, `best_on_split`, which has seen the answers.
-        loss: the mean of the task's training loss on the split, no threshold considered; None of an
-            ensemble, where it is not finite, and in records of before it was told.
+        held_out: its main metric on held-out training examples, for questions F1 at the best threshold; None without
+            any, or if it is not defined.
+        scores: scores by the name of the threshold: `plain` for tasks without one, `zero`, `fitted` on held-out
+            training questions, and `best_on_split`, which was chosen by the gold answers and so is too good.
+        loss: mean training loss of the task on the split; None for an ensemble, if it is not finite, and in records
+            that are older than this field.
     """
 
     name: str
@@ -40,14 +41,15 @@ class EvaluatedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprints:
-    """What outputs and thresholds depend on.
+    """What saved outputs and thresholds depend on: if any of it differs, they are computed again.
 
     Attributes:
         weights: fingerprint of the encoder.
-        split: digest of the token windows that were judged by.
-        held_out: digest of those of the held-out examples; None without any.
+        split: digest of the token windows of the split.
+        held_out: digest of the token windows of the held-out examples; None without any.
         heads: digest of every head's weights, by name.
-        no_answer_share: share of questions without an answer that thresholds were fitted for; None in older records.
+        no_answer_share: the share of questions without an answer that thresholds were fitted for; None in older
+            records.
     """
 
     weights: str
@@ -59,25 +61,25 @@ class Fingerprints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationRecord(Record):
-    """What an evaluation found.
+    """The scores of a run's models on a split.
 
     Attributes:
         run: what was evaluated: `RUN` or `RUN@0.3`.
-        task: its name.
+        task: name of the task.
         kind: kind of the task.
-        encoder: the one whose states were read.
-        data: where the split comes from; None is the built-in set.
-        split: dev, or another.
-        examples: number of its examples.
+        encoder: the encoder whose states were read.
+        data: where the split's files are; None is the built-in set.
+        split: name of the split.
+        examples: number of examples in the split.
         held_out_examples: number of training examples that were held out.
-        resamples: draws of the intervals and tests.
-        seed: seed of the draws.
+        resamples: bootstrap resamples of the intervals and tests.
+        seed: seed of the resampling.
         own: name of the encoder's own output, which heads are compared with; None without one.
-        rows: every head and the encoder's own output, best first by held-out examples.
-        fingerprints: what the outputs depend on.
+        rows: every head and the encoder's own output, best first by held-out score.
+        fingerprints: what saved outputs depend on.
         command: the command that repeats it.
         seconds: wall-clock seconds that it took.
-        provenance: where it was made.
+        provenance: conditions under which it was made; see `provenance`.
     """
 
     NAME: ClassVar[str] = "evaluation"
@@ -102,5 +104,5 @@ class EvaluationRecord(Record):
     provenance: dict[str, Any]
 
     def row(self, name: str) -> EvaluatedRow:
-        """The row of that name."""
+        """The row of that name, which must be there."""
         return next(row for row in self.rows if row.name == name)

@@ -1,4 +1,4 @@
-"""FinishedRun: a run that can be evaluated, be it heads of a fit or a snapshot of a tuned run."""
+"""FinishedRun: a run that can be evaluated: the heads of a fit, or a snapshot of a tuned run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -25,14 +25,14 @@ class FinishedRun:
     """A run that can be evaluated.
 
     Attributes:
-        name: as it was asked for: `RUN` or `RUN@0.3`.
+        name: `RUN`, or `RUN@0.3` for a snapshot.
         folder: folder of the run.
-        place: folder of a snapshot's results below those of its run, such as `at-0.3`; empty for a fit.
-        request: what heads on its encoder depend on; states are streamed from one encoder.
-        heads: a row of the leaderboard for each head, by the name of its folder; none for a tuned run.
-        own: the snapshot whose own output stands beside the heads, where there is one.
-        weights: fingerprint of its encoder, where the run says it.
-        notices: what the user should know.
+        place: subfolder for the results of a snapshot, such as `at-0.3`; empty for a fit.
+        request: settings to compute its outputs with, for a tuned run too: states are streamed from one encoder.
+        heads: a row of the leaderboard for each head, by the name of its folder; empty for a tuned run.
+        own: the snapshot whose own output is evaluated, beside the heads of a fit or alone; None if there is none.
+        weights: fingerprint of its encoder; None for a tuned run.
+        notices: messages for the user.
     """
 
     name: str
@@ -46,16 +46,16 @@ class FinishedRun:
 
     @property
     def evaluations(self) -> Path:
-        """Where its evaluations are, one for each split."""
+        """The folder of its evaluations, with one folder per split."""
         return self.folder / "evaluation" / self.place
 
     @property
     def ensembles(self) -> Path:
-        """Where ensembles of its heads are, some for each split."""
+        """The folder of ensembles with its heads, with one folder per split."""
         return self.folder / "ensembles" / self.place
 
     def head_folder(self, name: str) -> Path:
-        """Where the head of that name is."""
+        """The folder of the head of that name."""
         return self.folder / str(self.heads[name]["folder"])
 
 
@@ -73,31 +73,31 @@ def open_run(name: str | Path) -> FinishedRun:
         if several:
             raise BertVisionError(f"{run} holds several runs. Name one of them: {', '.join(several)}.")
         raise BertVisionError(f"{run} holds no run: {CONFIG} is not there. Make one: bertvision fit, bertvision tune.")
-    asked = folder.request()
-    if "space" in asked:
+    config = folder.request()
+    if "space" in config:
         raise BertVisionError(f"{run} is a search. Name the run of its best trial: {run / 'best'}.")
-    if folder.result() is None and not snapshot:  # a snapshot is whole, whatever becomes of its run
+    if folder.result() is None and not snapshot:  # a snapshot is complete even if its run is not
         raise BertVisionError(f"{run} is not finished. Go on with it: its command with --resume.")
-    asked = _seen_from_here(folder, asked)
-    if "heads" in asked:
+    config = _seen_from_here(folder, config)
+    if "heads" in config:
         if snapshot:
             raise BertVisionError(f"{run} is a fit of heads and has no snapshots. Name it without {snapshot}.")
-        return _fit(run, asked, folder.weights())
-    return _tuned(name, run, asked)
+        return _open_fit(run, config, folder.weights())
+    return _open_tuned(name, run, config)
 
 
-def _seen_from_here(folder: RunFolder, asked: dict[str, Any]) -> dict[str, Any]:
-    """What a run was asked for, with relative paths of data and encoder as they lead there from here."""
-    data = folder.path_from_here(asked["data"]) if is_path(asked["data"]) else asked["data"]
-    return asked | {"data": data, "encoder": folder.encoder_from_here(asked["encoder"])}
+def _seen_from_here(folder: RunFolder, config: dict[str, Any]) -> dict[str, Any]:
+    """The request of a run, with relative paths of data and encoder rewritten for the working directory."""
+    data = folder.path_from_here(config["data"]) if is_path(config["data"]) else config["data"]
+    return config | {"data": data, "encoder": folder.encoder_from_here(config["encoder"])}
 
 
-def _fit(run: Path, asked: dict[str, Any], weights: str) -> FinishedRun:
-    request = from_json(FitRequest, asked | {"pairs": asked["pairs"] or "auto"})
-    if asked["pairs"] is None:  # what nobody asked for meant before texts could be aligned
+def _open_fit(run: Path, config: dict[str, Any], weights: str) -> FinishedRun:
+    request = from_json(FitRequest, config | {"pairs": config["pairs"] or "auto"})
+    if config["pairs"] is None:  # a run from before `aligned` existed, when no value meant this
         apart = mean_pooled(request.main_encoder) and request.pool != ATTENTION
         request = replace(request, pairs="apart" if apart else "together")
-    # one encoder gives the states of all examples that none has learned from
+    # examples outside the training part are encoded by one encoder, also in a cross-fit
     request = replace(request, encoder=request.main_encoder, cross_fit=None, source=STREAM)
     leaderboard = read_json(run / LEADERBOARD)
     if not isinstance(leaderboard, list):
@@ -112,21 +112,21 @@ def _fit(run: Path, asked: dict[str, Any], weights: str) -> FinishedRun:
         request=request,
         heads={Path(row["folder"]).name: row for row in sorted(leaderboard, key=lambda row: row["folder"])},
         own=own,
-        weights=weights.partition("+")[0],  # of a cross-fit's encoders, the one that learned from all folds
+        weights=weights.partition("+")[0],  # of a cross-fit's encoders, the one that was trained on all folds
         notices=() if own is None else seen_notice(request),
     )
 
 
-def _tuned(name: str, run: Path, asked: dict[str, Any]) -> FinishedRun:
+def _open_tuned(name: str, run: Path, config: dict[str, Any]) -> FinishedRun:
     snapshot = find_snapshot(name)
     if snapshot is None:
-        raise BertVisionError(f"{run} has no snapshot. Tune it again: bertvision tune {asked['task']}")
+        raise BertVisionError(f"{run} has no snapshot. Tune it again: bertvision tune {config['task']}")
     if not snapshot.head:
         raise BertVisionError(
             f"{run} was not tuned for one task with one head, so there is no output to evaluate; {RESULT} has its "
             f"scores. Fit heads on it: bertvision fit TASK --encoder {run}"
         )
-    tuned = from_json(TuneRequest, asked)
+    tuned = from_json(TuneRequest, config)
     request = FitRequest(
         **(tuned.data_fields() | {"encoder": f"{run}@{snapshot.folder.name}"}),
         heads=(HeadSpec(head=snapshot.head, fraction=tuned.fraction),),

@@ -1,4 +1,4 @@
-"""Judge: scores any number of models on the same examples, at every threshold, with intervals and a paired test."""
+"""Judge: scores any number of models on the same examples, at every threshold, with bootstrap intervals and tests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,15 +19,15 @@ from bertvision.tasks.part import Part
 from bertvision.tasks.task import Task
 
 PLAIN, ZERO, FITTED, BEST = "plain", "zero", "fitted", "best_on_split"
-"""Under which threshold scores are: none, 0, fitted on held-out examples, or the best for the very split."""
+"""Names of no-answer thresholds: none, 0, fitted on held-out examples, or the best for the very split."""
 
 CLAIMED = 0.05
-"""A difference is claimed where a paired test gives a smaller p."""
+"""Significance level: a difference is claimed if the p-value of a paired test is smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A metric, and where it lies with 95 % confidence; None where it is not defined."""
+    """The value of a metric and its 95 % confidence interval; None where not defined."""
 
     value: float | None
     low: float | None
@@ -36,13 +36,13 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedTest:
-    """How much better than another model on the same examples, by a paired bootstrap test.
+    """The difference of a metric from that of another model, by a paired bootstrap test on the same examples.
 
     Attributes:
-        value: the difference.
-        low, high: its interval.
-        p: two-sided.
-        claimed: whether p is small enough to speak of a difference.
+        value: the difference; positive where this model is better. None where not defined.
+        low, high: its 95 % confidence interval.
+        p: two-sided p-value.
+        claimed: whether p is below `CLAIMED`.
     """
 
     value: float | None
@@ -54,12 +54,12 @@ class PairedTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoresAt:
-    """The scores of a model at a threshold.
+    """The scores of a model at a no-answer threshold.
 
     Attributes:
-        threshold: margins above it are answered with nothing; None where there is none.
-        values: every metric.
-        against: every metric compared with that of another model; empty where there is none.
+        threshold: a question with a larger margin is given no answer; None for tasks without a threshold.
+        values: metrics by name.
+        against: every metric compared with that of another model, by name; empty without a comparison.
     """
 
     threshold: float | None
@@ -69,36 +69,36 @@ class ScoresAt:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a model said to questions.
+    """The answers of a model to questions.
 
     Attributes:
-        said: the best answers to each.
-        scores: scores of the best one, if it were always given.
+        predictions: the best answers to each.
+        scores: scores of the best answer to each, regardless of the threshold.
     """
 
-    said: SpanPredictions
+    predictions: SpanPredictions
     scores: QuestionScores
 
     def scores_at(self, threshold: float | None) -> QuestionScores:
-        """The scores with silence where the margin exceeds a threshold; None is never silent."""
-        return self.scores if threshold is None else apply_threshold(self.scores, self.said.margin, threshold)
+        """The scores with "no answer" where the margin exceeds a threshold; None always gives the best answer."""
+        return self.scores if threshold is None else apply_threshold(self.scores, self.predictions.margin, threshold)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a model said, and what it is worth.
+    """The predictions of a model, and its scores.
 
     Attributes:
-        said: the best answers to every question, or one row per example.
-        scorings: scorings by the name of the threshold.
-        thresholds: their values.
-        held_out: its main metric on the held-out examples; None without any, or where it is not defined.
-        loss: the mean of the task's training loss on the split; None where it is not finite.
-        answers: answers to the questions of the split; None for other kinds of tasks.
+        predictions: the best answers to every question; for other kinds of tasks the outputs, (examples, outputs).
+        scorings: its scores by the name of the threshold.
+        thresholds: the thresholds by name; None where there is none.
+        held_out: its main metric on the held-out examples; None without any, or if it is not defined.
+        loss: mean training loss of the task on the split; None if it is not finite.
+        answers: the same answers with their scores; None for other kinds of tasks.
         held_out_answers: answers to the held-out questions; None without any.
     """
 
-    said: SpanPredictions | NDArray[np.float32]
+    predictions: SpanPredictions | NDArray[np.float32]
     scorings: dict[str, Scoring]
     thresholds: dict[str, float | None]
     held_out: float | None
@@ -109,84 +109,90 @@ class Verdict:
 
 @final
 class Judge:
-    """Scores models on one split; what they share, such as normalised gold answers, is made once.
+    """Scores models on one split; what does not depend on a model, such as normalised gold answers, is made once.
 
     Attributes:
-        task: what is asked.
-        split: the examples that are judged by.
-        held_out: training examples that fit thresholds and choose.
+        task: the task.
+        split: the examples on which models are scored.
+        held_out: held-out training examples, for thresholds and the choice of models; None without any.
     """
 
     def __init__(self, task: Task, split: Part, held_out: Part | None) -> None:
-        """Look at the examples.
+        """Prepare the examples.
 
         Raises:
-            BertVisionError: some of them are on both sides.
+            BertVisionError: a question is both in the split and held out.
         """
         self.task = task
         self.split = split
         self.held_out = held_out
-        if held_out is not None and task.kind == "spans":  # rows of tables have numbers for ids, alike in all splits
+        # of questions only: rows of tables have their numbers for ids, which repeat from split to split
+        if held_out is not None and task.kind == "spans":
             NoAnswerThreshold(0.0, frozenset(held_out.examples.ids)).check_unseen(split.examples.ids)
-        self._side = _Side(task, split)
-        self._held_out_side = None if held_out is None else _Side(task, held_out)
+        self._split_scorer = _PartScorer(task, split)
+        self._held_out_scorer = None if held_out is None else _PartScorer(task, held_out)
 
     def judge(self, outputs: Outputs, held_out: Outputs | None) -> Verdict:
-        """Score a model by its outputs; those of labels and scores are one row per example."""
+        """Score a model by its outputs on the split and on the held-out examples, in the form of `merge_windows`."""
         if isinstance(outputs, SpanScores):
             return self._judge_spans(outputs, held_out)
-        scorings = {PLAIN: self._side.score_rows(outputs)}
-        main = None if held_out is None else defined(self.choose(held_out))
+        scorings = {PLAIN: self._split_scorer.score_rows(outputs)}
+        main = None if held_out is None else defined(self.held_out_score(held_out))
         return Verdict(outputs, scorings, {PLAIN: None}, main, self._loss(outputs))
 
-    def choose(self, held_out: Outputs) -> float:
-        """The main metric on the held-out examples, by which one chooses; of questions F1 at its best threshold."""
+    def held_out_score(self, held_out: Outputs) -> float:
+        """The score by which models are chosen: the main metric, for questions F1 at the best threshold for them.
+
+        Args:
+            held_out: outputs on the held-out examples.
+        """
         if isinstance(held_out, SpanScores):
-            return self._best_f1(self._judging().answers(held_out))
-        return self._judging().score_rows(held_out).values[self.task.main_metric]
+            return self._best_f1(self._required_held_out().answers(held_out))
+        return self._required_held_out().score_rows(held_out).values[self.task.main_metric]
 
     def _judge_spans(self, outputs: SpanScores, held_out: Outputs | None) -> Verdict:
-        answers = self._side.answers(outputs)
-        held = self._judging().answers(held_out) if isinstance(held_out, SpanScores) else None
-        main, fitted = (None, None) if held is None else (self._best_f1(held), self._fit(held))
+        answers = self._split_scorer.answers(outputs)
+        held = self._required_held_out().answers(held_out) if isinstance(held_out, SpanScores) else None
+        main, fitted = (None, None) if held is None else (self._best_f1(held), self._fitted_threshold(held))
         loss = self._loss(outputs)
         if self.task.answerable_only:
             scorings = {PLAIN: scoring_squad1(answers.scores)}
-            return Verdict(answers.said, scorings, {PLAIN: None}, main, loss, answers, held)
+            return Verdict(answers.predictions, scorings, {PLAIN: None}, main, loss, answers, held)
         thresholds: dict[str, float | None] = {ZERO: 0.0}
         if fitted is not None:
             thresholds[FITTED] = fitted
-        best = fit_threshold(answers.said, self._side.questions, answers.scores, no_answer_share=None)
+        questions = self._split_scorer.questions
+        best = fit_threshold(answers.predictions, questions, answers.scores, no_answer_share=None)
         thresholds[BEST] = best.value
         scorings = {name: scoring_squad2(answers.scores_at(value)) for name, value in thresholds.items()}
-        return Verdict(answers.said, scorings, thresholds, main, loss, answers, held)
+        return Verdict(answers.predictions, scorings, thresholds, main, loss, answers, held)
 
     def _loss(self, outputs: Outputs) -> float | None:
         return defined(split_loss(self.task, self.split, outputs))
 
-    def _judging(self) -> "_Side":
-        if self._held_out_side is None:
+    def _required_held_out(self) -> "_PartScorer":
+        if self._held_out_scorer is None:
             raise TypeError("nothing is held out")
-        return self._held_out_side
+        return self._held_out_scorer
 
     def _best_f1(self, held_out: Answers) -> float:
         """F1 on the held-out questions at the threshold that is best for them."""
         if self.task.answerable_only:
             return scoring_squad1(held_out.scores).values["f1"]
-        questions = self._judging().questions
-        best = fit_threshold(held_out.said, questions, held_out.scores, no_answer_share=None).value
+        questions = self._required_held_out().questions
+        best = fit_threshold(held_out.predictions, questions, held_out.scores, no_answer_share=None).value
         return scoring_squad2(held_out.scores_at(best)).values["f1"]
 
-    def _fit(self, held_out: Answers) -> float:
-        """The threshold for other questions."""
+    def _fitted_threshold(self, held_out: Answers) -> float:
+        """The threshold fitted on held-out questions, to be used on others."""
         if self.task.answerable_only:
             return 0.0
-        return fit_threshold(held_out.said, self._judging().questions, held_out.scores).value
+        return fit_threshold(held_out.predictions, self._required_held_out().questions, held_out.scores).value
 
 
 @final
-class _Side:
-    """A part, and what all models share on it."""
+class _PartScorer:
+    """Scores models on one part: the split, or the held-out examples."""
 
     def __init__(self, task: Task, part: Part) -> None:
         self._task = task
@@ -202,10 +208,10 @@ class _Side:
 
     def answers(self, outputs: SpanScores) -> Answers:
         """The best answers, and their scores."""
-        said = self._decoder.decode(outputs.start, outputs.end)
+        predictions = self._decoder.decode(outputs.start, outputs.end)
         version: Literal[1, 2] = 1 if self._task.answerable_only else 2
-        texts = said.texts(self.questions, None)
-        return Answers(said, score_questions(self._golds, texts, version=version, comparison=self._comparison))
+        texts = predictions.texts(self.questions, None)
+        return Answers(predictions, score_questions(self._golds, texts, version=version, comparison=self._comparison))
 
     def score_rows(self, rows: NDArray[np.float32]) -> Scoring:
         return score_targets(self._task, gold_targets(self._part.examples), predicted_targets(self._task, rows))
@@ -214,40 +220,43 @@ class _Side:
 def compare_verdicts(
     verdicts: Mapping[str, Verdict], against: str | None, *, resamples: int, seed: int
 ) -> dict[str, dict[str, ScoresAt]]:
-    """The scores of every model with intervals, and each compared with one of them, all on the same draws.
+    """The scores of every model with confidence intervals, each compared with one model, all on the same resamples.
 
-    At the threshold that is best for the split nothing is compared: it was chosen by looking at the answers.
+    At the threshold that is best for the split nothing is compared, since it was chosen by the gold answers.
 
     Args:
-        verdicts: verdicts by the model's name.
-        against: which model the others are compared with; None compares none.
-        resamples: how many draws.
-        seed: seed of the draws.
+        verdicts: predictions and scores by the model's name.
+        against: name of the model that the others are compared with; None compares none.
+        resamples: number of bootstrap resamples.
+        seed: seed of the resampling.
+
+    Returns:
+        By the model's name, then by the name of the threshold.
     """
     keys = [(name, at) for name, verdict in verdicts.items() for at in verdict.scorings]
     scorings = [verdicts[name].scorings[at] for name, at in keys]
-    found = resample([one.metric for one in scorings], scorings[0].rows, resamples=resamples, seed=seed)
-    draws = dict(zip(keys, found, strict=True))
+    metrics = [scoring.metric for scoring in scorings]
+    resampled = dict(zip(keys, resample(metrics, scorings[0].rows, resamples=resamples, seed=seed), strict=True))
     results: dict[str, dict[str, ScoresAt]] = {name: {} for name in verdicts}
-    for (name, at), mine in draws.items():
+    for (name, at), draws in resampled.items():
         values = verdicts[name].scorings[at].values
         estimates = {}
-        for metric, drawn in mine.items():
+        for metric, drawn in draws.items():
             interval = interval_of(drawn)
             estimates[metric] = Estimate(
                 value=defined(values[metric]), low=defined(interval.low), high=defined(interval.high)
             )
         compared = {}
         if against is not None and name != against and at != BEST and at in verdicts[against].scorings:
-            theirs = verdicts[against].scorings[at].values
-            for metric, drawn in mine.items():
-                one = difference_of(values[metric] - theirs[metric], drawn - draws[against, at][metric])
+            others = verdicts[against].scorings[at].values
+            for metric, drawn in draws.items():
+                difference = difference_of(values[metric] - others[metric], drawn - resampled[against, at][metric])
                 compared[metric] = PairedTest(
-                    value=defined(one.value),
-                    low=defined(one.interval.low),
-                    high=defined(one.interval.high),
-                    p=one.p,
-                    claimed=one.p < CLAIMED,
+                    value=defined(difference.value),
+                    low=defined(difference.interval.low),
+                    high=defined(difference.interval.high),
+                    p=difference.p,
+                    claimed=difference.p < CLAIMED,
                 )
         results[name][at] = ScoresAt(threshold=verdicts[name].thresholds[at], values=estimates, against=compared)
     return results

@@ -1,4 +1,4 @@
-"""The outputs of a model on a split and on held-out examples, kept so that nobody encodes them twice."""
+"""The outputs of a model on a split and on held-out examples, saved so that they are encoded only once."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +18,11 @@ OUTPUTS = "outputs.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class ModelOutputs:
-    """What a model gave.
+    """The outputs of a model.
 
     Attributes:
-        split: on the examples that it is judged by: scores of every token, or one row per example.
-        held_out: on held-out training examples; None without any.
+        split: on the split: scores of every token, or one row per example.
+        held_out: on the held-out training examples; None without any.
     """
 
     split: Outputs
@@ -31,7 +31,7 @@ class ModelOutputs:
 
 @dataclass(frozen=True, slots=True)
 class RunOutputs:
-    """What the models of a run gave.
+    """The outputs of a run's models.
 
     Attributes:
         weights: fingerprint of their encoder.
@@ -43,7 +43,7 @@ class RunOutputs:
 
 
 def save_outputs(outputs: ModelOutputs, folder: Path) -> None:
-    """Write outputs into a folder that is there, in float32: 8 bytes per token of a question's window.
+    """Write outputs into an existing folder, in float32: 8 bytes per token for spans.
 
     Raises:
         WriteError: they cannot be written.
@@ -55,10 +55,10 @@ def save_outputs(outputs: ModelOutputs, folder: Path) -> None:
 
 
 def load_outputs(folder: Path) -> ModelOutputs:
-    """The outputs that a folder holds.
+    """The outputs in a folder.
 
     Raises:
-        BertVisionError: they are not there, or not whole.
+        BertVisionError: the file is missing or damaged.
     """
     try:
         tensors = load_file(folder / OUTPUTS)

@@ -1,4 +1,4 @@
-"""What answers cost: seconds of an encoder that stops at the last layer that a head needs, and of the head."""
+"""Inference time: seconds of the encoder up to the last layer that a head needs, and seconds of the head."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from bertvision.runs.judging.subject import Subject
 from bertvision.training.states import StateBatch
 
 EXAMPLES = {"cpu": 16, "cuda": 256}
-"""Examples that are timed."""
+"""Number of examples that are timed, by device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceSeconds:
-    """Measured seconds over some examples.
+    """Measured seconds for a number of examples, the lowest of a few measurements each.
 
     Attributes:
         examples: number of examples.
-        device: device that they ran on.
+        device: the device, `cpu` or `cuda`.
         encoder: seconds of the encoder up to each depth, without any head.
-        heads: seconds of each head on states that are there, by name.
+        heads: seconds of each head by name, without the encoder.
     """
 
     examples: int
@@ -40,9 +40,9 @@ class InferenceSeconds:
 
 @torch.inference_mode()
 def measure_inference(shared: SharedPass, subject: Subject, heads: Mapping[str, Head]) -> InferenceSeconds:
-    """Time the encoder up to every depth that a head needs, and to its end, and every head.
+    """Time the encoder up to every depth that a head needs and to its last layer, and every head by itself.
 
-    The encoder runs once for each depth, and not for each head. The first examples of the split are timed.
+    Heads of one depth share the measurement of the encoder. The first examples of the split are used.
     """
     device = shared.encoder.device
     count = min(len(subject.part.examples), EXAMPLES[device.type])
@@ -52,12 +52,14 @@ def measure_inference(shared: SharedPass, subject: Subject, heads: Mapping[str, 
     def encode(layers: range) -> list[StateBatch]:
         return [batch for _, batch in shared.batches(part, layers)]
 
-    states = encode(range(depth + 1))  # the first pass is slower, and not timed
-    alone = {name: least_seconds(partial(_read, shared, head.eval(), states), device) for name, head in heads.items()}
+    states = encode(range(depth + 1))  # also a warm-up: a first pass is slower, and is not timed
+    head_seconds = {
+        name: least_seconds(partial(_read, shared, head.eval(), states), device) for name, head in heads.items()
+    }
     del states
     depths = sorted({head.depth for head in heads.values()} | {depth})
-    encoder = {stop: least_seconds(partial(encode, range(stop, stop + 1)), device) for stop in depths}
-    return InferenceSeconds(examples=count, device=device.type, encoder=encoder, heads=alone)
+    encoder_seconds = {stop: least_seconds(partial(encode, range(stop, stop + 1)), device) for stop in depths}
+    return InferenceSeconds(examples=count, device=device.type, encoder=encoder_seconds, heads=head_seconds)
 
 
 def _read(shared: SharedPass, head: Head, states: Sequence[StateBatch]) -> None:

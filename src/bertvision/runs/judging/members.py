@@ -1,4 +1,4 @@
-"""Members of an ensemble: heads and own outputs of runs that were asked the same, by the names that a user gives."""
+"""Members of an ensemble: heads and own outputs of comparable runs, and their choice by name."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ class Member:
     """A model that may be part of an ensemble.
 
     Attributes:
-        subject: the run that it is of.
-        name: in that run.
-        label: in the ensemble: with its run's name in front where there are several.
+        subject: its run.
+        name: its name in that run.
+        label: its name in the ensemble: `RUN:NAME` if there are several runs, else the same.
         weights: fingerprint of its encoder.
-        outputs: what it gave.
+        outputs: its outputs.
     """
 
     subject: Subject
@@ -31,11 +31,12 @@ class Member:
     outputs: ModelOutputs
 
 
-def check_alike(subjects: Sequence[Subject]) -> None:
-    """Refuse runs that were asked something else, cut other windows, or hold out other examples.
+def check_compatible(subjects: Sequence[Subject]) -> None:
+    """Refuse runs whose models cannot be combined or compared.
 
     Raises:
-        BertVisionError: naming the runs and what to do.
+        BertVisionError: they differ in task, examples, token windows of questions, or held-out examples; the message
+            names two such runs and says what to do.
     """
     first = subjects[0]
     spans = first.parts.task.kind == "spans"
@@ -60,32 +61,42 @@ def check_alike(subjects: Sequence[Subject]) -> None:
             )
 
 
-def list_members(subjects: Sequence[Subject], found: Sequence[RunOutputs]) -> dict[str, Member]:
-    """Every model of every subject once, by label; one that two runs share, such as its own output, is of the first."""
+def list_members(subjects: Sequence[Subject], run_outputs: Sequence[RunOutputs]) -> dict[str, Member]:
+    """All models of all runs, by label; one that two runs share, such as an own output, is listed for the first.
+
+    Args:
+        subjects: the runs.
+        run_outputs: the outputs of each.
+    """
     members: dict[str, Member] = {}
     seen = set()
-    for subject, outputs in zip(subjects, found, strict=True):
-        for name, one in outputs.models.items():
-            key = outputs.weights, subject.heads[name]
+    for subject, run in zip(subjects, run_outputs, strict=True):
+        for name, outputs in run.models.items():
+            key = run.weights, subject.heads[name]
             label = name if len(subjects) == 1 else f"{subject.run.name}:{name}"
             if key not in seen:
-                members[label] = Member(subject, name, label, outputs.weights, one)
+                members[label] = Member(subject, name, label, run.weights, outputs)
                 seen.add(key)
     return members
 
 
 def choose_members(members: Mapping[str, Member], names: Sequence[str] | None) -> dict[str, Member]:
-    """Those that names mean: a label, a name in its run, or a head's name; None means all.
+    """The members that have one of the names: as their label, their name in the run, or their head's name.
+
+    Args:
+        members: all members, by label.
+        names: names to choose by; None takes all members.
 
     Raises:
-        BertVisionError: a name means nobody, or fewer than two are left.
+        BertVisionError: no member has a name, or fewer than two members are left.
     """
     chosen = dict(members)
     if names is not None:
         for name in names:
             if not any(name in _names(member) for member in members.values()):
-                raise UnknownNameError("member", name, {known for one in members.values() for known in _names(one)})
-        chosen = {label: one for label, one in members.items() if _names(one) & set(names)}
+                known = set().union(*(_names(member) for member in members.values()))
+                raise UnknownNameError("member", name, known)
+        chosen = {label: member for label, member in members.items() if _names(member) & set(names)}
     if len(chosen) < FEWEST_MEMBERS:
         raise BertVisionError(f"an ensemble needs at least two members, there is {', '.join(chosen) or 'none'}.")
     return chosen
@@ -97,6 +108,7 @@ def _names(member: Member) -> set[str]:
 
 
 def _held_out(subject: Subject) -> object:
+    """What must be equal if two runs held out the same examples."""
     if subject.held_out is None:
         return None
     return subject.digests[1] if subject.parts.task.kind == "spans" else subject.held_out.examples.ids

@@ -1,4 +1,4 @@
-"""One pass of an encoder over a split for the heads of all runs that share it, and for its own output."""
+"""The outputs of finished runs: one pass of an encoder over a split for the heads of all runs that share it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -29,26 +29,26 @@ from bertvision.training.states import StateBatch
 
 
 def read_subjects(subjects: Sequence[Subject], *, device: Device, tell: Tell) -> list[RunOutputs]:
-    """The outputs of every subject.
+    """The outputs of every subject's models, in order.
 
-    Subjects whose encoder, windows and settings are the same share the pass.
+    Subjects with the same encoder, windows and settings share one pass of the encoder.
 
     Raises:
-        BertVisionError: an encoder or head cannot be had, or is another than the run's.
+        BertVisionError: an encoder or head cannot be loaded, or the encoder is not the one that heads were fitted on.
     """
-    found: dict[int, RunOutputs] = {}
+    outputs: dict[int, RunOutputs] = {}
     for numbers in _groups(subjects):
         group = [subjects[number] for number in numbers]
         tell(f"reading {group[0].run.request.encoder} …")
         shared = SharedPass(group[0], device)
         for subject in group:
             shared.check(subject)
-        found |= zip(numbers, shared.read(group, tell), strict=True)
-    return [found[number] for number in range(len(subjects))]
+        outputs |= zip(numbers, shared.read(group, tell), strict=True)
+    return [outputs[number] for number in range(len(subjects))]
 
 
 def _groups(subjects: Sequence[Subject]) -> Iterable[list[int]]:
-    """Numbers of the subjects that share a pass."""
+    """The numbers of the subjects that share a pass, group by group."""
     groups: dict[object, list[int]] = {}
     for number, subject in enumerate(subjects):
         request, parts = subject.run.request, subject.parts
@@ -60,19 +60,19 @@ def _groups(subjects: Sequence[Subject]) -> Iterable[list[int]]:
 
 @final
 class SharedPass:
-    """An encoder for subjects that share it and their windows.
+    """A frozen encoder, and the windows of the subjects that share it.
 
     Attributes:
-        encoder: frozen.
+        encoder: the encoder.
         weights: its fingerprint.
-        pool: which row heads read of a text; None where they read every token.
+        pool: how tokens are pooled before heads read them; None for spans, where heads read every token.
     """
 
     def __init__(self, first: Subject, device: Device) -> None:
-        """Load the encoder of the first of them.
+        """Load the encoder of the first subject.
 
         Raises:
-            BertVisionError: it cannot be had.
+            BertVisionError: it cannot be loaded.
         """
         request = first.run.request
         self._first = first
@@ -84,10 +84,10 @@ class SharedPass:
         self.pool: Pool | None = None if self._spans else first.parts.pool
 
     def check(self, subject: Subject) -> None:
-        """Refuse an encoder that is not the one that heads learned on.
+        """Check that a subject's heads were fitted on this encoder.
 
         Raises:
-            BertVisionError: it is another.
+            BertVisionError: the fingerprints differ.
         """
         expected = subject.run.weights
         if expected is not None and expected != self.weights:
@@ -97,31 +97,31 @@ class SharedPass:
             )
 
     def read(self, subjects: Sequence[Subject], tell: Tell) -> list[RunOutputs]:
-        """The outputs of all models of each subject."""
+        """The outputs of every model of each subject on the split and the held-out examples."""
         heads: dict[tuple[int, str], Head] = {}
-        apart: dict[tuple[int, str], Snapshot] = {}
+        own_passes: dict[tuple[int, str], Snapshot] = {}  # own outputs that need a pass of their own
         for number, subject in enumerate(subjects):
             for name in subject.heads:
                 head = self.load(subject, name)
                 if head is not None:
                     heads[number, name] = head
                 elif subject.run.own is not None:
-                    apart[number, name] = subject.run.own
+                    own_passes[number, name] = subject.run.own
         parts = [part for part in (self._first.part, self._first.held_out) if part is not None]
-        tell(f"encoding {self._first.split} for {in_words(len(heads) + len(apart), 'model')} …")
+        tell(f"encoding {self._first.split} for {in_words(len(heads) + len(own_passes), 'model')} …")
         by_part = [self._read(list(heads.values()), part, tell) for part in parts]
-        read = dict(zip(heads, zip(*by_part, strict=True), strict=True))
-        read |= {key: self._own(own, parts) for key, own in apart.items()}
+        outputs = dict(zip(heads, zip(*by_part, strict=True), strict=True))
+        outputs |= {key: self._read_own(own, parts) for key, own in own_passes.items()}
         return [
-            RunOutputs(self.weights, {name: ModelOutputs(*read[number, name]) for name in subject.heads})
+            RunOutputs(self.weights, {name: ModelOutputs(*outputs[number, name]) for name in subject.heads})
             for number, subject in enumerate(subjects)
         ]
 
     def load(self, subject: Subject, name: str) -> Head | None:
-        """A head of a subject, ready to read; None where its own output cannot read what heads read.
+        """A head of a subject, on the encoder's device; None for an own output that needs a pass of its own.
 
         Raises:
-            BertVisionError: it is not there, or does not fit the encoder.
+            BertVisionError: the head is missing or damaged, or does not fit the encoder.
         """
         own = subject.run.own if name == OWN_OUTPUT else None
         shape = None if own is not None else head_shape(self.encoder, self._first.parts)
@@ -129,17 +129,17 @@ class SharedPass:
         return head.to(self.encoder.device) if own is None or self._shares(own, head) else None
 
     def batches(self, part: Part, layers: range) -> Iterator[tuple[IntArray, StateBatch]]:
-        """Numbers of windows, and their states, until all of a part were there."""
+        """The batches of a part: the numbers of their windows, and the states of a range of layers."""
         states = self._states(part, layers)
         for rows in frozen_batches(part.windows.sizes, self.encoder.device):
             yield rows, states.batch(rows)
 
     def autocast(self) -> torch.autocast:
-        """How heads compute."""
+        """The context in which heads compute: bfloat16 autocast, where the encoder runs in bfloat16."""
         return torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=self._passes.bf16)
 
     def _shares(self, own: Snapshot, head: Head) -> bool:
-        """Whether the encoder's own output can read what the heads read."""
+        """Whether an own output can read the same inputs as the fitted heads."""
         if own.pooled or self._spans:
             return not own.pooled
         parts = self._first.parts
@@ -151,7 +151,7 @@ class SharedPass:
         if not heads:
             return []
         task = self._first.parts.task
-        found = read_heads(
+        outputs = read_heads(
             heads,
             self._states(part, layers_read(heads)),
             part.windows,
@@ -161,7 +161,7 @@ class SharedPass:
             bf16=self._passes.bf16,
             tell=tell,
         )
-        return [merge_windows(task, part.windows, one) for one in found]
+        return [merge_windows(task, part.windows, each) for each in outputs]
 
     def _states(self, part: Part, layers: range) -> States:
         if not self._in_memory:
@@ -171,12 +171,12 @@ class SharedPass:
         rows = encode_texts(self.encoder, texts, self._passes, pool=parts.pool, pairs=parts.pairs, layers=layers)
         return RowStates(rows, self.encoder.device, lowest=layers[0])
 
-    def _own(self, own: Snapshot, parts: Sequence[Part]) -> tuple[Outputs, ...]:
-        """What a snapshot's own output gives in a pass of its own: it was tuned on other rows than heads read."""
+    def _read_own(self, own: Snapshot, parts: Sequence[Part]) -> tuple[Outputs, ...]:
+        """The own output of a snapshot on each part, in a pass of its own, with the inputs that it was tuned on."""
         shared, task = self._first.parts, self._first.parts.task
         if shared.separate:
             parts = [replace(shared, pairs="together").part(part.examples) for part in parts]
-        windows = [part.windows for part in parts]
+        splits = [part.windows for part in parts]
         name = self._first.run.request.encoder
-        found = own_scores(own, self.encoder, windows, name=name, passes=self._passes, task=task)
-        return tuple(merge_windows(task, cut, one) for cut, one in zip(windows, found, strict=True))
+        outputs = own_scores(own, self.encoder, splits, name=name, passes=self._passes, task=task)
+        return tuple(merge_windows(task, windows, each) for windows, each in zip(splits, outputs, strict=True))

@@ -1,4 +1,4 @@
-"""The loss of a whole split, from the outputs that its scores come from."""
+"""The loss on a split, from the same outputs as its scores."""
 
 import numpy as np
 import torch
@@ -12,14 +12,19 @@ from bertvision.tasks.task import Task
 
 
 def split_loss(task: Task, part: Part, outputs: Outputs) -> float:
-    """The mean of the task's own training loss, no threshold considered, every window counting the same.
+    """The mean training loss of the task on a split, without class weights or thresholds.
 
-    Of questions over all windows: where a window lacks the answer, "no answer" is right. Of labels, tags and scores
-    over the examples, whose rows these are: where several windows are asked whether there is an answer, that of the
-    window which decides.
+    For spans it is the mean over all windows; the target of a window without the answer is "no answer". For labels,
+    tags and scores it is the mean over the examples; if an example has several windows, as in answerability, the one
+    whose row was kept counts (see `merge_rows`).
+
+    Args:
+        task: the task.
+        part: the split.
+        outputs: scores of every token, or one row per example, (examples, outputs).
     """
     if isinstance(outputs, SpanScores):
-        # tokens stand end to end, so that nothing is padded as `span_losses` would have it
+        # tokens are laid end to end here; `span_losses` gives the same for padded batches
         bounds = part.windows.bounds
         right = bounds[:-1, None] + part.windows.targets.astype(np.int64)  # (windows, 2)
         ends = zip((outputs.start, outputs.end), right.T, strict=True)

@@ -1,4 +1,4 @@
-"""Subject: a finished run with the examples that it is evaluated on, before any encoder runs."""
+"""Subject: a finished run and the examples to evaluate it on; no encoder runs yet."""
 
 import shlex
 from collections.abc import Collection
@@ -26,23 +26,23 @@ OWN_OUTPUT = "own_output"
 """Name of the encoder's own output beside the heads."""
 
 HELD_OUT = "held_out"
-"""Name of the split of the training examples that a run held out; it judges where the data have no other."""
+"""Name of the held-out training examples as a split, on which runs are evaluated if their data have no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is evaluated, and on what.
+    """A run and the split to evaluate it on.
 
     Attributes:
         run: the run.
-        parts: its task's examples, and how they are cut.
-        data: where the split comes from, where that is not from where the run has its data.
-        split: the split's name.
+        parts: the examples of its task, and how they are tokenized.
+        data: where the split's files are; None is the built-in set.
+        split: name of the split.
         part: the split.
         held_out: training examples that the run held out; None if it held out none.
-        digests: digests of the token windows of both.
-        heads: digest of every head's weights, the encoder's own output's included, by name.
-        notices: what the user should know.
+        digests: digests of the token windows of `part` and of `held_out`.
+        heads: digest of every head's weights by name, that of the encoder's own output included.
+        notices: messages for the user.
     """
 
     run: FinishedRun
@@ -57,28 +57,28 @@ class Subject:
 
     @property
     def folder(self) -> Path:
-        """Where its evaluation goes."""
+        """The folder of its evaluation."""
         return self.run.evaluations / self.split
 
     @property
     def held_out_examples(self) -> int:
-        """How many training examples the run held out."""
+        """The number of training examples that the run held out."""
         return 0 if self.held_out is None else len(self.held_out.examples)
 
     def command(self, name: str, *options: str) -> str:
-        """The command of that name about the same run and split, in words to copy."""
+        """A command line for the same run and split: the command of that name with more options, quoted for a shell."""
         words = ["bertvision", name, self.run.name, "--split", self.split]
         words += [] if self.data == self.run.request.data else ["--data", str(self.data)]
         return shlex.join([*words, *options])
 
     def head_folder(self, name: str) -> Path:
-        """Where the head of that name is."""
+        """The folder of the head of that name, or of the own output."""
         if name == OWN_OUTPUT and self.run.own is not None:
             return self.run.own.folder
         return self.run.head_folder(name)
 
     def fingerprints(self, weights: str) -> Fingerprints:
-        """What its outputs depend on, given the encoder's fingerprint."""
+        """What its outputs depend on; `weights` is the encoder's fingerprint."""
         return Fingerprints(
             weights=weights,
             split=self.digests[0],
@@ -88,30 +88,30 @@ class Subject:
         )
 
     def kept(self) -> EvaluationRecord | None:
-        """The record of an evaluation of the same heads on the same windows whose outputs are there; else None."""
+        """The record of an earlier evaluation of the same heads on the same windows, if its outputs are there too."""
         if not (self.folder / EvaluationRecord.FILE).is_file():
             return None
         try:
             record = EvaluationRecord.read(self.folder)
         except BertVisionError:
-            return None  # of another version: made anew
+            return None  # written by another version, or damaged: evaluate again
         weights = record.fingerprints.weights if self.run.weights is None else self.run.weights
         there = all((self.folder / name / OUTPUTS).is_file() for name in self.heads)
         return record if there and record.fingerprints == self.fingerprints(weights) else None
 
 
 def load_subject(name: str | Path, *, data: str | Path | None = None, split: str = "dev") -> Subject:
-    """Find a run, and load what it is to be evaluated on.
+    """Open a finished run, and load the examples to evaluate it on.
 
     Args:
         name: `RUN` or `RUN@0.3`.
-        data: where the split is; None takes the run's own data. Held-out examples are always the run's own.
-        split: which split; `held_out`, which stands in for `dev` where the run's data are a training split alone,
-            is what the run held out.
+        data: where the split's files are; None takes the run's own data. Held-out examples are always the run's own.
+        split: name of the split. If the run's data are a training split alone, `dev` and `held_out` both mean the
+            examples that the run held out; not for questions, whose threshold they fit.
 
     Raises:
-        BertVisionError: there is no such run or split, it is not finished, it learned from the split, or its data have
-            changed since, so that it may have learned from what would be held out.
+        BertVisionError: there is no such run or split, the run is not finished, the split is its training split, or its
+            data have changed since, so that held-out examples may have been in the training set.
     """
     run = open_run(name)
     request = run.request
@@ -120,14 +120,14 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
     except DataError as error:
         raise DataError(f"{run.name} was made of data that it still needs, to know what it held out: {error}") from None
     parts = split_parts(request, loaded)
-    judged = loaded
+    source = loaded
     if data is not None:
-        judged = replace(request, data=str(data)).load()
-        _check_labels(loaded, judged, str(data))
+        source = replace(request, data=str(data)).load()
+        _check_labels(loaded, source, str(data))
     held_out = None if parts.held_out is None else parts.part(parts.held_out)
     if held_out is not None:
         RunFolder(run.folder).check_held_out(examples_digest([held_out.windows]))
-    notices = [*dict.fromkeys((*loaded.notices, *judged.notices)), *run.notices]
+    notices = [*dict.fromkeys((*loaded.notices, *source.notices)), *run.notices]
     alone = data is None and list(loaded.splits) == ["train"]
     if alone and split in ("dev", HELD_OUT) and held_out is not None and parts.task.kind != "spans":
         split, part = HELD_OUT, held_out
@@ -136,14 +136,14 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
             f"{in_words(len(part.examples), 'example')}. They choose among heads, too: expect a little less elsewhere. "
             "For others: --data DIR"
         )
-    elif split not in judged.splits:
-        raise _no_split(split, [name for name in judged.splits if data is not None or name != "train"], parts.task)
+    elif split not in source.splits:
+        raise _no_split(split, [name for name in source.splits if data is not None or name != "train"], parts.task)
     else:
-        if _alike(judged.splits[split], loaded.splits["train"]):
+        if _same_examples(source.splits[split], loaded.splits["train"]):
             raise BertVisionError(
                 f"{run.name} learned from these examples: they are its training split. Use --split dev."
             )
-        part = parts.part(judged.splits[split])
+        part = parts.part(source.splits[split])
     return Subject(
         run=run,
         parts=parts,
@@ -158,7 +158,7 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
 
 
 def another_snapshot(subject: Subject, name: str | Path) -> Subject:
-    """Another snapshot of the tuned run that a subject is of, to be evaluated on the same examples, which stay loaded.
+    """The same examples, without loading them again, for another snapshot of the same tuned run.
 
     Raises:
         BertVisionError: there is no such snapshot.
@@ -168,10 +168,10 @@ def another_snapshot(subject: Subject, name: str | Path) -> Subject:
 
 
 def _head_digests(run: FinishedRun) -> dict[str, str]:
-    """Of every head of a run, and of its encoder's own output, a digest of the weights.
+    """A digest of the weights of every head of a run, and of its encoder's own output, by name.
 
     Raises:
-        BertVisionError: one is not there.
+        BertVisionError: the weights of one are missing.
     """
     names = {name: run.head_folder(name) for name in run.heads}
     if run.own is not None:
@@ -183,7 +183,7 @@ def _head_digests(run: FinishedRun) -> dict[str, str]:
 
 
 def _no_split(split: str, there: Collection[str], task: Task) -> BertVisionError:
-    """What to say of a split that is not among those that could judge."""
+    """The error for a split that is missing, or on which the run cannot be evaluated; `there` are those that remain."""
     if there:
         names = ", ".join(there)
         return BertVisionError(f"{task.name} has no split '{split}' here; there is: {names}. Use --split or --data.")
@@ -194,18 +194,20 @@ def _no_split(split: str, there: Collection[str], task: Task) -> BertVisionError
     )
 
 
-def _check_labels(learnt: TaskData, judged: TaskData, data: str) -> None:
-    if learnt.task.labels != judged.task.labels:
+def _check_labels(trained_on: TaskData, source: TaskData, data: str) -> None:
+    if trained_on.task.labels != source.task.labels:
         raise BertVisionError(
-            f"{data} has the labels {', '.join(judged.task.labels)}; heads learned {', '.join(learnt.task.labels)}."
+            f"{data} has the labels {', '.join(source.task.labels)}; heads learned {', '.join(trained_on.task.labels)}."
         )
 
 
-def _alike(one: Examples, two: Examples) -> bool:
-    """Whether two splits are the same; ids alone do not tell, since rows of tables have numbers for ids."""
-    if isinstance(one, Questions) and isinstance(two, Questions):
-        return one.ids == two.ids
-    return isinstance(one, Texts) and isinstance(two, Texts) and (one.texts, one.pairs) == (two.texts, two.pairs)
+def _same_examples(first: Examples, second: Examples) -> bool:
+    """Whether two splits are the same; texts are compared, since rows of tables have their numbers for ids."""
+    if isinstance(first, Questions) and isinstance(second, Questions):
+        return first.ids == second.ids
+    if isinstance(first, Texts) and isinstance(second, Texts):
+        return (first.texts, first.pairs) == (second.texts, second.pairs)
+    return False
 
 
 def _digest(parts: TaskParts, part: Part) -> str:

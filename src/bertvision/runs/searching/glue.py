@@ -1,4 +1,4 @@
-"""run_glue: every GLUE task whose data are there: tune a little, fit heads, evaluate; one table and one average."""
+"""run_glue: tune briefly, fit heads and evaluate on every GLUE task whose data are there; one table and one average."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -32,26 +32,28 @@ from bertvision.training.trainee import HeadSpec
 FORMAT = 1
 GLUE_FILE, TASK_FILE = "glue.json", "task.json"
 NOTHING = "none"
+"""The value of `learn` that tunes no encoder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlueRequest:
-    """All that the runs of the GLUE tasks depend on.
+    """The settings of the runs of all GLUE tasks.
 
     Attributes:
         data: a folder with the tasks' folders in the official layout.
-        encoder: see `load_encoder`.
+        encoder: name or folder of the encoder; see `load_encoder`.
         windows: length and stride of token windows.
-        learn: what of the encoder learns; `none` leaves it as it is.
-        tuning: how it learns; its seed is everybody's.
+        learn: which of the encoder's parameters are tuned (see `parse_learn`); `none` fits heads on the encoder as it
+            is.
+        tuning: training options of the encoder; its seed is that of the heads, too.
         heads: 'all', names between commas, or a TOML file.
-        head_epochs: passes over the data for heads.
+        head_epochs: epochs of the fit of heads.
         fraction: share of the training examples to use.
-        held_out: share of those that nobody learns from: they choose the head.
+        held_out: share of the used examples to hold out; the best head is chosen on them.
         skip_bad: leave out rows that cannot be read.
-        resamples: draws for intervals and tests.
+        resamples: bootstrap resamples for intervals and tests.
         device: `auto`, `cpu` or `cuda`.
-        dtype: `auto` computes in bfloat16 on a GPU.
+        dtype: `auto` computes in bfloat16 on a GPU, and in float32 on a CPU.
     """
 
     data: str
@@ -69,16 +71,16 @@ class GlueRequest:
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
 
     def fields(self, task: str) -> dict[str, Any]:
-        """What a tuned run and a fit of a task have alike."""
+        """The fields that the requests to tune and to fit a task share."""
         names = ("data", "encoder", "windows", "skip_bad", "held_out", "device", "dtype")
         return {"task": task, **{name: getattr(self, name) for name in names}}
 
     def tune(self, task: str) -> TuneRequest:
-        """What is tuned for a task."""
+        """The request to tune the encoder for a task."""
         return TuneRequest(**self.fields(task), learn=self.learn, options=self.tuning, fraction=self.fraction)
 
     def fit(self, task: Task, encoder: str) -> FitRequest:
-        """Which heads are fitted for a task, on which encoder."""
+        """The request to fit heads for a task on an encoder."""
         base = HeadSpec(head="last_layer", seed=self.tuning.seed, fraction=self.fraction)
         return FitRequest(
             **(self.fields(task.name) | {"encoder": encoder}),
@@ -91,12 +93,12 @@ class GlueRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlueResult:
-    """What came out of the GLUE tasks.
+    """The result of `run_glue`.
 
     Attributes:
-        out: folder of the runs, one folder for each task.
-        record: what its `glue.json` holds.
-        notices: what the user should know.
+        out: folder of the runs, with one folder per task.
+        record: the content of its `glue.json`.
+        notices: messages for the user.
     """
 
     out: Path
@@ -105,10 +107,16 @@ class GlueResult:
 
 
 def run_glue(request: GlueRequest, out: str | Path, *, show: Show | None = None) -> GlueResult:
-    """Tune a little, fit heads and evaluate, task after task; the same call goes on, and does no finished task again.
+    """Tune, fit heads and evaluate, task after task; the same call again continues after the last finished task.
+
+    Args:
+        request: the settings of all runs.
+        out: folder of the runs.
+        show: shows the progress of each run.
 
     Raises:
-        BertVisionError: there are no data, or something does not fit; what is finished is kept.
+        BertVisionError: there is no task with data, the folder is that of another request, or a run fails; finished
+            tasks are kept.
     """
     parse_learn(request.learn)
     folder = RunFolder(Path(out))
@@ -117,7 +125,7 @@ def run_glue(request: GlueRequest, out: str | Path, *, show: Show | None = None)
     if not there:
         listed = "; ".join(f"{name}: {reason}" for name, reason in missing.items())
         raise BertVisionError(f"{request.data} holds no GLUE task with a train and a dev file. {listed}")
-    for task in there:  # before anything is computed for any of them
+    for task in there:  # all requests are checked before the first run
         request.tune(task.name).check()
         request.fit(task, request.encoder).check()
     folder.begin(asdict(request), "")
@@ -125,9 +133,9 @@ def run_glue(request: GlueRequest, out: str | Path, *, show: Show | None = None)
     for task in there:
         path = folder.path / task.name
         if not (path / TASK_FILE).is_file():
-            row, said = _run(request, task, path, telling(show, task.name))
+            row, task_notices = _run(request, task, path, telling(show, task.name))
             write_json(path / TASK_FILE, row)
-            notices += said
+            notices += task_notices
         rows.append(read_json(path / TASK_FILE))
         write_json(folder.path / GLUE_FILE, _record(request, rows, missing))
     record: dict[str, Any] = read_json(folder.path / GLUE_FILE)
@@ -135,7 +143,7 @@ def run_glue(request: GlueRequest, out: str | Path, *, show: Show | None = None)
 
 
 def _find(data: str) -> tuple[list[Task], dict[str, str]]:
-    """The tasks whose train and dev files are there, and why others are missing.
+    """The tasks whose train and dev files are there, and the reason why each of the others is missing.
 
     Raises:
         DataError: there is no such folder.
@@ -145,11 +153,11 @@ def _find(data: str) -> tuple[list[Task], dict[str, str]]:
     there, missing = [], {}
     for task in GLUE_TASKS:
         try:
-            found = find_local(task, Path(data))
+            files = find_local(task, Path(data))
         except DataError:
             missing[task.name] = "no file is there"
             continue
-        lacking = [split for split in ("train", "dev") if split not in found.paths]
+        lacking = [split for split in ("train", "dev") if split not in files.paths]
         if lacking:
             missing[task.name] = f"no {' and no '.join(lacking)} file is there"
         else:
@@ -158,7 +166,7 @@ def _find(data: str) -> tuple[list[Task], dict[str, str]]:
 
 
 def _run(request: GlueRequest, task: Task, path: Path, show: Show | None) -> tuple[dict[str, Any], list[str]]:
-    """A task from its files to its scores."""
+    """Tune, fit and evaluate for a task; returns its row in the table, and messages for the user."""
     encoder = request.encoder
     notices: list[str] = []
     if request.learn != NOTHING:
@@ -192,12 +200,12 @@ def _has(data: str, task: Task, split: str) -> bool:
 
 
 def _scores(records: Mapping[str, EvaluationRecord], row: EvaluatedRow, metrics: Sequence[str]) -> dict[str, Any]:
-    """A model's official metrics, in percent, of each split, and their mean."""
+    """A model's official metrics on each split, in percent, and their mean; one that is not defined counts as 0."""
     values = {}
     for split, record in records.items():
-        found = record.row(row.name).scores[PLAIN].values
+        estimates = record.row(row.name).scores[PLAIN].values
         for name in metrics:
-            value = found[name].value
+            value = estimates[name].value
             values[name if split == "dev" else f"{name}_{split}"] = 0.0 if value is None else 100.0 * value
     return {"name": row.name, "held_out": row.held_out, "values": values, "mean": statistics.fmean(values.values())}
 

@@ -1,4 +1,4 @@
-"""search: a space of heads or of tuned encoders → the best by held-out training examples, and all that was tried."""
+"""search: hyper-parameters of heads or of tuned encoders → the best trial by held-out score, and a list of all."""
 
 import multiprocessing
 import shutil
@@ -49,12 +49,12 @@ STUDY, KEPT = "study.db", "trial.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What came out of a search.
+    """The result of `search`.
 
     Attributes:
-        out: its folder.
-        record: what its `trials.json` holds.
-        notices: what the user should know.
+        out: folder of the search.
+        record: the content of its `trials.json`.
+        notices: messages for the user.
     """
 
     out: Path
@@ -64,14 +64,14 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPlace:
-    """Where a search keeps its trials, and how many there are to be.
+    """Where a search stores its trials, and the number of trials and processes.
 
     Attributes:
-        out: its folder.
-        trials: how many in all, of all processes.
-        storage: database that several machines may share; None takes an SQLite file in the folder.
-        study: name of the study in it; None takes the task's.
-        jobs: processes on this machine.
+        out: folder of the search.
+        trials: total number of trials, of all processes and earlier calls together.
+        storage: URL of a database that several machines may share; None takes an SQLite file in the folder.
+        study: name of the study in the database; None takes the name of the task.
+        jobs: number of processes on this machine.
     """
 
     out: Path
@@ -82,45 +82,46 @@ class SearchPlace:
 
     @property
     def url(self) -> str:
-        """URL of the database."""
+        """The URL of the database."""
         return self.storage or f"sqlite:///{(self.out / STUDY).absolute()}"
 
     def check(self) -> None:
-        """Refuse values that cannot work.
+        """Refuse numbers below 1.
 
         Raises:
-            BertVisionError: naming them.
+            BertVisionError: naming every option with its value.
         """
         least = {"--trials": self.trials, "--jobs": self.jobs}
         refuse(f"{name} is {value}, at least 1 is expected" for name, value in least.items() if value < 1)
 
 
 def search(request: SearchRequest, place: SearchPlace, *, show: Show | None = None) -> SearchResult:
-    """Try what a space has until there are trials enough, keep the best in `best`, and score it on dev.
+    """Run trials up to a number, copy the run of the best one to the folder `best`, and score it on dev.
 
-    Called again with the same request it goes on where it stopped, also with more trials. Several processes that call
-    it with one folder, or on several machines with one database, share the trials.
+    Called again with the same request, it continues where it stopped; the number of trials may be larger. Several
+    processes share the trials if they use the same folder, or, on several machines, the same database.
 
     Args:
-        request: what the trials depend on.
-        place: where they are kept, and how many there are to be.
-        show: is told how far each pass is.
+        request: the settings of the trials.
+        place: where trials are stored, and how many there are.
+        show: shows the progress of each run.
 
     Raises:
-        BertVisionError: something does not fit, or something cannot be written; what is there is kept.
+        BertVisionError: the request, the folder or the database does not fit, or a file cannot be written; finished
+            trials are kept.
     """
     request.check()
     place.check()
     folder = RunFolder(place.out)
     folder.check(asdict(request), resume=True)
-    runner = cache(partial(_runner, request, show))  # loads data and encoder when they are needed
+    runner = cache(partial(_runner, request, show))  # loads data and encoder at the first call
     if not (place.out / CONFIG).is_file():
-        runner()  # what does not fit is said before anything is written
-    with lock_folder(place.out, wait=True):  # of several processes one makes the database
-        folder.begin(asdict(request), "")  # first, so that whoever looks meanwhile sees a search and no strange files
+        runner()  # errors in the request come up before anything is written
+    with lock_folder(place.out, wait=True):  # only one of several processes creates the database
+        folder.begin(asdict(request), "")  # before the database: other processes refuse a folder of unknown files
         study = _open(request, place)
     with database_errors(place.url):
-        with _helpers(request, place) as problems:
+        with _other_jobs(request, place) as problems:
             _work(request, place, study, runner)
         if problems:
             raise BertVisionError(problems[0])
@@ -128,8 +129,11 @@ def search(request: SearchRequest, place: SearchPlace, *, show: Show | None = No
 
 
 @contextmanager
-def _helpers(request: SearchRequest, place: SearchPlace) -> Iterator[list[str]]:
-    """Let more processes share the trials meanwhile; filled with what went wrong in them that the user can mend."""
+def _other_jobs(request: SearchRequest, place: SearchPlace) -> Iterator[list[str]]:
+    """Run the other processes of this machine meanwhile, with an equal share of its threads each.
+
+    The list has their error messages once the context is left.
+    """
     problems: list[str] = []
     if place.jobs == 1:
         yield problems
@@ -139,15 +143,15 @@ def _helpers(request: SearchRequest, place: SearchPlace) -> Iterator[list[str]]:
     torch.set_num_threads(threads)
     try:
         with ProcessPoolExecutor(place.jobs - 1, mp_context=multiprocessing.get_context("spawn")) as pool:
-            futures = [pool.submit(_help, request, place, threads) for _ in range(place.jobs - 1)]
+            futures = [pool.submit(_work_as_job, request, place, threads) for _ in range(place.jobs - 1)]
             yield problems
             problems += [problem for future in futures if (problem := future.result()) is not None]
     finally:
         torch.set_num_threads(before)
 
 
-def _help(request: SearchRequest, place: SearchPlace, threads: int) -> str | None:
-    """What one of several processes does; what went wrong."""
+def _work_as_job(request: SearchRequest, place: SearchPlace, threads: int) -> str | None:
+    """The work of another process; returns its error message, or None."""
     torch.set_num_threads(threads)
     try:
         study = _open(request, place)
@@ -162,7 +166,7 @@ Runner = HeadTrials | TuneTrials
 
 
 def _runner(request: SearchRequest, show: Show | None) -> Runner:
-    _check_judges(request)
+    _check_encoder(request)
     match request.space.kind:
         case "heads":
             return HeadTrials(request, show)
@@ -174,8 +178,8 @@ def _runner(request: SearchRequest, show: Show | None) -> Runner:
             assert_never(request.space.kind)
 
 
-def _check_judges(request: SearchRequest) -> None:
-    """Refuse an encoder that has learned from what judges."""
+def _check_encoder(request: SearchRequest) -> None:
+    """Refuse an encoder that was tuned on the held-out examples that trials are scored on."""
     snapshot = find_snapshot(request.encoder)
     run = tuned_run(request.encoder)
     if snapshot is None or not (run / CONFIG).is_file():
@@ -195,11 +199,11 @@ def _open(request: SearchRequest, place: SearchPlace) -> optuna.Study:
 
 
 def _work(request: SearchRequest, place: SearchPlace, study: optuna.Study, runner: Callable[[], Runner]) -> None:
-    """Take group after group until there are trials enough."""
+    """Run one group of trials after another until there are enough trials."""
     begun = all_trials(study)
     if len(begun) >= place.trials and not running(begun):
         return
-    runs = runner()  # before a trial is begun, so that what does not fit is said first
+    runs = runner()  # before the first trial begins, so that an error leaves none unfinished
     size = 1 if request.space.kind != "heads" else min(request.together, -(-place.trials // place.jobs))
     groups = SearchGroups(
         folder=place.out,
@@ -224,14 +228,15 @@ def _work(request: SearchRequest, place: SearchPlace, study: optuna.Study, runne
 def _finish(
     request: SearchRequest, place: SearchPlace, study: optuna.Study, runner: Callable[[], Runner]
 ) -> SearchResult:
-    """Keep the best trial, unless others still run: then whoever ends last does."""
+    """Write the record, and copy and score the best trial; the latter is left to the last process while others run."""
     with lock_folder(place.out, wait=True):
         trials = all_trials(study)
-        others, best, notices = running(trials), best_trial(trials), request.notices()
+        unfinished, best, notices = running(trials), best_trial(trials), request.notices()
         dev = None
-        if others:
+        if unfinished:
             notices.append(
-                f"{len(others)} trials still run in other processes; the last one to end keeps the best and scores it."
+                f"{len(unfinished)} trials still run in other processes; "
+                "the last one to end keeps the best and scores it."
             )
         elif best is None:
             reasons = {str(notes_of(trial).get(FAILURE)) for trial in trials}
@@ -245,7 +250,7 @@ def _finish(
 
 
 def _keep(out: Path, trial: FrozenTrial, runner: Callable[[], Runner]) -> dict[str, Any]:
-    """Put the best trial's run into its place, and score it on dev, if that was not done before; its scores."""
+    """Copy the run of the best trial to `best` and score it on dev, unless that was done before; returns the scores."""
     best = out / BEST
     if (best / KEPT).is_file() and read_json(best / KEPT)["trial"] == trial.number:
         dev: dict[str, Any] = read_json(best / KEPT)["dev"]
@@ -259,7 +264,7 @@ def _keep(out: Path, trial: FrozenTrial, runner: Callable[[], Runner]) -> dict[s
 
 
 def _tidy(out: Path, study: optuna.Study) -> None:
-    """Give back the disk of heads and encoders that are not the best."""
+    """Remove the heads and encoders of finished trials except those of the best one."""
     trials = all_trials(study)
     best = best_trial(trials)
     kept = None if best is None else str(notes_of(best)[FOLDER])

@@ -1,4 +1,4 @@
-"""The file of a search space: TOML, every name and value in it checked before anything runs."""
+"""load_space: the search space in a TOML file, with every name and value checked before anything runs."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -25,7 +25,7 @@ OF_A_TASK = {
     CAP: Option(name=CAP, hint=Whole | None, default=None),
     ASK: Option(name=ASK, hint=str, default=None),
 }
-"""What is chosen for single tasks of several, beside their heads."""
+"""What can be chosen for each of several tasks, beside its head."""
 
 OF_SEVERAL = {
     "input": Option(name="input", hint=Input, default="apart"),
@@ -33,14 +33,15 @@ OF_SEVERAL = {
     "temperature": Option(name="temperature", hint=Positive, default=Turns().temperature),
     "balance": Option(name="balance", hint=bool, default=Turns().balance),
 }
-"""How several tasks are read and take turns."""
+"""What can be chosen for all of several tasks: the form of their inputs, and the order of their batches."""
 
 
 def load_space(path: Path) -> SearchSpace:
-    """A space from its file; see docs/search.md.
+    """The search space in a TOML file; see docs/search.md.
 
     Raises:
-        BertVisionError: it cannot be read, or a name or a value in it is wrong; the nearest right one is named.
+        BertVisionError: the file cannot be read, or a name or value in it is wrong; for an unknown name the most
+            similar known one is given.
     """
     content = read_toml(path)
     try:
@@ -50,7 +51,7 @@ def load_space(path: Path) -> SearchSpace:
 
 
 def parse_space(content: Mapping[str, Any]) -> SearchSpace:
-    """A space from the content of its file.
+    """The search space that the content of a file describes.
 
     Raises:
         BertVisionError: as `load_space`.
@@ -59,20 +60,20 @@ def parse_space(content: Mapping[str, Any]) -> SearchSpace:
     if kind not in get_args(Kind):
         raise UnknownNameError("kind", str(kind), get_args(Kind))
     tables = [KIND, HEAD, *([TASK] if kind == "multitask" else [])]
-    shared = _choices(content, _learning(kind), f"a space of {kind}", tables)
-    single = content.get(TASK, {}) if TASK in tables else {}
-    if not isinstance(single, dict) or not all(isinstance(table, dict) for table in single.values()):
-        raise BertVisionError(f"{TASK} is {single!r}, a table [task.NAME] for a task is expected.")
+    shared = _choices(content, _training_options(kind), f"a space of {kind}", tables)
+    task_tables = content.get(TASK, {}) if TASK in tables else {}
+    if not isinstance(task_tables, dict) or not all(isinstance(table, dict) for table in task_tables.values()):
+        raise BertVisionError(f"{TASK} is {task_tables!r}, a table [task.NAME] for a task is expected.")
     if kind == "heads" and not shared.heads:
         raise BertVisionError("there is no head to choose. Add a table for each, such as [head.layer_mix].")
-    tasks = {name: _task(name, table) for name, table in single.items()}
+    tasks = {name: _task(name, table) for name, table in task_tables.items()}
     if not any(part.learning or part.heads for part in (shared, *tasks.values())):
         raise BertVisionError("there is nothing to choose. Add a line such as lr = { low = 1e-5, high = 1e-3 }.")
     return SearchSpace(kind=kind, learning=shared.learning, heads=shared.heads, tasks=tasks)
 
 
 def _task(name: str, table: Mapping[str, Any]) -> Choices:
-    """What a table [task.NAME] has."""
+    """The choices in a table [task.NAME]."""
     check_task_name(name)
     try:
         return _choices(table, OF_A_TASK, "the table of a task", [HEAD])
@@ -81,7 +82,14 @@ def _task(name: str, table: Mapping[str, Any]) -> Choices:
 
 
 def _choices(content: Mapping[str, Any], known: Mapping[str, Option], where: str, tables: list[str]) -> Choices:
-    """What a table has, but for other tables in it that are no heads."""
+    """The choices in a table of a file.
+
+    Args:
+        content: the table.
+        known: the options that it may have, by name.
+        where: the table in words, for messages.
+        tables: names in it that are tables; only that of the heads is read here.
+    """
     domains = {}
     for name, value in content.items():
         if name not in tables:
@@ -104,15 +112,15 @@ def _check_name(name: str, where: str, known: Mapping[str, Option], tables: list
         raise UnknownNameError(f"name in {where}", name, [*known, *tables])
 
 
-def _learning(kind: Kind) -> dict[str, Option]:
-    """How a trial of a kind may learn: name, type and default."""
-    usual = HeadSpec(head="last_layer") if kind == "heads" else TuneOptions()
+def _training_options(kind: Kind) -> dict[str, Option]:
+    """The training options that trials of a kind may choose, by name."""
+    defaults = HeadSpec(head="last_layer") if kind == "heads" else TuneOptions()
     fixed = {HEAD, "options", "fraction", SEED, EPOCHS, "patience"}
-    hints = get_type_hints(type(usual))
+    hints = get_type_hints(type(defaults))
     known = {
-        one.name: Option(name=one.name, hint=hints[one.name], default=getattr(usual, one.name))
-        for one in fields(usual)
-        if one.name not in fixed
+        field.name: Option(name=field.name, hint=hints[field.name], default=getattr(defaults, field.name))
+        for field in fields(defaults)
+        if field.name not in fixed
     }
     if kind != "heads":
         known[LEARN] = Option(name=LEARN, hint=str, default="full")
@@ -120,6 +128,7 @@ def _learning(kind: Kind) -> dict[str, Option]:
 
 
 def _head(name: str, given: Mapping[str, Any]) -> dict[str, Domain]:
+    """The options to choose in a table [head.NAME], with their values."""
     if name not in HEADS:
         raise UnknownNameError("head", name, HEADS)
     known = head_options(HEADS[name].head)
@@ -136,16 +145,16 @@ def _head(name: str, given: Mapping[str, Any]) -> dict[str, Domain]:
 
 
 def _domain(name: str, value: object, option: Option) -> Domain:
-    """A list is a choice, a table with `low` and `high` a range, anything else the one value."""
+    """The domain of an option: a list is a choice, a table with `low` and `high` a range, any other value is fixed."""
     if isinstance(value, dict):
         return _range(name, value, option)
     values = value if isinstance(value, list) else [value]
     if not values:
         raise BertVisionError(f"{name} is an empty list; at least one value is expected.")
-    for one in values:
-        if not isinstance(one, bool | int | float | str):
-            raise BertVisionError(f"{name} has {one!r}; words, numbers, true or false are expected.")
-    return Choice(values=tuple(_checked(one, option) for one in dict.fromkeys(values)))
+    for item in values:
+        if not isinstance(item, bool | int | float | str):
+            raise BertVisionError(f"{name} has {item!r}; words, numbers, true or false are expected.")
+    return Choice(values=tuple(_checked(item, option) for item in dict.fromkeys(values)))
 
 
 def _range(name: str, table: Mapping[str, Any], option: Option) -> Range:
@@ -159,14 +168,14 @@ def _range(name: str, table: Mapping[str, Any], option: Option) -> Range:
     log, step = table.get("log", False), table.get("step")
     if not isinstance(log, bool) or (log and (step is not None or numbers[0] <= 0)):
         raise BertVisionError(f"the range {name} is {dict(table)}; log = true needs low > 0 and no step.")
-    whole = isinstance(numbers[0], int)
-    if step is not None and (type(step) not in ((int,) if whole else (int, float)) or step <= 0):
+    integer = isinstance(numbers[0], int)
+    if step is not None and (type(step) not in ((int,) if integer else (int, float)) or step <= 0):
         raise BertVisionError(f"the step of the range {name} is {step!r}, a number above 0 is expected.")
     return Range(low=numbers[0], high=numbers[1], log=log, step=step)
 
 
 def _checked(value: Any, option: Option) -> Plain:  # noqa: ANN401 - whatever TOML has
-    """A value as Optuna keeps it; one that the option does not take is refused."""
+    """A value in the form that Optuna stores; one that the option does not allow is refused."""
     if option.hint is str:
         if not isinstance(value, str):
             raise BertVisionError(f"option {option.name} is {value!r}, a word is expected.")
@@ -179,12 +188,12 @@ def _checked(value: Any, option: Option) -> Plain:  # noqa: ANN401 - whatever TO
 
 
 def _problems(name: str, value: OptionValue) -> list[str]:
-    """What is wrong with a value of learning, as the options themselves say."""
+    """What `TuneOptions` or `HeadSpec` finds wrong with the value of a training option; nothing for other options."""
     dashed = f"--{name.replace('_', '-')} "
-    specs: dict[str, Any] = {name: value}
-    listed: list[str] = []
-    if name in {one.name for one in fields(TuneOptions)}:
-        listed = TuneOptions(**specs).problems()
-    elif name in {one.name for one in fields(HeadSpec)}:
-        listed = HeadSpec(head="last_layer", **specs).problems()
-    return [problem for problem in listed if problem.startswith(dashed)]
+    given: dict[str, Any] = {name: value}
+    problems: list[str] = []
+    if name in {field.name for field in fields(TuneOptions)}:
+        problems = TuneOptions(**given).problems()
+    elif name in {field.name for field in fields(HeadSpec)}:
+        problems = HeadSpec(head="last_layer", **given).problems()
+    return [problem for problem in problems if problem.startswith(dashed)]

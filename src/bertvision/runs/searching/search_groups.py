@@ -1,4 +1,4 @@
-"""SearchGroups: who works on which trials; a group that a killed process left behind is taken up by the next."""
+"""SearchGroups: which process works on which trials; the group of a killed process is continued by another one."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,10 +19,10 @@ GROUPS, GROUP = "groups", "group.json"
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Trials that one process works on together.
+    """Trials that one process runs together.
 
     Attributes:
-        path: its folder.
+        path: folder of the group; its lock says that a process works on it.
         numbers: numbers of its trials.
     """
 
@@ -36,11 +36,11 @@ class SearchGroups:
 
     Attributes:
         folder: folder of the search.
-        study: its trials.
-        request: what they depend on.
-        trials: how many there are to be in all.
-        size: most trials of a group.
-        alone: whether no other folder has trials of the study.
+        study: its study.
+        request: settings of the trials.
+        trials: total number of trials to run.
+        size: largest number of trials in a group.
+        alone: whether all trials of the study belong to this folder, not to other machines.
     """
 
     folder: Path
@@ -52,37 +52,42 @@ class SearchGroups:
 
     @contextmanager
     def next(self) -> Iterator[Group | None]:
-        """A group for this process alone: one that was left behind, or a new one; None if there are trials enough."""
-        with ExitStack() as held:
-            with lock_folder(self.folder, wait=True):  # nobody else counts meanwhile
-                group = self._left_behind(held) or self._new(held)
+        """A group for this process alone: an abandoned one, or a new one; None if there are enough trials.
+
+        The group stays locked until the context is left.
+        """
+        with ExitStack() as locks:
+            with lock_folder(self.folder, wait=True):  # so that two processes do not begin the same trials
+                group = self._abandoned(locks) or self._new(locks)
             yield group
 
-    def _left_behind(self, held: ExitStack) -> Group | None:
+    def _abandoned(self, locks: ExitStack) -> Group | None:
+        """A group with unfinished trials on which no process works any more."""
         unfinished = set(running(all_trials(self.study)))
         for path in self._paths():
             group = Group(path, tuple(read_json(path / GROUP)["trials"]))
             if unfinished & set(group.numbers):
                 try:
-                    held.enter_context(lock_folder(path))
+                    locks.enter_context(lock_folder(path))
                 except BertVisionError:
-                    continue  # somebody works on it
-                if set(running(all_trials(self.study))) & set(group.numbers):  # nobody ended it meanwhile
+                    continue  # another process works on it
+                if set(running(all_trials(self.study))) & set(group.numbers):  # unless it was finished meanwhile
                     return group
         return None
 
-    def _new(self, held: ExitStack) -> Group | None:
+    def _new(self, locks: ExitStack) -> Group | None:
+        """A group of new trials; None if there are enough."""
         if self.alone:
             known = {number for path in self._paths() for number in read_json(path / GROUP)["trials"]}
             for number in set(running(all_trials(self.study))) - known:
-                give_up(self.study, number)  # the kill came before its group was written
+                give_up(self.study, number)  # a process was killed before it wrote the group of this trial
         count = min(self.size, self.trials - len(all_trials(self.study)))
         if count < 1:
             return None
         numbers = ask_trials(self.study, self.request.space, count, self.request.seed)
         path = self.folder / GROUPS / f"{numbers[0]:04}"
         write_json(path / GROUP, {"trials": numbers})
-        held.enter_context(lock_folder(path))
+        locks.enter_context(lock_folder(path))
         return Group(path, tuple(numbers))
 
     def _paths(self) -> list[Path]:

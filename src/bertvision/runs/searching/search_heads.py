@@ -1,4 +1,4 @@
-"""HeadTrials: a whole rung of trials learns in one pass over a frozen encoder, and the worst are pruned on the way."""
+"""HeadTrials: the heads of a group of trials are trained in one pass over a frozen encoder; the worst are pruned."""
 
 import math
 import shutil
@@ -44,19 +44,19 @@ PRUNED = "pruned"
 
 @final
 class HeadTrials:
-    """Runs trials whose heads read the same frozen encoder; texts are encoded once for all of them."""
+    """Runs trials of heads on one frozen encoder; where heads read one row per text, texts are encoded only once."""
 
     def __init__(self, request: SearchRequest, show: Show | None) -> None:
         """Load data and encoder.
 
         Raises:
-            BertVisionError: something does not fit.
+            BertVisionError: they cannot be loaded, or the request or a head of the space does not suit the task.
         """
         self._request = request
         self._show = show
-        asked = request.fit(tuple(HeadSpec(head=head, fraction=request.fraction) for head in request.space.heads))
-        asked.check()
-        self._frozen = _encoded(freeze_task(asked))
+        fit = request.fit(tuple(HeadSpec(head=head, fraction=request.fraction) for head in request.space.heads))
+        fit.check()
+        self._frozen = _encoded(freeze_task(fit))
         task = self._frozen.task
         for head in request.space.heads:
             if not fits_kind(head, task.kind):
@@ -67,12 +67,12 @@ class HeadTrials:
         self._rungs = request.rung_epochs(self._frozen.plan().per_epoch)
 
     def run(self, group: Group, study: optuna.Study) -> None:
-        """Let the heads of a group learn, and tell what came out.
+        """Train the heads of a group, and store their results in the study.
 
         Raises:
-            BertVisionError: something cannot be written; the same command goes on.
+            BertVisionError: a file cannot be written; the same command continues.
         """
-        numbers = self._sound(study, group.numbers)
+        numbers = self._buildable(study, group.numbers)
         if not numbers:
             return
         rungs = self._rungs
@@ -99,24 +99,24 @@ class HeadTrials:
             elif trainee.failure is not None and trainee.failure != PRUNED:
                 notes[FAILURE] = trainee.failure
             tell(study, number, value if trainee.failure is None and FAILURE not in notes else None, notes=notes)
-        remove_checkpoints(group.path)  # now that nobody needs them
+        remove_checkpoints(group.path)  # only now that the results are stored
 
     def keep(self, trial: FrozenTrial, folder: Path, best: Path) -> None:
-        """Make a fit of a trial's head alone, with its scores on dev.
+        """Make a fit with the head of one trial, and its scores on dev.
 
         Args:
-            trial: which.
+            trial: the trial.
             folder: folder of the search.
-            best: where the fit goes.
+            best: folder of the fit.
 
         Raises:
-            BertVisionError: it cannot be written.
+            BertVisionError: a file cannot be written.
         """
         spec, notes = self._spec(trial.params), notes_of(trial)
         request = self._request.fit((spec,), tuple(self._rungs)[:-1])
         frozen = replace(self._frozen, request=request)
         head = folder / str(notes[FOLDER])
-        if not head.is_dir():  # another machine has it: what learns alone is what learned among others
+        if not head.is_dir():  # on another machine: fit it again, which gives the same head as among others
             fit_heads(request, best, show=self._show, frozen=frozen)
             return
         trainee = build_trainee(spec, frozen, request)
@@ -131,7 +131,7 @@ class HeadTrials:
         kept.finish({"heads": 1})
 
     def score(self, best: Path) -> dict[str, Any]:
-        """The scores on dev of a fit that `keep` made; none without a dev split."""
+        """The scores on dev of a fit that `keep` made, by name; empty without a dev split."""
         if self._frozen.dev is None:
             return {}
         metrics: dict[str, Any] = read_json(best / LEADERBOARD)[0]["metrics"]
@@ -140,9 +140,9 @@ class HeadTrials:
     def _spec(self, params: Mapping[str, Any]) -> HeadSpec:
         return self._request.spec(self._request.space.point(params))
 
-    def _sound(self, study: optuna.Study, numbers: Sequence[int]) -> list[int]:
-        """Those whose head can be built; options that do not go together end a trial."""
-        sound = []
+    def _buildable(self, study: optuna.Study, numbers: Sequence[int]) -> list[int]:
+        """The trials whose head can be built; those with options that exclude each other end as failures."""
+        buildable = []
         for number in numbers:
             spec = self._spec(open_trial(study, number).params)
             try:
@@ -150,13 +150,13 @@ class HeadTrials:
             except BertVisionError as error:
                 tell(study, number, None, notes={FAILURE: str(error), SECONDS: 0.0, PROVENANCE: provenance()})
             else:
-                sound.append(number)
-        return sound
+                buildable.append(number)
+        return buildable
 
 
 @final
 class _Rungs:
-    """Follows a pass: reports every score at a rung, then lets only the best go on."""
+    """The callbacks of a group's fit: those of `FitRun`, and at each rung scores are reported and trials pruned."""
 
     def __init__(self, run: FitRun, trials: Sequence[optuna.Trial], rungs: Mapping[float, int]) -> None:
         self._run = run
@@ -168,7 +168,7 @@ class _Rungs:
         self.on_drop = run.on_drop
 
     def on_validate(self, fraction: float, step: int) -> None:
-        """Judge, report, and prune."""
+        """Score all heads, report their scores, and then prune: all trials of a group are compared with each other."""
         self._run.on_validate(fraction, step)
         lines: list[dict[str, Any]] = [
             line for line in self._run.folder.lines() if "validated" in line and line["step"] == step
@@ -185,7 +185,7 @@ class _Rungs:
 
 
 def _encoded(frozen: FrozenTask) -> FrozenTask:
-    """The same with the rows of all its texts in memory, where heads read one row per text."""
+    """The same with the pooled states of all texts in memory, if heads read one row per text and no store is used."""
     if not frozen.in_memory or frozen.request.store is not None:
         return frozen
     return replace(frozen, shared=SharedRows(frozen.encoder, frozen.texts, frozen.passes, frozen.pool))

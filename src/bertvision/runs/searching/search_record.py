@@ -1,4 +1,4 @@
-"""What a search found, as one JSON file: every trial, the best, how it got there, and parameter importance."""
+"""The record of a search as one JSON file: all trials, the best one, its history, and parameter importance."""
 
 import json
 import math
@@ -25,12 +25,12 @@ from bertvision.tasks.load import find_task
 
 
 def search_record(request: SearchRequest, trials: list[FrozenTrial], *, dev: dict[str, Any] | None) -> dict[str, Any]:
-    """What `trials.json` holds.
+    """The content of `trials.json`.
 
     Args:
-        request: what the trials depend on.
-        trials: every trial that counts.
-        dev: scores of the best trial on dev; None while there are none.
+        request: settings of the trials.
+        trials: all trials except abandoned ones; see `all_trials`.
+        dev: scores of the best trial on dev; None while the search is not finished.
     """
     best = best_trial(trials)
     return {
@@ -50,7 +50,7 @@ def search_record(request: SearchRequest, trials: list[FrozenTrial], *, dev: dic
 
 
 def _objective(request: SearchRequest) -> str:
-    """What trials are judged by: of several tasks, the mean of their main metrics, of which each is at most 1."""
+    """The metric that is maximised; for several tasks, the mean of their metrics, each at most 1."""
     if request.space.kind == "multitask":
         return f"{HELD_OUT_PREFIX}mean"
     task = find_task(request.task, data=request.data, columns=request.columns)
@@ -58,10 +58,10 @@ def _objective(request: SearchRequest) -> str:
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:
-    """Write it into the folder of a search.
+    """Write the record into the folder of a search.
 
     Raises:
-        BertVisionError: it cannot be written.
+        BertVisionError: the file cannot be written.
     """
     write_json(folder / TRIALS_FILE, record)
 
@@ -84,7 +84,7 @@ def _row(trial: FrozenTrial) -> dict[str, Any]:
 
 
 def _history(trials: list[FrozenTrial]) -> list[dict[str, Any]]:
-    """The value of each trial that was not pruned, and the best so far, in the order of their numbers."""
+    """For each completed trial, by number: its value, and the best value so far."""
     best, lines = -math.inf, []
     for trial in trials:
         if trial.state.name == "COMPLETE" and trial.value is not None:

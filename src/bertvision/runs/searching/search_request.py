@@ -1,4 +1,4 @@
-"""SearchRequest: all that the trials of a search depend on, as a value."""
+"""SearchRequest: the settings of a search, and the requests of its trials."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -19,35 +19,36 @@ from bertvision.training.plan import total_steps
 from bertvision.training.trainee import HeadSpec
 
 TRIALS_FILE, TRIALS_FORMAT = "trials.json", 1
-"""What was tried, in the folder of a search."""
+"""The record of all trials, in the folder of a search, and its format."""
 
 BEST = "best"
-"""The run of the best trial, in the folder of a search."""
+"""The folder of the best trial's run, in the folder of a search."""
 
 ELSEWHERE = ("data", "source", "device", "dtype", "skip_bad")
-"""What may differ between machines that share a study."""
+"""Fields that may differ between machines that share a study."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest(DataRequest):
-    """All that the trials of a search depend on, but for how many there are.
+    """The settings of a search, without the number of trials.
 
     Attributes:
-        space: what is chosen from.
+        space: the search space.
         epochs: epochs of a trial that is never pruned.
-        batch: windows per step, where the space says nothing else.
-        rungs: how often trials are judged; all but the best are pruned at each but the last.
-        reduction: one of so many trials goes on from rung to rung.
-        together: most heads that learn in one pass.
+        batch: batch size in windows, unless the space chooses it.
+        rungs: number of rungs; at each but the last, only the best trials continue.
+        reduction: reduction factor: one in this many trials continues at a rung.
+        together: largest number of heads that are trained in one pass.
         fraction: share of the training examples to use.
-        held_out: share of those that nobody learns from: the objective.
-        seed: seed of data order, held-out examples, every trial's weights, and what is tried; never searched.
-        pool: which row counts for labels, tags and scores.
+        held_out: share of the used examples to hold out; the score on them is maximised.
+        seed: seed of data order, held-out examples, initial weights and the sampler; never searched.
+        pool: how tokens are pooled, for labels, tags and scores; None pools as the encoder was trained, `attention`
+            lets every head learn it.
         pairs: how pairs of texts are encoded for heads.
-        source: where states come from: `stream`, or `store:DIR`.
+        source: where the states for heads come from: `stream` or `store:DIR`.
         solve: solve convex heads instead of training them.
         device: `auto`, `cpu` or `cuda`.
-        dtype: `auto` computes in bfloat16 on a GPU.
+        dtype: `auto` computes in bfloat16 on a GPU, and in float32 on a CPU.
     """
 
     space: SearchSpace
@@ -85,26 +86,26 @@ class SearchRequest(DataRequest):
         elif len(self.tasks) > 1:
             problems.append(f"{self.task} are several tasks, which a space of kind multitask is for")
         refuse(problems)
-        as_usual = Point(learning={}, head=None, options={})
-        match self.space.kind:  # a fit of heads looks at its own
+        defaults = Point(learning={}, head=None, options={})
+        match self.space.kind:  # `HeadTrials` checks the request for heads
             case "tune":
-                self.tuning(as_usual).check()
+                self.tuning(defaults).check()
             case "multitask":
-                self.multitask(as_usual).check()
+                self.multitask(defaults).check()
 
     def settings(self) -> dict[str, Any]:
-        """What all processes that share a study must have alike."""
+        """The fields that must be equal in all processes that share a study."""
         return {name: value for name, value in asdict(self).items() if name not in ELSEWHERE}
 
     def spec(self, point: Point) -> HeadSpec:
-        """The head of a trial, and how it learns."""
+        """The head of a trial, with its training options."""
         if point.head is None:
             raise TypeError("a trial of heads has one")
         learning: dict[str, Any] = dict(point.learning)
         return HeadSpec(head=point.head, options=point.options, seed=self.seed, fraction=self.fraction, **learning)
 
     def fit(self, heads: tuple[HeadSpec, ...], validate: tuple[float, ...] = ()) -> FitRequest:
-        """A fit of heads as trials are."""
+        """The request to fit heads, evaluated after the epochs in `validate`."""
         return FitRequest(
             **self.data_fields(),
             heads=heads,
@@ -122,26 +123,26 @@ class SearchRequest(DataRequest):
         )
 
     def tuning(self, point: Point, snapshots: tuple[float, ...] = ()) -> TuneRequest:
-        """A run tuned for one task as a trial is."""
-        return TuneRequest(**self._learning(point, snapshots), head=point.head, head_options=point.options)
+        """The request of a trial that tunes an encoder for one task."""
+        return TuneRequest(**self._learn_fields(point, snapshots), head=point.head, head_options=point.options)
 
     def multitask(self, point: Point, snapshots: tuple[float, ...] = ()) -> MultitaskRequest:
-        """A run tuned for several tasks as a trial is; what was chosen for one task wins over what is for all."""
+        """The request of a trial that tunes an encoder for several tasks; a task's own choices win over shared ones."""
         own = {task: point.tasks.get(task, Point(learning={}, head=None, options={})) for task in self.tasks}
-        chosen = {task: one if one.head is not None else point for task, one in own.items()}
-        caps, asked = ({task: one.learning.get(name) for task, one in own.items()} for name in (CAP, ASK))
+        headed = {task: choice if choice.head is not None else point for task, choice in own.items()}
+        caps, questions = ({task: choice.learning.get(name) for task, choice in own.items()} for name in (CAP, ASK))
         several: dict[str, Any] = {name: point.learning[name] for name in OF_SEVERAL if name in point.learning}
         return MultitaskRequest(
-            **self._learning(point, snapshots),
-            heads_of={task: one.head for task, one in chosen.items() if one.head is not None},
-            options_of={task: one.options for task, one in chosen.items() if one.options},
-            caps={task: most for task, most in caps.items() if isinstance(most, int)},
-            questions={task: str(question) for task, question in asked.items() if question is not None},
+            **self._learn_fields(point, snapshots),
+            heads_of={task: choice.head for task, choice in headed.items() if choice.head is not None},
+            options_of={task: choice.options for task, choice in headed.items() if choice.options},
+            caps={task: cap for task, cap in caps.items() if isinstance(cap, int)},
+            questions={task: str(question) for task, question in questions.items() if question is not None},
             **several,
         )
 
-    def _learning(self, point: Point, snapshots: tuple[float, ...]) -> dict[str, Any]:
-        """What every request of a tuned run has, by name."""
+    def _learn_fields(self, point: Point, snapshots: tuple[float, ...]) -> dict[str, Any]:
+        """The fields of a trial's `LearnRequest`, by name."""
         tuned = {name: value for name, value in point.learning.items() if name in TuneOptions.__dataclass_fields__}
         given: dict[str, Any] = {name: None if value == "none" else value for name, value in tuned.items()}
         return {
@@ -158,28 +159,28 @@ class SearchRequest(DataRequest):
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks, in the order in which they were named."""
+        """The names of the tasks, in the given order."""
         return task_names(self.task)
 
     @property
     def whole_epochs(self) -> bool:
-        """Whether trials are judged after whole epochs alone: before, tasks in sequence have not all had their turn."""
+        """Whether rungs lie at whole epochs only: tasks may be trained in sequence, each in a part of an epoch."""
         if self.space.kind != "multitask":
             return False
         orders = self.space.learning.get("order", Choice(values=(Turns().order,)))
         return isinstance(orders, Choice) and "sequence" in orders.values
 
     def notices(self) -> list[str]:
-        """What the user should know."""
+        """Messages for the user."""
         if self.whole_epochs and self.rungs > 1 and self.epochs <= 1.0:
-            said = "tasks learn in sequence, so trials are judged after whole epochs alone"
-            return [f"{said}: within --epochs {self.epochs:g} none is pruned. Choose another order, or more epochs."]
+            reason = "tasks learn in sequence, so trials are judged after whole epochs alone"
+            return [f"{reason}: within --epochs {self.epochs:g} none is pruned. Choose another order, or more epochs."]
         return []
 
     def rung_epochs(self, per_epoch: int) -> dict[float, int]:
-        """After how many epochs trials are judged, and the number of each rung: 1, 3, 9 where a third goes on.
+        """The epochs at which trials are scored, and the resource of each rung: 1, 3, 9 with a reduction of 3.
 
-        Rungs that would fall on one step, or before the first, are one.
+        Epochs are rounded down to whole steps; rungs on the same step are one, with the larger resource.
 
         Args:
             per_epoch: steps of an epoch.

@@ -1,4 +1,4 @@
-"""SearchSpace: what a search may choose from, and what was chosen for a trial."""
+"""SearchSpace: the options that a search chooses, with their values, and the choice of one trial."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,16 +12,17 @@ Kind = Literal["heads", "tune", "multitask"]
 """What a trial is: a head on a frozen encoder, an encoder tuned for a task, or one tuned for several."""
 
 HEAD = "head"
-"""Name of the choice among heads."""
+"""Name of the parameter that chooses a head."""
 
 Plain = bool | int | float | str
+"""The values that Optuna can store."""
 
 
 class Suggests(Protocol):
-    """What a space needs of a trial of Optuna."""
+    """The methods of an Optuna trial that a space uses."""
 
     def suggest_categorical(self, name: str, choices: tuple[Plain, ...]) -> Plain:
-        """One of some values."""
+        """One of several values."""
 
     def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> int:
         """A whole number."""
@@ -34,12 +35,12 @@ class Suggests(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One of some values; a single one is always taken."""
+    """One of several values, or a single fixed one."""
 
     values: tuple[Plain, ...]
 
     def suggest(self, trial: Suggests, name: str) -> Plain:
-        """A value for a trial."""
+        """The trial's value of the parameter `name`."""
         return trial.suggest_categorical(name, self.values)
 
 
@@ -48,9 +49,9 @@ class Range:
     """A number from `low` to `high`, both included; whole where both are.
 
     Attributes:
-        low, high: the ends.
-        log: whether factors count alike, as for learning rates.
-        step: distance of the values; None takes any.
+        low, high: the bounds.
+        log: whether to sample on a logarithmic scale, as for learning rates.
+        step: distance between neighbouring values; None is 1 for whole numbers, and allows any other number.
     """
 
     low: int | float
@@ -59,7 +60,7 @@ class Range:
     step: int | float | None = None
 
     def suggest(self, trial: Suggests, name: str) -> Plain:
-        """A value for a trial."""
+        """The trial's value of the parameter `name`."""
         if isinstance(self.low, int) and isinstance(self.high, int):
             return trial.suggest_int(name, self.low, self.high, step=int(self.step or 1), log=self.log)
         return trial.suggest_float(name, self.low, self.high, step=self.step, log=self.log)
@@ -70,13 +71,13 @@ Domain = Choice | Range
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """What a trial, or one of its tasks, is about.
+    """The choice of one trial, or of one of its tasks.
 
     Attributes:
-        learning: how it learns, by name.
-        head: the head; None leaves it as it is without a choice.
+        learning: chosen training options, by name.
+        head: name of the head; None if there was no choice, which means the default.
         options: options of the head.
-        tasks: what was chosen for single tasks.
+        tasks: choices for single tasks, by task.
     """
 
     learning: dict[str, Plain]
@@ -90,15 +91,20 @@ class Choices:
     """What can be chosen for a trial, or for one of its tasks.
 
     Attributes:
-        learning: how it learns, by name.
-        heads: the heads to choose from, and the options of each.
+        learning: the training options to choose, by name.
+        heads: the heads to choose from, with the options of each.
     """
 
     learning: dict[str, Domain] = field(default_factory=dict)
     heads: dict[str, dict[str, Domain]] = field(default_factory=dict)
 
     def suggest(self, trial: Suggests, prefix: str = "") -> None:
-        """Choose for a trial; an option of a head is called `HEAD.OPTION`."""
+        """Let a trial choose all parameters; an option of a head is called `HEAD.OPTION`.
+
+        Args:
+            trial: the trial.
+            prefix: comes before the name of every parameter, such as `TASK.`.
+        """
         for name, domain in self.learning.items():
             domain.suggest(trial, prefix + name)
         if self.heads:
@@ -107,7 +113,7 @@ class Choices:
                 domain.suggest(trial, f"{prefix}{head}.{option}")
 
     def point(self, values: Mapping[str, Any], prefix: str = "") -> Point:
-        """What was chosen, by the names of `suggest`."""
+        """The choice in a trial's parameters, whose names are those of `suggest`."""
         head = str(values[prefix + HEAD]) if self.heads else None
         chosen = {} if head is None else {option: values[f"{prefix}{head}.{option}"] for option in self.heads[head]}
         return Point(
@@ -119,11 +125,11 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSpace(Choices):
-    """What a search may choose from: for all tasks of a trial, and for single ones besides.
+    """A search space; what it inherits is for all tasks of a trial.
 
     Attributes:
         kind: what a trial is.
-        tasks: what is chosen for single tasks of several; its names begin with `TASK.`.
+        tasks: choices for single tasks, by task; the names of their parameters begin with `TASK.`.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""The study of a search: Optuna, its database, its sampler and its pruners, behind one wall."""
+"""The study of a search: Optuna with its database, sampler and pruners; other modules do not need to know how."""
 
 import json
 import re
@@ -20,26 +20,28 @@ from bertvision.runs.searching.search_space import HEAD, Kind, SearchSpace
 
 SETTINGS, NOTES = "settings", "notes"
 SECONDS, FAILURE, FOLDER, SOLVED, PROVENANCE = "seconds", "failure", "folder", "solved", "provenance"
-"""What a study, and what its trials say beside their values."""
+"""Names of the user attributes of a study and of a trial, and of the notes in the latter."""
 
 ALL = "all"
+"""The group of importances over the trials of all heads."""
+
 PATIENCE_SECONDS = 120
 """How long a process waits for its turn to write to an SQLite file."""
 
 ATTEMPTS = 6
-"""How often a process tries to open a database that others are just making."""
+"""How often a process tries to open a database whose tables others are creating at the same time."""
 
 POSTGRESQL = "postgresql+psycopg"
-"""How SQLAlchemy calls PostgreSQL with our driver."""
+"""SQLAlchemy's name for PostgreSQL with the driver psycopg."""
 
 EXPECTED = "Expected is sqlite:///FILE, or postgresql://USER@HOST/NAME of a database that is there."
 
 
 class WholeRungPruner(optuna.pruners.BasePruner):
-    """Keeps the best share of all trials that reached a rung; for trials that reach it at the same time.
+    """Successive halving for trials that reach a rung together: keeps the best of all trials that reached it.
 
-    Optuna's own pruner of this kind decides about each trial by those that reached the rung before, so that the first
-    ones of a pass would always stay.
+    Optuna's `SuccessiveHalvingPruner` compares a trial only with those that reached the rung before it, so that the
+    first trials of a pass would never be pruned.
     """
 
     def __init__(self, reduction: int) -> None:
@@ -47,24 +49,22 @@ class WholeRungPruner(optuna.pruners.BasePruner):
 
     @override
     def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
-        """Whether a trial, whose rung all others of its pass have reported, is not among the best."""
+        """Whether a trial is not among the best at its rung; all trials of its pass must have reported there."""
         rung = trial.last_step
         if rung is None:
             return False
-        there = study.get_trials(deepcopy=False)
-        values = sorted(
-            (one.intermediate_values[rung] for one in there if rung in one.intermediate_values), reverse=True
-        )
+        reports = [other.intermediate_values for other in study.get_trials(deepcopy=False)]
+        values = sorted((scores[rung] for scores in reports if rung in scores), reverse=True)
         kept = -(-len(values) // self._reduction)
         return trial.intermediate_values[rung] < values[kept - 1]
 
 
 @contextmanager
 def database_errors(url: str) -> Iterator[None]:
-    """Tell what is wrong with a database, and no password.
+    """Turn errors of a database into messages without its password.
 
     Raises:
-        BertVisionError: it cannot be used, or not any more.
+        BertVisionError: the database cannot be used, or the connection was lost.
     """
     try:
         yield
@@ -74,14 +74,14 @@ def database_errors(url: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    """What the driver said first, in a line; what Optuna and SQLAlchemy make of it later names no reason."""
+    """The first line of the driver's own message: Optuna and SQLAlchemy wrap it in errors that give no reason."""
     chain: list[BaseException] = []
-    one: BaseException | None = error
-    while one is not None:
-        chain.append(one)
-        one = one.__cause__ or one.__context__
-    said = [link.orig for link in chain if isinstance(link, DBAPIError) and link.orig is not None]
-    return " ".join(str(said[-1] if said else error).partition("\n")[0].split())
+    link: BaseException | None = error
+    while link is not None:
+        chain.append(link)
+        link = link.__cause__ or link.__context__
+    originals = [link.orig for link in chain if isinstance(link, DBAPIError) and link.orig is not None]
+    return " ".join(str(originals[-1] if originals else error).partition("\n")[0].split())
 
 
 def _refused(url: str) -> str:
@@ -89,12 +89,12 @@ def _refused(url: str) -> str:
 
 
 def _with_driver(url: str) -> str:
-    """An address of PostgreSQL that names no driver with ours, which depends on no version of SQLAlchemy."""
+    """A URL of PostgreSQL with its driver: without one, SQLAlchemy takes a default that depends on its version."""
     return re.sub(r"^postgres(ql)?://", f"{POSTGRESQL}://", url)
 
 
 def _open_database(url: str) -> optuna.storages.RDBStorage:
-    """A database with Optuna's tables; where others make them at the same moment, theirs are taken."""
+    """A database with Optuna's tables; if other processes create them at the same time, theirs are used."""
     options: dict[str, Any] = {"pool_pre_ping": True}
     if url.startswith("sqlite"):
         options = {"connect_args": {"timeout": PATIENCE_SECONDS}}
@@ -109,21 +109,21 @@ def _open_database(url: str) -> optuna.storages.RDBStorage:
 
 
 def open_study(url: str, name: str, *, kind: Kind, reduction: int, settings: Mapping[str, object]) -> optuna.Study:
-    """A study in a database, new or as it is.
+    """Open a study in a database; it is created if there is none of that name.
 
     Args:
         url: URL of the database, such as sqlite:///FILE or postgresql://USER@HOST/NAME.
         name: name of the study.
-        kind: kind of trials: heads of a pass are pruned by whole rungs, tuned encoders one by one as Optuna does.
-        reduction: one of so many trials goes on from rung to rung.
-        settings: what all processes must have alike.
+        kind: kind of trials: heads are pruned by `WholeRungPruner`, encoders by Optuna's asynchronous pruner.
+        reduction: reduction factor: one in this many trials continues at a rung.
+        settings: settings that must be equal in all processes that share the study.
 
     Raises:
-        BertVisionError: the database cannot be used, or the study in it is about something else.
+        BertVisionError: the database cannot be used, or the study was begun with other settings.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     pruner: optuna.pruners.BasePruner = WholeRungPruner(reduction)
-    if re.match(r"[^:]+://[^/?]*@[^/?]*@", url):  # what follows the first would be taken for a host, and told
+    if re.match(r"[^:]+://[^/?]*@[^/?]*@", url):  # a part of the password could be taken for the host, and be printed
         raise BertVisionError(f"{_refused(url)}: an @ of a name or password is written %40. {EXPECTED}")
     if kind != "heads":
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=reduction)
@@ -140,15 +140,15 @@ def open_study(url: str, name: str, *, kind: Kind, reduction: int, settings: Map
         if _with_driver(url).startswith(f"{POSTGRESQL}:"):
             raise MissingExtraError(f"{_refused(url)}: PostgreSQL", "psycopg", "postgresql") from None
         raise BertVisionError(f"{_refused(url)}: its driver is not installed. {EXPECTED}") from None
-    except ValueError:  # its words may be parts of a password that is not written as an address needs it
+    except ValueError:  # its message is not repeated: it may have parts of a password that is not escaped
         raise BertVisionError(f"{_refused(url)}: it is no address of a database. {EXPECTED}") from None
     wanted = json.loads(json.dumps(settings))
     with database_errors(url):
-        found = study.user_attrs.get(SETTINGS)
-        if found is None:
+        stored = study.user_attrs.get(SETTINGS)
+        if stored is None:
             study.set_user_attr(SETTINGS, wanted)
-    if found is not None and found != wanted:
-        differing = sorted(key for key in found | wanted if found.get(key) != wanted.get(key))
+    if stored is not None and stored != wanted:
+        differing = sorted(key for key in stored | wanted if stored.get(key) != wanted.get(key))
         raise BertVisionError(
             f"the study '{name}' was begun with another {', '.join(differing)}. "
             "Ask for the same, or use another --study."
@@ -157,16 +157,16 @@ def open_study(url: str, name: str, *, kind: Kind, reduction: int, settings: Map
 
 
 def ask_trials(study: optuna.Study, space: SearchSpace, count: int, seed: int) -> list[int]:
-    """Begin so many trials; their numbers.
+    """Begin `count` trials with parameters from the space; returns their numbers.
 
-    What is chosen depends on the seed and on the trials before, and not on whether a search was interrupted.
+    The parameters depend on the seed and on the trials before, not on whether the search was interrupted.
     """
     numbers = []
     for _ in range(count):
         trial = study.ask()
-        # by its number, which no other process has: two that begin at once would try the same
+        # a seed of its own for each trial: two processes that begin at once must not try the same parameters
         state = int(np.random.SeedSequence([seed, trial.number]).generate_state(1)[0])
-        # each value by itself: options of a head exist for that head alone
+        # each parameter by itself: a head's options exist only in trials with that head
         study.sampler = optuna.samplers.TPESampler(seed=state, multivariate=False)
         space.suggest(trial)  # type: ignore[arg-type]  # its choices may also be None
         numbers.append(trial.number)
@@ -174,12 +174,12 @@ def ask_trials(study: optuna.Study, space: SearchSpace, count: int, seed: int) -
 
 
 def open_trial(study: optuna.Study, number: int) -> Trial:
-    """A trial that runs, whoever began it."""
-    return Trial(study, _trial(study, number)._trial_id)  # noqa: SLF001 - the one way back to a trial that was begun
+    """A running trial by its number, also one that another process began."""
+    return Trial(study, _trial(study, number)._trial_id)  # noqa: SLF001 - Optuna has no other way to reopen a trial
 
 
 def report(trial: Trial, rung: int, score: float) -> None:
-    """Note a score at a rung, if it was not noted before a kill."""
+    """Report a trial's score at a rung, unless it was reported before an interruption."""
     if rung not in _trial(trial.study, trial.number).intermediate_values:
         trial.report(score, rung)
 
@@ -191,7 +191,7 @@ def last_score(study: optuna.Study, number: int) -> float | None:
 
 
 def tell(study: optuna.Study, number: int, value: float | None, *, notes: Mapping[str, object]) -> None:
-    """End a trial: complete with a value, or pruned without one; one that has ended stays as it is."""
+    """End a trial, as complete with a value, or as pruned without one; a finished trial stays as it is."""
     if _trial(study, number).state.is_finished():
         return
     open_trial(study, number).set_user_attr(NOTES, dict(notes))
@@ -202,57 +202,58 @@ def tell(study: optuna.Study, number: int, value: float | None, *, notes: Mappin
 
 
 def notes_of(trial: FrozenTrial) -> dict[str, Any]:
-    """What was noted of a trial; nothing while it runs."""
+    """The notes of a trial, such as its seconds; empty while it runs."""
     notes: dict[str, Any] = trial.user_attrs.get(NOTES, {})
     return notes
 
 
 def give_up(study: optuna.Study, number: int) -> None:
-    """End a trial that was begun and never will be finished; it does not count."""
+    """End a trial that was begun and will never be finished; it no longer counts."""
     study.tell(number, state=TrialState.FAIL)
 
 
 def all_trials(study: optuna.Study) -> list[FrozenTrial]:
-    """Every trial that counts, by number."""
+    """All trials that were not given up, in the order of their numbers."""
     return [trial for trial in study.get_trials(deepcopy=False) if trial.state != TrialState.FAIL]
 
 
 def running(trials: Sequence[FrozenTrial]) -> list[int]:
-    """Numbers of those that are not finished."""
+    """The numbers of the unfinished trials."""
     return [trial.number for trial in trials if not trial.state.is_finished()]
 
 
 def best_trial(trials: Sequence[FrozenTrial]) -> FrozenTrial | None:
-    """The complete one with the largest value; of equal ones the first."""
+    """The complete trial with the largest value, of equal ones the first; None if no trial is complete."""
     complete = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     return max(complete, key=lambda trial: (float(trial.value or 0.0), -trial.number), default=None)
 
 
 def importances(trials: Sequence[FrozenTrial]) -> dict[str, dict[str, float]]:
-    """How much of the differences between trials each name explains, by fANOVA, in shares of 1.
+    """Parameter importance: the share of the scores' variance that each parameter explains, by fANOVA.
 
-    Of all trials, the names that all of them have; and of the trials of each head, its own options. Trials are compared
-    by their score at the first rung, which all of them reached; heads that were solved by their one score.
+    Parameters that all trials have are compared over all trials; the options of a head over the trials with that head.
+    The score is that at the first rung, which all trials reached; of heads that were solved, their only score.
 
     Returns:
-        Shares by name, under `all` and under the name of each head, of a task's own heads under `TASK.HEAD`; nothing
-        where nothing varies.
+        Shares by parameter, 0 to 1: of common parameters under `all`, of a head's options under the head's name, or
+        `TASK.HEAD` if it was chosen for one task. Groups in which nothing varies are left out.
     """
     first = [(trial, next(iter(sorted(trial.intermediate_values.items())), (0, trial.value))[1]) for trial in trials]
     scored = [(trial, float(score)) for trial, score in first if score is not None and trial.state.is_finished()]
     shared = set.intersection(*(set(trial.params) for trial, _ in scored)) if scored else set()
-    found = {ALL: _fanova(scored, shared)}
+    groups = {ALL: _fanova(scored, shared)}
     choices = {name for trial, _ in scored for name in trial.params if name.rpartition(".")[2] == HEAD}
     for choice in sorted(choices):
         for head in sorted({str(trial.params[choice]) for trial, _ in scored if choice in trial.params}):
-            mine = [(trial, score) for trial, score in scored if trial.params.get(choice) == head]
+            with_head = [(trial, score) for trial, score in scored if trial.params.get(choice) == head]
             group = choice.removesuffix(HEAD) + head
-            own = {name for trial, _ in mine for name in trial.params if name.startswith(f"{group}.")}
-            found[group] = _fanova(mine, own - shared)
-    return {group: shares for group, shares in found.items() if shares}
+            own = {name for trial, _ in with_head for name in trial.params if name.startswith(f"{group}.")}
+            groups[group] = _fanova(with_head, own - shared)
+    return {group: shares for group, shares in groups.items() if shares}
 
 
 def _fanova(scored: Sequence[tuple[FrozenTrial, float]], names: AbstractSet[str]) -> dict[str, float]:
+    """The importance of parameters, largest first; empty if none of them varies, or if all scores are equal."""
     varied = sorted(name for name in names if len({trial.params[name] for trial, _ in scored}) > 1)
     if not varied or len({score for _, score in scored}) < 2:
         return {}

@@ -1,4 +1,4 @@
-"""TuneTrials: every trial tunes an encoder by itself; those that fall behind are pruned at their snapshots."""
+"""TuneTrials: trials that each tune an encoder; bad ones are pruned at their snapshots."""
 
 import math
 import shutil
@@ -40,13 +40,13 @@ RUN = "run"
 
 
 class TunedTrial(Protocol):
-    """How an encoder is tuned for a trial: for one task, or for several."""
+    """Tunes an encoder for a trial: for one task, or for several."""
 
     def per_epoch(self, point: Point) -> int:
-        """Steps of an epoch at least."""
+        """A lower bound of the steps of an epoch."""
 
     def tune(self, point: Point, out: Path, snapshots: tuple[float, ...], judge: JudgeSnapshot) -> None:
-        """Tune, or go on; dev is left alone."""
+        """Tune, or resume an interrupted run; dev splits are not scored."""
 
     def score(self, run: Path) -> dict[str, Any]:
         """The scores of a run on dev."""
@@ -57,23 +57,23 @@ class OneTask:
     """Tunes for one task."""
 
     def __init__(self, request: SearchRequest, show: Show | None) -> None:
-        """Look at the data.
+        """Load the data, to count the training examples.
 
         Raises:
-            BertVisionError: something does not fit.
+            BertVisionError: they cannot be loaded, or are too few.
         """
         self._request = request
         self._show = show
         loaded = request.load()
-        self._examples = learnt_examples(request, loaded)
+        self._examples = count_training_examples(request, loaded)
         self._has_dev = "dev" in loaded.splits
 
     def per_epoch(self, point: Point) -> int:
-        """Steps of an epoch, if every example is one window; it is one at least."""
+        """The steps of an epoch if every example had one window, which is the least."""
         return -(-self._examples // self._request.tuning(point).options.batch)
 
     def tune(self, point: Point, out: Path, snapshots: tuple[float, ...], judge: JudgeSnapshot) -> None:
-        """Tune, or go on; dev is left alone.
+        """Tune, or resume an interrupted run; dev splits are not scored.
 
         Raises:
             BertVisionError: as `tune`.
@@ -82,10 +82,10 @@ class OneTask:
         tune(request, out, resume=(out / CONFIG).is_file(), show=self._show, judge=judge)
 
     def score(self, run: Path) -> dict[str, Any]:
-        """The scores of a run on dev, questions at the fitted threshold; none without a dev split.
+        """The scores of a run on dev by name, for questions at the fitted threshold; empty without a dev split.
 
         Raises:
-            BertVisionError: they cannot be written.
+            BertVisionError: the evaluation cannot be written.
         """
         if not self._has_dev:
             return {}
@@ -99,23 +99,23 @@ class SeveralTasks:
     """Tunes for several tasks at once."""
 
     def __init__(self, request: SearchRequest, show: Show | None) -> None:
-        """Look at the data.
+        """Load the data, to count the training examples.
 
         Raises:
-            BertVisionError: something does not fit.
+            BertVisionError: they cannot be loaded, or are too few.
         """
         self._request = request
         self._show = show
         loaded = load_tasks(request.tasks, request)
-        self._examples = {name: learnt_examples(request, data) for name, data in loaded.items()}
+        self._examples = {name: count_training_examples(request, data) for name, data in loaded.items()}
 
     def per_epoch(self, point: Point) -> int:
-        """Steps of an epoch, if every example is one window; it is one at least."""
-        asked = self._request.multitask(point)
-        return sum(epoch_steps(self._examples, asked.turns, asked.options.batch))
+        """The steps of an epoch if every example had one window, which is the least."""
+        request = self._request.multitask(point)
+        return sum(epoch_steps(self._examples, request.turns, request.options.batch))
 
     def tune(self, point: Point, out: Path, snapshots: tuple[float, ...], judge: JudgeSnapshot) -> None:
-        """Tune, or go on; dev is left alone.
+        """Tune, or resume an interrupted run; dev splits are not scored.
 
         Raises:
             BertVisionError: as `multitask`.
@@ -124,24 +124,24 @@ class SeveralTasks:
         multitask(request, out, resume=(out / CONFIG).is_file(), show=self._show, judge=judge)
 
     def score(self, run: Path) -> dict[str, Any]:
-        """The scores of a run on dev, called `TASK.METRIC`; none without a dev split.
+        """The scores of a run on dev, called `TASK.METRIC`, if defined; empty without a dev split.
 
         Raises:
-            BertVisionError: they cannot be written.
+            BertVisionError: the run's files cannot be written.
         """
         return {name: value for name, value in score_dev(run, show=self._show).items() if math.isfinite(value)}
 
 
-def learnt_examples(request: SearchRequest, loaded: TaskData) -> int:
-    """How many examples of a task trials learn from.
+def count_training_examples(request: SearchRequest, loaded: TaskData) -> int:
+    """The number of training examples of a task in a trial, without those held out.
 
     Raises:
-        BertVisionError: none, or nothing is left to judge by.
+        BertVisionError: there is no training split, or training or held-out examples would be empty.
     """
-    learnt, _ = split_train(
+    train, _ = split_train(
         training_split(loaded), fraction=request.fraction, held_out=request.held_out, seed=request.seed
     )
-    return len(learnt)
+    return len(train)
 
 
 @final
@@ -153,10 +153,10 @@ class TuneTrials:
         self._way = way
 
     def run(self, group: Group, study: optuna.Study) -> None:
-        """Tune the encoder of each trial of a group, and tell what came out.
+        """Tune the encoder of each trial of a group, and store the results in the study.
 
         Raises:
-            BertVisionError: something cannot be written; the same command goes on.
+            BertVisionError: a trial cannot run, or a file cannot be written; the same command continues.
         """
         for number in group.numbers:
             self._tune(study, group.path, number)
@@ -164,7 +164,7 @@ class TuneTrials:
     def _tune(self, study: optuna.Study, path: Path, number: int) -> None:
         trial = open_trial(study, number)
         point = self._request.space.point(trial.params)
-        # an example has one window at least: rungs that are apart by examples are apart by windows
+        # every example has at least one window: rungs on different steps for examples are so for windows, too
         rungs = self._request.rung_epochs(self._way.per_epoch(point))
 
         def judge(fraction: float, score: float | None) -> None:
@@ -191,15 +191,15 @@ class TuneTrials:
         tell(study, number, value, notes=notes)
 
     def keep(self, trial: FrozenTrial, folder: Path, best: Path) -> None:
-        """Copy a trial's run.
+        """Copy the run of a trial.
 
         Args:
-            trial: which.
+            trial: the trial.
             folder: folder of the search.
-            best: where the run goes.
+            best: folder of the copy.
 
         Raises:
-            BertVisionError: it cannot be written, or another machine has it.
+            BertVisionError: the run is on another machine.
         """
         place = notes_of(trial)[FOLDER]
         run = folder / str(place)
@@ -211,9 +211,9 @@ class TuneTrials:
         shutil.copytree(run, best, dirs_exist_ok=True)
 
     def score(self, best: Path) -> dict[str, Any]:
-        """The scores of a run on dev; none without a dev split.
+        """The scores of a run on dev; empty without a dev split.
 
         Raises:
-            BertVisionError: they cannot be written.
+            BertVisionError: a file cannot be written.
         """
         return self._way.score(best)

@@ -1,4 +1,4 @@
-"""tune_folds: one run without each fold of the training examples, and one with all of them."""
+"""tune_folds: the runs of a cross-fit, one without each fold of the training examples, and one with all of them."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,13 +20,13 @@ from bertvision.training.processes import join_processes, on_main
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossFitResult:
-    """What came out of the runs of a cross-fit.
+    """The result of `tune_folds`.
 
     Attributes:
-        run: their folder.
-        results: results of every run, by the name of its folder.
-        notices: what the user should know.
-        main: whether this process is the one that reports.
+        run: the folder of the runs.
+        results: the result of every run, by the name of its folder.
+        notices: messages for the user.
+        main: whether this is the main process, which reports.
     """
 
     run: Path
@@ -40,17 +40,17 @@ def tune_folds(
 ) -> CrossFitResult:
     """Tune K + 1 encoders with the same settings: `fold-0` to `fold-(K-1)` each without its fold, `whole` with all.
 
-    Held-out examples are in nobody's training. Killed runs go on with `resume`, one by one.
+    No run is trained on held-out examples. With `resume`, finished runs are skipped and an interrupted one continues.
 
     Args:
-        request: what to tune.
-        folds: K, how many.
+        request: the settings of every run.
+        folds: K, the number of folds.
         out: folder of the runs.
-        resume: go on with runs that were interrupted.
-        show: is told how far each run is.
+        resume: continue runs that are in the folder.
+        show: shows the progress of each run.
 
     Raises:
-        BertVisionError: something does not fit; what is there is kept.
+        BertVisionError: the settings or the folder do not fit, or a run fails; finished runs are kept.
     """
     if folds < FEWEST_FOLDS:
         raise BertVisionError(f"--cross-fit is {folds}, at least {FEWEST_FOLDS} is expected.")
@@ -62,9 +62,9 @@ def tune_folds(
     digest = folds_digest(train, fold_numbers(train, folds))
     results = {}
     for name in (*range(folds), WHOLE):
-        asked = replace(request, folds=folds, fold=name) if isinstance(name, int) else request
+        run_request = replace(request, folds=folds, fold=name) if isinstance(name, int) else request
         run = Path(fold_encoder(str(folder), name))
-        results[run.name] = tune(asked, run, resume=resume, show=telling(show, run.name))
+        results[run.name] = tune(run_request, run, resume=resume, show=telling(show, run.name))
     content = {"format": FORMAT, "folds": folds, "digest": digest}
     on_main(accelerator, lambda: write_json(folder / CROSS_FIT, content))
     notices = tuple(dict.fromkeys(notice for result in results.values() for notice in result.notices))

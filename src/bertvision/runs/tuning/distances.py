@@ -1,4 +1,4 @@
-"""How far texts are from those that belong near them, and from those that do not."""
+"""Distances of anchors to their positives and negatives, by the vectors of a sentence encoder."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Some distances: their mean, and their quantiles by share."""
+    """The mean of distances, and their `QUANTILES` by share."""
 
     mean: float
     quantiles: dict[str, float]
@@ -20,13 +20,13 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distances:
-    """Of the anchors of a set.
+    """Euclidean distances of the anchors of one set.
 
     Attributes:
-        anchors: how many.
-        positive: Euclidean distances to what belongs near.
-        negative: distance to what does not, of the same set.
-        other: distance to what does not, of other sets; None where there is one set.
+        anchors: number of anchors.
+        positive: distances to the positives.
+        negative: distances to the negatives of the same set.
+        other: distances to the negatives of other sets; None if there is only one set.
         in_order: share of the anchors whose positive is nearer than every negative.
     """
 
@@ -45,27 +45,27 @@ class Distances:
 
 
 def measure_distances(triplets: Triplets, vectors: NDArray[np.float32]) -> dict[str, Distances]:
-    """Distances by set.
+    """The distances of every set, by its name.
 
     Args:
-        triplets: which texts belong together.
-        vectors: (texts, width) of all texts.
+        triplets: the triplets.
+        vectors: (texts, width) vectors of their texts.
     """
     anchor = vectors[triplets.anchor]
     near = np.linalg.norm(anchor - vectors[triplets.positive], axis=1)
     far = np.linalg.norm(anchor[:, None] - vectors[triplets.negatives], axis=2)  # (triplets, negatives)
-    found = {}
+    by_set = {}
     for number, name in enumerate(triplets.names):
-        mine = triplets.set_of == number
-        others = far[mine, OWN_NEGATIVES:]
-        found[name] = Distances(
-            anchors=int(mine.sum()),
-            positive=_summary(near[mine]),
-            negative=_summary(far[mine, :OWN_NEGATIVES]),
+        inside = triplets.set_of == number
+        others = far[inside, OWN_NEGATIVES:]
+        by_set[name] = Distances(
+            anchors=int(inside.sum()),
+            positive=_summary(near[inside]),
+            negative=_summary(far[inside, :OWN_NEGATIVES]),
             other=_summary(others) if others.size else None,
-            in_order=float((near < far.min(axis=1))[mine].mean()),
+            in_order=float((near < far.min(axis=1))[inside].mean()),
         )
-    return found
+    return by_set
 
 
 def _summary(distances: NDArray[np.float32]) -> Summary:

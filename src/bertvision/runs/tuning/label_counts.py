@@ -1,4 +1,4 @@
-"""LabelCounts: how often each label is there, is learned and is predicted, for plots of what balancing changes."""
+"""LabelCounts: how often each label is in the data, drawn for training and predicted, to see what balancing does."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,11 +21,17 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class LabelCounts:
-    """Counts of every task with labels or scores, and what was predicted for dev.
+    """Writes label counts of every task with labels or scores, and the predictions on dev.
 
-    `labels.json` has four counts for each task, by label or by whole score: `train`, the training windows; `learnt`,
-    those of the first epoch as they were drawn; `dev`; and `predicted` for dev. `predictions/TASK.json` has gold and
-    predicted values of dev, one by one: class numbers, scores or tags.
+    `labels.json` has four counts for each task, by label or by score rounded to a whole number: `train`, of the
+    training windows; `learnt`, of the windows drawn in the first epoch; `dev`; and `predicted` on dev.
+    `predictions/TASK.json` has the gold and predicted value of every dev example: class numbers, scores or tags.
+
+    Attributes:
+        run: folder of the run.
+        mix: the training data.
+        options: training options, which decide what is drawn.
+        predicted: the counts on dev so far, by task.
     """
 
     run: Path
@@ -34,37 +40,42 @@ class LabelCounts:
     predicted: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
 
     def keep(self, validation: Validation, outputs: NDArray[np.float32]) -> None:
-        """Write what a model predicts for dev, and count it."""
+        """Write the predictions of a task's model on dev, and count them.
+
+        Args:
+            validation: has the task and its dev split; without one nothing happens.
+            outputs: (windows, outputs) of the dev split.
+        """
         task, dev = validation.task, validation.dev
         if dev is None:
             return
         gold = gold_targets(dev.examples)
-        said = predicted_targets(task, merge_rows(task, dev.windows, outputs))
+        predicted = predicted_targets(task, merge_rows(task, dev.windows, outputs))
         content = {"format": FORMAT, "labels": task.labels, "ids": dev.examples.ids}
         write_json(
             self.run / PREDICTIONS / f"{task.name}.json",
-            content | {"gold": gold.tolist(), "predicted": said.tolist()},
+            content | {"gold": gold.tolist(), "predicted": predicted.tolist()},
         )
-        self.predicted[task.name] = {"dev": count_labels(task, gold), "predicted": count_labels(task, said)}
+        self.predicted[task.name] = {"dev": count_labels(task, gold), "predicted": count_labels(task, predicted)}
 
     def write(self) -> None:
-        """Write the counts of all tasks that have any."""
+        """Write `labels.json`, with all tasks that have counts."""
         plan = self.mix.plan(self.options)
-        learnt = self.mix.split(np.concatenate(plan.epoch(0)))
+        drawn = self.mix.split(np.concatenate(plan.epoch(0)))
         counts: dict[str, Mapping[str, dict[str, int]]] = {}
         for name, data in self.mix.tasks.items():
             targets = data.windows.targets
             if sampled_classes(data.task.kind, targets) is not None:
                 counts[name] = {
                     "train": count_labels(data.task, targets),
-                    "learnt": count_labels(data.task, targets[learnt[name]]),
+                    "learnt": count_labels(data.task, targets[drawn[name]]),
                     **self.predicted.get(name, {}),
                 }
         write_json(self.run / LABELS, {"format": FORMAT, "tasks": counts})
 
 
 def count_labels(task: Task, targets: IntArray | FloatArray) -> dict[str, int]:
-    """How often each label is right, or each whole number is the nearest to a score; empty for tags and spans."""
+    """How often each label occurs in targets, or each score rounded to a whole number; empty for tags and spans."""
     classes = sampled_classes(task.kind, targets)
     if classes is None:
         return {}

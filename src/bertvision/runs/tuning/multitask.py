@@ -1,4 +1,4 @@
-"""multitask: several tasks and one encoder → a run with one encoder that they share, a head for each, and scores."""
+"""multitask: tune one encoder for several tasks, with a head for each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ from bertvision.training.processes import join_processes
 from bertvision.typed_json import from_json
 
 HEADS_FOLDER = "heads"
-"""The folder in a snapshot that holds a folder for the head of each task."""
+"""The folder in a snapshot with one folder per task, for its head."""
 
 
 def multitask(
@@ -51,21 +51,21 @@ def multitask(
     show: Show | None = None,
     judge: JudgeSnapshot | None = None,
 ) -> TuneResult:
-    """Tune an encoder for several tasks at once; a killed run goes on with `resume`.
+    """Tune an encoder for several tasks at once.
 
-    Metrics of the result are called `TASK.METRIC`; see `metrics_by_task`. Launched in several processes, each of them
-    calls it and gets the same result.
+    The metrics of the result are called `TASK.METRIC`; see `metrics_by_task`. In distributed training every process
+    calls this function and gets the same result.
 
     Args:
-        request: what to tune.
+        request: the settings of the run.
         out: folder of the run.
-        resume: go on with a run that was interrupted.
-        show: is told how far it is.
-        judge: looks at every snapshot's held-out score, the mean of all tasks' main metrics, and may end the run by
-            raising; dev splits are then left alone.
+        resume: continue a run that is in the folder; a finished one returns its result again.
+        show: shows progress.
+        judge: called with the held-out score of every snapshot, the mean of all tasks' metrics for choosing models; it
+            may end the run by raising. With it, the run does not score dev splits.
 
     Raises:
-        BertVisionError: something in the request does not fit, or the run cannot go on; snapshots are kept.
+        BertVisionError: the request cannot work, or the run cannot continue; snapshots are kept.
     """
     started = begin_run(request, out, resume=resume, partly=len(request.tasks) > 1)
     if started.finished is not None:
@@ -79,13 +79,13 @@ def multitask(
 
 
 def score_dev(run: Path, *, show: Show | None = None) -> dict[str, float]:
-    """Score the end of a run that left dev splits alone on them; its files then are those of a run that did not.
+    """Score the last snapshot of a run that had a `judge` on the dev splits, and add the scores to the run's files.
 
     Returns:
-        The metrics on dev, called `TASK.METRIC`; none where no task has a dev split.
+        The metrics on dev, called `TASK.METRIC`; empty if no task has a dev split.
 
     Raises:
-        BertVisionError: the run is not whole, or something cannot be written.
+        BertVisionError: the run has no snapshot, or its files cannot be read or written.
     """
     folder, snapshots = RunFolder(run), list_snapshots(run)
     if not snapshots:
@@ -110,13 +110,21 @@ def score_dev(run: Path, *, show: Show | None = None) -> dict[str, float]:
 def _build(
     request: MultitaskRequest, loaded: Mapping[str, TaskData], prepared: PreparedEncoder, run: Path, *, dev: bool
 ) -> "_TasksKeeper":
-    """A model, its training data and a way to be scored for every task, on one encoder."""
+    """The models of all tasks on one encoder, with their training data and validation.
+
+    Args:
+        request: the settings of the run.
+        loaded: data of every task, by name.
+        prepared: the encoder.
+        run: folder of the run.
+        dev: whether models are scored on dev, too.
+    """
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
     pool = request.pool or usual_pool(request.encoder)
-    learners = {name: _prepare(request, data, tokenizer, prepared, pool, dev=dev) for name, data in loaded.items()}
-    mix = TaskMix({name: one.data for name, one in learners.items()}, request.turns)
-    held_out = [one.validation.held_out for one in learners.values()]
-    parts = [*(one.data.windows for one in learners.values()), *(one.windows for one in held_out if one is not None)]
+    tasks = {name: _prepare_task(request, data, tokenizer, prepared, pool, dev=dev) for name, data in loaded.items()}
+    mix = TaskMix({name: task.data for name, task in tasks.items()}, request.turns)
+    held_out = [task.validation.held_out for task in tasks.values()]
+    parts = [*(task.data.windows for task in tasks.values()), *(part.windows for part in held_out if part is not None)]
     return _TasksKeeper(
         Card(
             run=run,
@@ -126,8 +134,8 @@ def _build(
             examples=examples_digest(parts),
         ),
         prepared.encoder,
-        {name: one.model for name, one in learners.items()},
-        {name: one.validation for name, one in learners.items()},
+        {name: task.model for name, task in tasks.items()},
+        {name: task.validation for name, task in tasks.items()},
         LabelCounts(run, mix, request.options),
     )
 
@@ -140,37 +148,37 @@ def multitask_inputs(
     resume: bool = False,
     show: Show | None = None,
 ) -> dict[Input, TuneResult]:
-    """The same run for each of several inputs, each in a folder of its own.
+    """One run for each way in which texts reach the encoder, each in a folder of its own.
 
     Raises:
-        BertVisionError: as `multitask`.
+        BertVisionError: as `multitask`; or the folder holds runs and `resume` is not set, or other files.
     """
     check_series(Path(out), resume=resume)
     return {
-        each: multitask(replace(request, input=each), Path(out) / each, resume=resume, show=telling(show, each))
-        for each in inputs
+        way: multitask(replace(request, input=way), Path(out) / way, resume=resume, show=telling(show, way))
+        for way in inputs
     }
 
 
 def metrics_by_task(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Metrics called `TASK.METRIC`, by task."""
-    found: dict[str, dict[str, float]] = {}
+    """Metrics called `TASK.METRIC` as a dictionary for each task."""
+    by_task: dict[str, dict[str, float]] = {}
     for name, value in metrics.items():
         task, _, metric = name.partition(".")
-        found.setdefault(task, {})[metric] = value
-    return found
+        by_task.setdefault(task, {})[metric] = value
+    return by_task
 
 
 @dataclass(frozen=True, slots=True)
-class _Learner:
-    """A task of several: its model, what it learns from, and how it is scored."""
+class _PreparedTask:
+    """One of the tasks: its model, training data and validation."""
 
     model: TunedModel
     data: TuneData
     validation: Validation
 
 
-def _prepare(  # noqa: PLR0913 - what a task is made of
+def _prepare_task(  # noqa: PLR0913 - what a task is made of
     request: MultitaskRequest,
     loaded: TaskData,
     tokenizer: TextTokenizer,
@@ -178,10 +186,10 @@ def _prepare(  # noqa: PLR0913 - what a task is made of
     pool: Pool,
     *,
     dev: bool,
-) -> _Learner:
+) -> _PreparedTask:
     task, encoder = loaded.task, prepared.encoder
-    learnt, held_out = request.split(training_split(loaded))
-    windows = cut_windows(request, task, learnt, tokenizer)
+    train, held_out = request.split(training_split(loaded))
+    windows = cut_windows(request, task, train, tokenizer)
     head = _build_head(request, encoder, task, apart=windows.second is not None)
     start_at_mean(head, task, windows.targets)
     parts = [
@@ -189,7 +197,7 @@ def _prepare(  # noqa: PLR0913 - what a task is made of
         for examples in (held_out, loaded.splits.get("dev") if dev else None)
     ]
     rows = None if task.kind == "spans" else pool
-    return _Learner(
+    return _PreparedTask(
         TunedModel(encoder, head, pool=rows, apart=windows.second is not None),
         prepared.tune_data(task, windows, pool),
         Validation(task=task, held_out=parts[0], dev=parts[1], pool=pool, passes=prepared.passes),
@@ -197,7 +205,7 @@ def _prepare(  # noqa: PLR0913 - what a task is made of
 
 
 def cut_windows(request: MultitaskRequest, task: Task, examples: Examples, tokenizer: TextTokenizer) -> Windows:
-    """Token windows of a split; questions about contexts are the same in every input.
+    """The token windows of a split, by the request's `input`, which makes no difference to questions about contexts.
 
     Raises:
         BertVisionError: as `build_windows`.
@@ -223,7 +231,7 @@ def _build_head(request: MultitaskRequest, encoder: Encoder, task: Task, *, apar
 
 @dataclass(frozen=True, slots=True)
 class _TasksKeeper:
-    """Keeps an encoder with a head for each task."""
+    """Saves and scores an encoder with a head for each task."""
 
     card: Card
     encoder: Encoder
@@ -243,10 +251,11 @@ class _TasksKeeper:
         values: dict[str, float] = {}
         mains: list[float | None] = []
         for name, validation in self.validations.items():
-            held_out, dev = (validation.outputs(self.models[name], p) for p in (validation.held_out, validation.dev))
-            found, main = validation.score_outputs(held_out, dev)
-            values |= {f"{name}.{metric}": value for metric, value in found.items()}
-            percent = 100.0 if validation.task.kind == "spans" else 1.0  # those of questions are percents
+            model = self.models[name]
+            held_out, dev = (validation.outputs(model, part) for part in (validation.held_out, validation.dev))
+            metrics, main = validation.score_outputs(held_out, dev)
+            values |= {f"{name}.{metric}": value for metric, value in metrics.items()}
+            percent = 100.0 if validation.task.kind == "spans" else 1.0  # scores of questions are in percent
             mains.append(None if main is None else main / percent)
             if dev is not None and not isinstance(dev, SpanScores):
                 self.counts.keep(validation, dev)
@@ -255,9 +264,9 @@ class _TasksKeeper:
         return values, float(np.mean(known)) if len(known) == len(mains) else None
 
     def main_values(self, values: Mapping[str, float]) -> dict[str, float]:
-        found = metrics_by_task(values)
+        by_task = metrics_by_task(values)
         return {
             f"{name}.{metric}": value
             for name, validation in self.validations.items()
-            for metric, value in main_values(validation.task, found.get(name, {})).items()
+            for metric, value in main_values(validation.task, by_task.get(name, {})).items()
         }

@@ -1,4 +1,4 @@
-"""MultitaskRequest: all that a run tuned for several tasks depends on, as a value."""
+"""MultitaskRequest: the settings of a run that tunes an encoder for several tasks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,24 +12,24 @@ from bertvision.tasks.load import check_task_name
 from bertvision.training.mix import Order, Turns
 
 Input = Literal["apart", "pair", "qa"]
-"""How texts reach the encoder: the two of a pair each by itself; together; or as the context of a question."""
+"""How texts reach the encoder: the two texts of a pair separately; as one window; or as the context of a question."""
 
 DEFAULT_HEAD = "dense_stack"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultitaskRequest(LearnRequest):
-    """All that a run tuned for several tasks depends on; `task` names them between commas.
+    """The settings of a run that tunes an encoder for several tasks; `task` has their names between commas.
 
     Attributes:
-        heads_of: the head of each task, by name; `dense_stack` where nothing is said.
-        options_of: options of the head of each task.
+        heads_of: name of the head of each task, by task; `dense_stack` for tasks that are not named.
+        options_of: options of the head of each task, by task.
         input: how texts reach the encoder.
-        questions: questions of the input `qa`, by task, in place of ours.
+        questions: questions for the input `qa`, by task; tasks that are not named have a default question.
         order: order of an epoch's batches.
         temperature: temperature of the order of that name.
-        caps: most windows of a task in an epoch.
-        balance: draw windows so that every class is learned equally often.
+        caps: largest number of windows of a task in an epoch, by task.
+        balance: draw training windows so that every class occurs equally often.
     """
 
     heads_of: Mapping[str, str] = field(default_factory=dict)
@@ -43,12 +43,12 @@ class MultitaskRequest(LearnRequest):
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks, in the order in which they were named."""
+        """The names of the tasks, in the given order."""
         return task_names(self.task)
 
     @property
     def turns(self) -> Turns:
-        """How tasks take turns."""
+        """The order of batches, and the windows of each task in an epoch."""
         return Turns(order=self.order, temperature=self.temperature, caps=self.caps, balance=self.balance)
 
     @override
@@ -63,28 +63,28 @@ class MultitaskRequest(LearnRequest):
 
 
 def cap_problems(caps: Mapping[str, int], tasks: Sequence[str]) -> list[str]:
-    """What is wrong with the caps of tasks."""
+    """One message for every invalid cap, and for every one of an unknown task."""
     problems = [f"--cap {name} is {most}, at least 1 is expected" for name, most in caps.items() if most < 1]
     return problems + unknown_tasks("--cap", caps, tasks)
 
 
 def unknown_tasks(option: str, values: Mapping[str, object], tasks: Sequence[str]) -> list[str]:
-    """Which keys of an option's values are none of the tasks."""
+    """One message for every key of an option's values that is none of the tasks."""
     return [
         f"{option} names {name}, which is none of the tasks {', '.join(tasks)}" for name in values if name not in tasks
     ]
 
 
 def task_names(words: str) -> tuple[str, ...]:
-    """Names of tasks between commas."""
+    """The names in a list between commas."""
     return tuple(name.strip() for name in words.split(",") if name.strip())
 
 
 def task_problems(tasks: tuple[str, ...]) -> list[str]:
-    """What is wrong with a list of tasks.
+    """One message if there are no tasks, and one for each that is named twice.
 
     Raises:
-        UnknownNameError: one of them is no task.
+        UnknownNameError: there is no task of a name.
     """
     for name in tasks:
         check_task_name(name)

@@ -1,4 +1,4 @@
-"""The output that an encoder brings with it: a fine-tuned checkpoint's, or the head of a question-answering pack."""
+"""The head that comes with an encoder: that of a fine-tuned checkpoint, or of a question-answering pack."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from bertvision.tasks.task import Task
 
 
 def find_own_head(encoder: str, task: Task) -> OwnOutput | None:
-    """The output that an encoder has for tasks of this kind; None if it has none.
+    """The head that comes with an encoder for tasks of this kind; None if there is none.
 
-    Of a pack it is its head, where it has one alone and both it and the task are about answers in a text: packs for
-    labels may read other rows than tuning does.
+    Of a pack it is its head, if it has exactly one, and if pack and task are of kind `spans`: the heads of other packs
+    may read other inputs than tuning gives them, such as aligned pairs.
 
     Raises:
         BertVisionError: its files cannot be read.
@@ -31,21 +31,22 @@ def find_own_head(encoder: str, task: Task) -> OwnOutput | None:
 
 
 def _heads(card: dict[str, Any]) -> tuple[str, list[str], dict[str, str]]:
-    """Of a pack: the kind of its task, the names of its heads, and the digests of its files."""
+    """What the card of a pack says: the kind of its task, the names of its heads, and the digests of its files."""
     return str(card["task"]["kind"]), [str(name) for name in card["heads"]], dict(card.get("digests", {}))
 
 
 def load_own_head(head: Head, own: OwnOutput) -> None:
-    """Start a head from an output that an encoder brought with it.
+    """Initialise a head with the weights that came with an encoder.
 
     Raises:
-        BertVisionError: the head has another shape.
+        BertVisionError: the head's parameters have other names or shapes.
     """
-    wanted = head.state_dict()
-    odd = [name for name, value in own.weights.items() if name not in wanted or wanted[name].shape != value.shape]
-    if odd:
+    state = head.state_dict()
+    misfits = [name for name, value in own.weights.items() if name not in state or state[name].shape != value.shape]
+    if misfits:
         raise BertVisionError(
-            f"--set: the encoder brings head '{own.head}' with it, whose '{odd[0]}' does not fit these options. "
+            f"--set: the encoder brings head '{own.head}' with it, whose '{misfits[0]}' does not fit these options. "
             f"Leave them out, or start afresh: --head {own.head}"
         )
-    head.load_state_dict(own.weights, strict=head.token_pool is None)  # a query is nobody's own
+    # checkpoints have no query for attention pooling: it keeps its initial value
+    head.load_state_dict(own.weights, strict=head.token_pool is None)

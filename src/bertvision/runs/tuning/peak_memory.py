@@ -1,4 +1,4 @@
-"""PeakMemory: the most that steps took of a GPU's memory, whatever a validation in between takes."""
+"""PeakMemory: the peak GPU memory of training steps, without that of the validation in between."""
 
 from collections.abc import Mapping
 from typing import final
@@ -11,10 +11,13 @@ from bertvision.runs.watch import Show
 
 @final
 class PeakMemory:
-    """Stands in front of whoever is told how far a run is: lines with a loss come after steps, others after more.
+    """Measures whenever progress is shown, and passes the call on to another callback.
+
+    A call with a loss and no snapshot follows training steps only; any other may follow a validation, whose memory does
+    not count.
 
     Attributes:
-        bytes: the most so far; None without a GPU, or before the first line of the log.
+        bytes: the peak so far; None without a GPU, or before the first loss.
     """
 
     def __init__(self, device: Device, show: Show | None = None) -> None:
@@ -25,7 +28,7 @@ class PeakMemory:
             torch.cuda.reset_peak_memory_stats()
 
     def show(self, step: int, total: int, values: Mapping[str, float], *, doing: str = "") -> None:
-        """Look at the memory after steps, and forget what it was after anything else."""
+        """Read PyTorch's peak after training steps, and reset it after every call; then pass the call on."""
         if self._measures:
             if "loss" in values and "snapshot" not in values:
                 self.bytes = max(self.bytes or 0, torch.cuda.max_memory_allocated())

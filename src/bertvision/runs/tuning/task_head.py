@@ -1,4 +1,4 @@
-"""The head that learns with an encoder: built for a task, and started where its scores are."""
+"""The head that is trained together with an encoder: built for a task, and initialised for its targets."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ def build_task_head(name: str, shape: HeadShape, options: HeadOptions, task: Tas
     """A head by name, for a task.
 
     Raises:
-        MisfitError: there is no such head or option, or it makes one row of a text where every token needs one.
+        MisfitError: there is no such head or option, or it pools the tokens of a task of kind `spans`.
     """
     try:
         head = build_head(name, shape, options)
@@ -24,6 +24,6 @@ def build_task_head(name: str, shape: HeadShape, options: HeadOptions, task: Tas
 
 
 def start_at_mean(head: Head, task: Task, targets: IntArray | FloatArray) -> None:
-    """Let a head of scores begin with their mean, which is a better start than zero."""
+    """Set the bias of a head for scores to their mean, which is a better start than zero; others stay as they are."""
     if task.kind == "scores":
         head.project.bias.data.fill_(float(np.mean(targets)))

@@ -1,4 +1,4 @@
-"""A tuned run reads what another is to learn from, so that it can be its teacher."""
+"""Teacher: a tuned run whose outputs on the training examples another run is trained on (knowledge distillation)."""
 
 import time
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ from bertvision.training.teacher import TeacherTargets
 
 @dataclass(frozen=True, slots=True)
 class TeacherOutputs:
-    """What a teacher has read.
+    """The outputs of a teacher on the training examples.
 
     Attributes:
-        targets: what it says of a student's windows.
-        fingerprint: fingerprint of its encoder and its head.
-        notice: what the user should know.
+        targets: its outputs, aligned to the student's windows.
+        fingerprint: fingerprint of its encoder and head.
+        notice: a message for the user.
     """
 
     targets: TeacherTargets
@@ -41,74 +41,77 @@ class TeacherOutputs:
 
 @dataclass(frozen=True, slots=True)
 class Teacher:
-    """A tuned run that fits a task.
+    """A tuned run that can be the teacher for a task.
 
     Attributes:
-        asked: which run, and how much it says.
+        settings: settings of the distillation.
         run: the run.
-        own: its snapshot.
-        task: what it teaches.
+        own: the snapshot to use, with its own output.
+        task: the task of the student.
     """
 
-    asked: TeacherRequest
+    settings: TeacherRequest
     run: FinishedRun
     own: Snapshot
     task: Task
 
     @classmethod
-    def find(cls, asked: TeacherRequest, task: Task) -> "Teacher":
+    def find(cls, settings: TeacherRequest, task: Task) -> "Teacher":
         """Find a teacher; no encoder is loaded.
 
         Raises:
-            BertVisionError: there is no such run, or it answers something else.
+            BertVisionError: there is no such run, it is a fit of heads, or its task has another kind, other labels or
+                another range of scores.
         """
-        run = open_run(asked.run)
+        run = open_run(settings.run)
         if run.heads or run.own is None:
             raise BertVisionError(
-                f"--teacher {asked.run} is a fit of heads. Expected a tuned run with its own output: "
+                f"--teacher {settings.run} is a fit of heads. Expected a tuned run with its own output: "
                 f"bertvision tune {task.name}"
             )
         theirs = _task_of(run)
         if (theirs.kind, theirs.labels, theirs.limits) != (task.kind, task.labels, task.limits):
             raise BertVisionError(
-                f"--teacher {asked.run} was tuned for {_described(theirs)}; {_described(task)} is to be learned. "
+                f"--teacher {settings.run} was tuned for {_described(theirs)}; {_described(task)} is to be learned. "
                 "Use a teacher of the same kind with the same labels."
             )
-        return cls(asked, run, run.own, task)
+        return cls(settings, run, run.own, task)
 
     def read(self, examples: Examples, windows: Windows, request: TuneRequest) -> TeacherOutputs:
-        """Read all examples once, cut into windows as the teacher's run cut its own; several processes each do so.
+        """Compute the teacher's outputs on all training examples, in windows of its own length and tokenizer.
+
+        In distributed training every process computes all of them.
 
         Args:
-            examples: what is learned from.
-            windows: the student's, of the same examples.
-            request: request of the student.
+            examples: training examples.
+            windows: the student's windows of these examples.
+            request: the student's request.
 
         Raises:
-            BertVisionError: the encoder or the head cannot be had.
+            BertVisionError: the encoder or the head cannot be loaded.
         """
         begin = time.perf_counter()
         name = self.run.request.encoder
         encoder = load_frozen(name, device=request.device, dtype=request.dtype)
         passes = frozen_passes(encoder, dtype=request.dtype)
         tokenizer = TextTokenizer.load(base_encoder(name))
-        cut = build_windows(self.task, examples, tokenizer, self.run.request.windows)
-        [outputs] = own_scores(self.own, encoder, [cut], name=name, passes=passes, task=self.task)
+        own_windows = build_windows(self.task, examples, tokenizer, self.run.request.windows)
+        [outputs] = own_scores(self.own, encoder, [own_windows], name=name, passes=passes, task=self.task)
         scores = np.stack([outputs.start, outputs.end], axis=1) if isinstance(outputs, SpanScores) else outputs
         targets = TeacherTargets.align(
-            self.task, windows, cut, scores, share=self.asked.share, temperature=self.asked.temperature
+            self.task, windows, own_windows, scores, share=self.settings.share, temperature=self.settings.temperature
         )
         notice = f"{self.run.name} read {len(examples):,} examples in {time.perf_counter() - begin:.1f} s."
-        alone = int((~targets.taught).sum())
-        if alone:
+        untaught = int((~targets.taught).sum())
+        if untaught:
             notice += (
-                f" {alone:,} of {len(windows):,} windows are learned without it: "
+                f" {untaught:,} of {len(windows):,} windows are learned without it: "
                 "none of its tokens begins or ends where their answers do."
             )
         return TeacherOutputs(targets, self._fingerprint(), notice)
 
     def _fingerprint(self) -> str:
-        """A digest of the encoder before tuning, of what changed in it, and of the head; the same on every device."""
+        """Fingerprints of the encoder before tuning, its changes and the head; the same on every device."""
         files = (self.own.changes, self.own.folder / WEIGHTS)
         return "+".join([self.own.fingerprint, *(file_digest(path)[:16] for path in files)])
 

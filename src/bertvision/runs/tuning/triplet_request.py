@@ -1,4 +1,4 @@
-"""TripletRequest: all that a run on triplets depends on, as a value."""
+"""TripletRequest: the settings of a run that trains an encoder on triplets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from bertvision.runs.tuning.multitask_request import cap_problems, task_names, t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TripletRequest(LearnRequest):
-    """All that a run on triplets depends on; `task` names the tasks between commas.
+    """The settings of a run that trains an encoder on triplets; `task` has the tasks' names between commas.
 
     Attributes:
-        loss: loss of a triplet.
-        margin: how much farther a negative should be, for the loss of that name.
-        caps: most triplets of a task.
+        loss: the triplet loss; see `TripletLoss`.
+        margin: how much farther than the positive a negative should be, for the loss `margin`.
+        caps: largest number of triplets of a task, by task.
     """
 
     loss: TripletLoss = "document"
@@ -26,7 +26,7 @@ class TripletRequest(LearnRequest):
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks, in the order in which they were named."""
+        """The names of the tasks, in the given order."""
         return task_names(self.task)
 
     @override

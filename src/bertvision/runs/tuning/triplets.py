@@ -1,4 +1,4 @@
-"""triplets: several tasks and an encoder → a run whose encoder has learned which texts are near each other."""
+"""tune_triplets: train an encoder on triplets of several tasks, so that texts that belong together are near."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -34,47 +34,53 @@ DISTANCES = "distances.json"
 FORMAT = 1
 
 MEASURED = 1000
-"""Most anchors of a set that distances are measured for: enough for two digits."""
+"""Largest number of anchors per set for which distances are measured: enough for two digits."""
 
-Judged = Mapping[str, tuple[Triplets, Windows]]
-"""Triplets with the windows of their texts, by part."""
+PartTriplets = Mapping[str, tuple[Triplets, Windows]]
+"""Triplets with the windows of their texts, by part (`held_out`, `dev`)."""
 
-Measured = dict[str, dict[str, Distances]]
+PartDistances = dict[str, dict[str, Distances]]
 """Distances by part (`held_out`, `dev`) and set."""
 
 
 def tune_triplets(
     request: TripletRequest, out: str | Path, *, resume: bool = False, show: Show | None = None
 ) -> TuneResult:
-    """Teach an encoder triplets of several tasks; a killed run goes on with `resume`.
+    """Train an encoder on triplets of several tasks.
 
-    The run is an encoder for other runs. `distances.json` has what anchors are away from their positives and negatives
-    before and after.
+    The run can be the encoder of other runs. Its `distances.json` has the distances of anchors to their positives and
+    negatives before and after training.
+
+    Args:
+        request: the settings of the run.
+        out: folder of the run.
+        resume: continue a run that is in the folder; a finished one returns its result again.
+        show: shows progress.
 
     Raises:
-        BertVisionError: something in the request does not fit, or the run cannot go on; snapshots are kept.
+        BertVisionError: the request cannot work, or the run cannot continue; snapshots are kept.
     """
     started = begin_run(request, out, resume=resume)
     if started.finished is not None:
         return started.finished
     loaded = load_tasks(request.tasks, request)
-    cut = _Cut(loaded, TextTokenizer.load(base_encoder(request.encoder)), request.windows)
+    miner = _Miner(loaded, TextTokenizer.load(base_encoder(request.encoder)), request.windows)
     splits = {name: request.split(training_split(data)) for name, data in loaded.items()}
     seed = request.options.seed
-    learnt = cut.mine({name: examples for name, (examples, _) in splits.items()}, seed, request.caps)
+    triplets, windows = miner.mine({name: examples for name, (examples, _) in splits.items()}, seed, request.caps)
     parts = {
         "held_out": {name: examples for name, (_, examples) in splits.items() if examples is not None},
         "dev": {name: data.splits["dev"] for name, data in loaded.items() if "dev" in data.splits},
     }
-    judged, notices = cut.judged(parts, seed)
+    part_triplets, notices = miner.mine_parts(parts, seed)
 
     prepared = prepare_encoder(request, started.accelerator)
     pool = request.pool or usual_pool(request.encoder)
     model = SentenceModel(prepared.encoder, pool).to(started.accelerator.device)
     passes = prepared.passes
     triplet_data = TripletData(
-        triplets=learnt[0],
-        windows=learnt[1],
+        triplets=triplets,
+        windows=windows,
         loss=request.loss,
         margin=request.margin,
         packed=passes.packed,
@@ -82,12 +88,13 @@ def tune_triplets(
         bf16=passes.bf16,
     )
     card = Card(run=started.folder.path, request=request, fingerprint=prepared.fingerprint, pool=pool)
-    keeper = _TripletKeeper(card, model, judged, passes, learnt[0])
-    on_main(started.accelerator, lambda: keeper.before.update(keeper.measure()))  # a resumed run is not yet loaded here
+    keeper = _TripletKeeper(card, model, part_triplets, passes, triplets)
+    # the encoder before training, also in a resumed run, whose checkpoint is loaded later
+    on_main(started.accelerator, lambda: keeper.before.update(keeper.measure()))
     notices = [notice for data in loaded.values() for notice in data.notices] + notices
     notices += [
         f"{name}: {count:,} left out ({reason})."
-        for name, reasons in learnt[0].left_out.items()
+        for name, reasons in triplets.left_out.items()
         for reason, count in reasons.items()
         if count
     ]
@@ -95,16 +102,22 @@ def tune_triplets(
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
-    """Mines triplets, and cuts their texts into windows."""
+class _Miner:
+    """Mines triplets, and tokenizes their texts."""
 
     loaded: Mapping[str, TaskData]
     tokenizer: TextTokenizer
     options: WindowOptions
 
     def mine(self, sets: Mapping[str, Examples], seed: int, caps: Mapping[str, int]) -> tuple[Triplets, Windows]:
-        """Triplets, at most so many of each set, and the windows of all texts."""
-        mined = mine_triplets({name: (self.loaded[name].task, one) for name, one in sets.items()}, seed=seed)
+        """Triplets, and the windows of their texts, in the order of `Triplets.texts`.
+
+        Args:
+            sets: examples by the name of their task.
+            seed: seed of the negatives, and of the choice where there is a cap.
+            caps: largest number of triplets of a set; all where none is given.
+        """
+        mined = mine_triplets({name: (self.loaded[name].task, examples) for name, examples in sets.items()}, seed=seed)
         order = np.random.default_rng(seed).permutation(len(mined))
         rows = [order[mined.set_of[order] == n][: caps.get(name)] for n, name in enumerate(mined.names)]
         mined = mined.select(np.sort(np.concatenate(rows))).compact()
@@ -113,57 +126,66 @@ class _Cut:
         task = next(iter(self.loaded.values())).task
         return mined, build_windows(task, texts, self.tokenizer, self.options)
 
-    def judged(self, parts: Mapping[str, Mapping[str, Examples]], seed: int) -> tuple[Judged, list[str]]:
-        """Triplets to measure, of each part that has enough texts, and notices about those that do not."""
-        judged, notices = {}, []
+    def mine_parts(self, parts: Mapping[str, Mapping[str, Examples]], seed: int) -> tuple[PartTriplets, list[str]]:
+        """Triplets for measuring distances, of each part with enough texts, and a notice for each without."""
+        mined, notices = {}, []
         for part, sets in parts.items():
             if sets:
                 try:
-                    judged[part] = self.mine(sets, seed, dict.fromkeys(sets, MEASURED))
-                except BertVisionError as error:  # learning does not depend on it
+                    mined[part] = self.mine(sets, seed, dict.fromkeys(sets, MEASURED))
+                except BertVisionError as error:  # training works without them
                     notices.append(f"no distances on {part}: {error}")
-        return judged, notices
+        return mined, notices
 
 
 @dataclass(frozen=True, slots=True)
 class _TripletKeeper:
-    """Keeps an encoder without any head, and measures distances."""
+    """Saves an encoder without a head, and scores it by distances.
+
+    Attributes:
+        card: what all snapshots have in common.
+        model: the model in training.
+        parts: triplets whose distances are measured.
+        passes: options of the forward passes.
+        trained_on: the training triplets.
+        before: distances before training.
+    """
 
     card: Card
     model: SentenceModel
-    judged: Judged
+    parts: PartTriplets
     passes: PassOptions
-    learnt: Triplets
-    before: Measured = field(default_factory=dict)
+    trained_on: Triplets
+    before: PartDistances = field(default_factory=dict)
 
     def save(self, snapshot: Snapshot) -> None:
         save_snapshot(snapshot, changed_weights(self.model.encoder), lambda _folder: None)
 
-    def measure(self) -> Measured:
-        """Distances of every part and set."""
+    def measure(self) -> PartDistances:
+        """The distances now, of every part and set."""
         return {
             part: measure_distances(triplets, _vectors(self.model, windows, self.passes))
-            for part, (triplets, windows) in self.judged.items()
+            for part, (triplets, windows) in self.parts.items()
         }
 
     def score(self) -> tuple[dict[str, float], float | None]:
         after = self.measure()
-        counts = np.bincount(self.learnt.set_of, minlength=len(self.learnt.names)).tolist()
+        counts = np.bincount(self.trained_on.set_of, minlength=len(self.trained_on.names)).tolist()
         content = {
             "format": FORMAT,
-            "triplets": dict(zip(self.learnt.names, counts, strict=True)),
-            "left_out": self.learnt.left_out,
+            "triplets": dict(zip(self.trained_on.names, counts, strict=True)),
+            "left_out": self.trained_on.left_out,
             "before": _as_json(self.before),
             "after": _as_json(after),
         }
         write_json(self.card.run / DISTANCES, content)
         values = {
-            f"{name}.{HELD_OUT_PREFIX if part == 'held_out' else ''}{what}": value
+            f"{name}.{HELD_OUT_PREFIX if part == 'held_out' else ''}{metric}": value
             for part, sets in after.items()
-            for name, measured in sets.items()
-            for what, value in measured.values().items()
+            for name, distances in sets.items()
+            for metric, value in distances.values().items()
         }
-        held_out = [measured.in_order for measured in after.get("held_out", {}).values()]
+        held_out = [distances.in_order for distances in after.get("held_out", {}).values()]
         return values, float(np.mean(held_out)) if held_out else None
 
     def main_values(self, values: Mapping[str, float]) -> dict[str, float]:
@@ -171,8 +193,8 @@ class _TripletKeeper:
         return on_dev or {name: value for name, value in values.items() if name.endswith("in_order")}
 
 
-def _as_json(measured: Measured) -> dict[str, dict[str, dict[str, object]]]:
-    return {part: {name: asdict(one) for name, one in sets.items()} for part, sets in measured.items()}
+def _as_json(measured: PartDistances) -> dict[str, dict[str, dict[str, object]]]:
+    return {part: {name: asdict(distances) for name, distances in sets.items()} for part, sets in measured.items()}
 
 
 @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""tune: a task's name and an encoder's → a run with snapshots and scores."""
+"""tune: train an encoder, or part of it, and a head on one task → a run with snapshots and scores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,51 +40,53 @@ def tune(
     show: Show | None = None,
     judge: JudgeSnapshot | None = None,
 ) -> TuneResult:
-    """Tune an encoder for a task; a killed run goes on with `resume`, and a finished one gives its result again.
+    """Tune an encoder for a task.
 
-    Launched in several processes, each of them calls it and gets the same result.
+    In distributed training every process calls this function and gets the same result.
 
     Args:
-        request: what to tune.
+        request: the settings of the run.
         out: folder of the run.
-        resume: go on with a run that was interrupted.
-        show: is told how far it is.
-        judge: looks at every snapshot's held-out score, and may end the run by raising; the dev split is then left
-            alone.
+        resume: continue a run that is in the folder; a finished one returns its result again.
+        show: shows progress.
+        judge: called with the held-out score of every snapshot; it may end the run by raising. With it, the run does
+            not score the dev split.
 
     Raises:
-        BertVisionError: something in the request does not fit, or the run cannot go on; snapshots are kept.
+        BertVisionError: the request cannot work, or the run cannot continue; snapshots are kept.
     """
     started = begin_run(request, out, resume=resume)
     if started.finished is not None:
         return started.finished
     loaded = request.load()
-    task, train = loaded.task, training_split(loaded)
+    task, whole_train = loaded.task, training_split(loaded)
     teacher = None if request.teacher is None else Teacher.find(request.teacher, task)
     prepared = prepare_encoder(request, started.accelerator, pooler=request.pooled)
     own = find_own_head(request.encoder, task) if request.head is None else None
     head = _build_head(request, prepared.encoder, task, own)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
-    learnt, held_out = request.split(train)
+    train, held_out = request.split(whole_train)
     dev = loaded.splits.get("dev") if judge is None else None
     pool = request.pool or ("cls" if own is not None else usual_pool(request.encoder))
-    windows = build_windows(task, learnt, tokenizer, request.windows)
+    windows = build_windows(task, train, tokenizer, request.windows)
     if own is not None:
         load_own_head(head, own)
     else:
         start_at_mean(head, task, windows.targets)
     rows = None if task.kind == "spans" else pool
     model = TunedModel(prepared.encoder, head, pool=rows, pooled=request.pooled).to(started.accelerator.device)
-    judging, reported = (
-        None if some is None else Part(examples=some, windows=build_windows(task, some, tokenizer, request.windows))
-        for some in (held_out, dev)
+    held_out_part, dev_part = (
+        None
+        if examples is None
+        else Part(examples=examples, windows=build_windows(task, examples, tokenizer, request.windows))
+        for examples in (held_out, dev)
     )
-    validation = Validation(task=task, held_out=judging, dev=reported, pool=pool, passes=prepared.passes)
-    soft = None
+    validation = Validation(task=task, held_out=held_out_part, dev=dev_part, pool=pool, passes=prepared.passes)
+    taught = None
     if teacher is not None:
-        heard = show if started.accelerator.is_main_process else None  # one process speaks
-        tell(heard, f"{teacher.run.name} reads {len(learnt):,} examples …")
-        soft = teacher.read(learnt, windows, request)
+        if started.accelerator.is_main_process:
+            tell(show, f"{teacher.run.name} reads {len(train):,} examples …")
+        taught = teacher.read(train, windows, request)
     card = Card(
         run=started.folder.path,
         request=request,
@@ -93,22 +95,22 @@ def tune(
         head=head.name,
         labels=task.labels,
         pooled=request.pooled,
-        teacher=None if soft is None else soft.fingerprint,
-        examples=examples_digest([windows, None if judging is None else judging.windows]),
-        held_out=None if judging is None else examples_digest([judging.windows]),
+        teacher=None if taught is None else taught.fingerprint,
+        examples=examples_digest([windows, None if held_out_part is None else held_out_part.windows]),
+        held_out=None if held_out_part is None else examples_digest([held_out_part.windows]),
     )
-    tune_data = prepared.tune_data(task, windows, pool, None if soft is None else soft.targets)
+    tune_data = prepared.tune_data(task, windows, pool, None if taught is None else taught.targets)
     keeper = _TaskKeeper(card, model, validation)
-    notices = loaded.notices if soft is None else (*loaded.notices, soft.notice)
-    notices += one_label_notice(task, None if judging is None else judging.windows.targets)
+    notices = loaded.notices if taught is None else (*loaded.notices, taught.notice)
+    notices += one_label_notice(task, None if held_out_part is None else held_out_part.windows.targets)
     notices += cut_notice(task, windows, request.windows, tokenizer)
-    notices += _of_training(request, task, windows, tune_data.plan(request.options).total)
+    notices += _training_notices(request, task, windows, tune_data.plan(request.options).total)
     return run_tuning(started, model, tune_data, keeper, notices=notices, show=show, judge=judge)
 
 
 @dataclass(frozen=True, slots=True)
 class _TaskKeeper:
-    """Keeps an encoder with its one head."""
+    """Saves and scores an encoder with one head."""
 
     card: Card
     model: TunedModel
@@ -124,8 +126,8 @@ class _TaskKeeper:
         return main_values(self.validation.task, values)
 
 
-def _of_training(request: TuneRequest, task: Task, windows: Windows, steps: int) -> tuple[str, ...]:
-    """Notices where few steps are made, or scores are of unusual size."""
+def _training_notices(request: TuneRequest, task: Task, windows: Windows, steps: int) -> tuple[str, ...]:
+    """Notices for few optimiser steps, and for scores with an unusual standard deviation."""
     otherwise = "" if task.kind == "spans" else f"bertvision fit {request.task} --heads layer_concat"
     return (
         *few_steps_notice(request.task, steps, request.options.epochs, otherwise=otherwise),
@@ -134,19 +136,19 @@ def _of_training(request: TuneRequest, task: Task, windows: Windows, steps: int)
 
 
 def _build_head(request: TuneRequest, encoder: Encoder, task: Task, own: OwnOutput | None) -> Head:
-    """The head that was asked for, the checkpoint's own, or the plain one."""
+    """The request's head; if it names none, one for the weights that came with the encoder, or `last_layer`."""
     if request.pooled and task.kind == "spans":
         raise BertVisionError(f"--pooled is for tasks with labels, tags or scores, not for {task.name}.")
     if request.pooled and not encoder.can_pool:
         raise BertVisionError(f"--pooled: {encoder.name} has no pooled vector. Leave it out, or use another --encoder.")
     shape = HeadShape(layers=encoder.depth + 1 + request.pooled, width=encoder.width, outputs=task.outputs)
     name: str = request.head or "last_layer"
-    usual: HeadOptions = {}
+    defaults: HeadOptions = {}
     if own is not None:
-        name, usual = own.head, own.options
+        name, defaults = own.head, own.options
     elif request.head is None:
-        usual = {"dropout": 0.0 if task.kind == "spans" else 0.1}
-    head = build_task_head(name, shape, {**usual, **request.head_options}, task)
+        defaults = {"dropout": 0.0 if task.kind == "spans" else 0.1}
+    head = build_task_head(name, shape, {**defaults, **request.head_options}, task)
     if request.pooled and 0 not in head.reads:
         raise BertVisionError(
             f"--pooled adds the pooled vector as layer 0, which head '{name}' does not read. "

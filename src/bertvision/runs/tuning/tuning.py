@@ -1,4 +1,4 @@
-"""What every run does that changes an encoder: begins or goes on, prepares the encoder, tunes, and tells the result."""
+"""What all runs that train an encoder share: check the folder, prepare the encoder, train it, write the result."""
 
 import math
 from contextlib import ExitStack
@@ -33,18 +33,18 @@ from bertvision.training.tune import tune_encoder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneResult:
-    """What came out of a run.
+    """The result of a run.
 
     Attributes:
         run: its folder.
-        trainable: parameters that learnt.
-        total: parameters of encoder and heads.
-        steps: steps that were made.
-        processes: processes that made them together.
-        metrics: those of the last snapshot; NaN where one is not defined.
-        snapshots: every snapshot.
-        notices: what the user should know.
-        main: whether this process is the one that reports.
+        trainable: number of trained parameters.
+        total: number of all parameters, of encoder and heads.
+        steps: number of optimiser steps.
+        processes: number of processes in distributed training; 1 otherwise.
+        metrics: metrics of the last snapshot by name; NaN where not defined.
+        snapshots: all snapshots.
+        notices: messages for the user.
+        main: whether this is the main process, which reports.
     """
 
     run: Path
@@ -60,13 +60,13 @@ class TuneResult:
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A run that has begun, or goes on.
+    """A run whose request and folder have been checked.
 
     Attributes:
         folder: folder of the run.
-        accelerator: this process among those of the run.
-        resume: whether it may go on.
-        finished: its result, if there is nothing left to do.
+        accelerator: this process and the others of distributed training.
+        resume: whether a run in the folder may be continued.
+        finished: its result, if it is finished already; otherwise None.
     """
 
     folder: RunFolder
@@ -77,13 +77,13 @@ class StartedRun:
 
 @dataclass(frozen=True, slots=True)
 class PreparedEncoder:
-    """An encoder that is about to learn.
+    """An encoder ready for training.
 
     Attributes:
-        encoder: with what learns set free.
-        passes: how it is run when it does not learn.
-        fingerprint: fingerprint of its weights before.
-        recorded: whether steps are recorded for every shape, so that few shapes should occur.
+        encoder: the encoder; the parameters to train require gradients.
+        passes: options of forward passes without training.
+        fingerprint: fingerprint of its weights before training.
+        recorded: whether training steps are recorded as CUDA graphs, one per shape, so that there should be few shapes.
     """
 
     encoder: Encoder
@@ -92,9 +92,16 @@ class PreparedEncoder:
     recorded: bool
 
     def tune_data(self, task: Task, windows: Windows, pool: Pool, teacher: TeacherTargets | None = None) -> TuneData:
-        """What it learns a task from, and from whom."""
+        """The training data of a task in the form that this encoder reads.
+
+        Args:
+            task: the task.
+            windows: its training windows.
+            pool: how tokens are pooled, for labels, tags and scores.
+            teacher: outputs of a teacher on these windows; None trains on the labels alone.
+        """
         packed = self.passes.packed
-        room = packed or self.encoder.has_room(int(windows.sizes.max(initial=0)), MULTIPLE)
+        has_room = packed or self.encoder.has_room(int(windows.sizes.max(initial=0)), MULTIPLE)
         return TuneData(
             task=task,
             windows=windows,
@@ -102,22 +109,22 @@ class PreparedEncoder:
             packed=packed,
             pad=self.passes.pad,
             bf16=self.passes.bf16,
-            even=self.recorded and room,
+            even=self.recorded and has_room,
             teacher=teacher,
         )
 
 
 def begin_run(request: LearnRequest, out: str | Path, *, resume: bool, partly: bool = False) -> StartedRun:
-    """See whether a run can begin or go on; writes nothing.
+    """Check that a run can begin in a folder, or be resumed; writes nothing.
 
     Args:
-        request: what is asked for.
+        request: the settings of the run.
         out: folder of the run.
-        resume: whether it may go on.
-        partly: whether a step may leave parts of the model without a gradient.
+        resume: whether a run in the folder may be continued.
+        partly: whether a training step may leave parameters without a gradient, as with several heads.
 
     Raises:
-        BertVisionError: the request cannot work, or the folder holds something else.
+        BertVisionError: the request cannot work, or the folder holds other files or a run that cannot be resumed.
     """
     request.check()
     parse_learn(request.learn)
@@ -128,13 +135,18 @@ def begin_run(request: LearnRequest, out: str | Path, *, resume: bool, partly: b
 
 
 def prepare_encoder(request: LearnRequest, accelerator: Processes, *, pooler: bool = False) -> PreparedEncoder:
-    """Load the encoder, and set free what learns; the seed of all that follows is the request's.
+    """Load the encoder, choose the parameters to train, and seed PyTorch for all initial weights that follow.
+
+    Args:
+        request: the settings of the run.
+        accelerator: knows the device.
+        pooler: whether the encoder's pooled vector is needed.
 
     Raises:
-        BertVisionError: there is no such encoder.
+        BertVisionError: the encoder cannot be loaded, or has no layers or parameters as `learn` needs them.
     """
     bf16 = in_bfloat16(request.dtype, accelerator.device)
-    # the kernel for packed windows knows no float32, and transformers pools the first of them alone
+    # the attention kernel for packed windows needs bfloat16; the pooler of transformers reads the first window only
     packed = accelerator.device.type == "cuda" and bf16 and not pooler
     encoder = load_encoder(request.encoder, pooler=pooler)
     passes = PassOptions(packed=packed and encoder.can_pack, pad=int(encoder.config.pad_token_id or 0), bf16=bf16)
@@ -159,16 +171,25 @@ def run_tuning(  # noqa: PLR0913 - what a run is made of
     show: Show | None = None,
     judge: JudgeSnapshot | None = None,
 ) -> TuneResult:
-    """Tune a model to the end of its run.
+    """Train a model to the end of its run, and write the result.
+
+    Args:
+        started: what `begin_run` returned.
+        model: the model.
+        data: its training data.
+        keeper: saves and scores it.
+        notices: messages for the user, to be returned with the result.
+        show: shows progress.
+        judge: sees the score of every snapshot, and may end the run by raising.
 
     Raises:
-        BertVisionError: the run cannot go on; snapshots are kept.
+        BertVisionError: the run cannot continue, such as for a loss that is not finite; snapshots are kept.
     """
     folder, accelerator, request = started.folder, started.accelerator, keeper.card.request
     rate = request.options.lr
     with ExitStack() as held:
         on_main(accelerator, lambda: held.enter_context(lock_folder(folder.path)))
-        # another process may have been here meanwhile
+        # again, now that the folder is locked: another process may have finished the run meanwhile
         finished = _finished(folder, accelerator, request, resume=started.resume)
         if finished is not None:
             return finished
@@ -188,7 +209,7 @@ def run_tuning(  # noqa: PLR0913 - what a run is made of
 
 
 def _finished(folder: RunFolder, accelerator: Processes, request: LearnRequest, *, resume: bool) -> TuneResult | None:
-    """See whether a run can begin or go on; what came out if it has ended."""
+    """Check that a run can begin or be resumed; returns its result if it is finished already."""
     on_main(accelerator, lambda: folder.check(asdict(request), resume=resume))
     if on_main(accelerator, folder.result) is None:
         return None
@@ -196,7 +217,7 @@ def _finished(folder: RunFolder, accelerator: Processes, request: LearnRequest, 
 
 
 def _finish(folder: RunFolder, model: nn.Module, progress: Progress, accelerator: Processes) -> None:
-    """Write the result, and only then remove what a resumed run would need."""
+    """Write the result, and only then remove the checkpoints."""
     scored = [line for line in folder.lines() if "snapshot" in line]
     folder.finish(
         {
@@ -214,14 +235,14 @@ def _finish(folder: RunFolder, model: nn.Module, progress: Progress, accelerator
 
 def _result(folder: RunFolder, accelerator: Processes, notices: tuple[str, ...]) -> TuneResult:
     def read() -> TuneResult:
-        found = folder.result() or {}
+        result = folder.result() or {}
         return TuneResult(
             run=folder.path,
-            trainable=found["trainable"],
-            total=found["total"],
-            steps=found["steps"],
-            processes=found["processes"],
-            metrics={name: math.nan if value is None else value for name, value in found["metrics"].items()},
+            trainable=result["trainable"],
+            total=result["total"],
+            steps=result["steps"],
+            processes=result["processes"],
+            metrics={name: math.nan if value is None else value for name, value in result["metrics"].items()},
             snapshots=list_snapshots(folder.path),
             notices=notices,
             main=True,

@@ -157,6 +157,6 @@ def test_only_pairs_of_texts_have_second_texts(encoder: str, tmp_path: Path) -> 
     parts = freeze_task(tiny_fit("sst2", write_labels(tmp_path), encoder, HEAD)).parts
     apart = replace(parts, pairs="apart")
     with pytest.raises(TypeError, match="there are no second texts"):
-        apart.part(parts.learnt)
+        apart.part(parts.train)
     with pytest.raises(TypeError, match="only texts come in pairs"):
         apart.part(make_questions(("a", "b", None)))
