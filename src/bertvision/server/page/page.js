@@ -1,12 +1,12 @@
-// The page: asks /v1/answer and /v1/layers, and shows what they say. Text goes into the page as text, never as markup.
+// The page: sends questions to /v1/answer and /v1/layers, and shows the replies; text never becomes markup.
 "use strict";
 
 const at = (id) => document.getElementById(id);
 const NOTHING = "No answer in this text";
 let packs = [];
-let newest = 0; // replies to earlier questions are dropped
-let shown = null; // the question whose answer is shown, and its text and pack
-let explained = null; // the one whose layers are shown, or asked for
+let newest = 0; // number of the last question; replies to earlier ones are dropped
+let shown = null; // the question whose answer is shown, with its text and pack
+let explained = null; // the question whose layers are shown or requested
 
 function make(name, className, text) {
   const element = document.createElement(name);
@@ -30,10 +30,10 @@ async function call(path, body) {
   if (at("token").value) headers.Authorization = `Bearer ${at("token").value}`;
   if (body) headers["Content-Type"] = "application/json";
   const reply = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body) });
-  const said = await reply.json();
+  const content = await reply.json();
   if (reply.status === 401) show("access", true);
-  if (!reply.ok) throw new Error(said.error.message);
-  return said;
+  if (!reply.ok) throw new Error(content.error.message);
+  return content;
 }
 
 function describe(error) {
@@ -47,7 +47,7 @@ function complain(error) {
   at("problem").scrollIntoView({ behavior: "smooth", block: "nearest" }); // on a phone it is below the form
 }
 
-// Places count code points, and JavaScript counts halves of them: the text is taken apart once.
+// Positions in replies count code points, not the UTF-16 units of JavaScript: letters are an array of code points.
 function highlight(letters, main, others) {
   const marks = main.start === null ? [] : [{ ...main, main: true }];
   for (const one of others) {
@@ -75,20 +75,20 @@ function meter(bar, label, share) {
   at(label).textContent = percent(share);
 }
 
-function showAnswer(said, text) {
+function showAnswer(reply, text) {
   const letters = Array.from(text);
-  const silent = said.answer === null;
-  const answers = [said, ...said.alternatives].filter((one) => one.answer !== null);
+  const silent = reply.answer === null;
+  const answers = [reply, ...reply.alternatives].filter((one) => one.answer !== null);
   document.querySelector(".answer").classList.toggle("silent", silent);
-  at("answer").textContent = silent ? NOTHING : said.answer;
-  meter("score-bar", "score", silent ? (answers.length ? answers[0].score : 0) : said.score);
+  at("answer").textContent = silent ? NOTHING : reply.answer;
+  meter("score-bar", "score", silent ? (answers.length ? answers[0].score : 0) : reply.score);
   at("score-bar").closest("div").querySelector("dt").textContent = silent ? "Best answer" : "This answer";
-  meter("none-bar", "none", said.no_answer);
-  show("why", silent && answers.length > 0 && answers[0].score > said.no_answer);
-  highlight(letters, said, said.alternatives);
+  meter("none-bar", "none", reply.no_answer);
+  show("why", silent && answers.length > 0 && answers[0].score > reply.no_answer);
+  highlight(letters, reply, reply.alternatives);
   const runners = at("runners");
   runners.replaceChildren();
-  for (const one of said.alternatives) {
+  for (const one of reply.alternatives) {
     const button = make("button");
     button.type = "button";
     button.setAttribute("aria-pressed", "false");
@@ -101,14 +101,14 @@ function showAnswer(said, text) {
       const pressed = button.getAttribute("aria-pressed") === "true";
       for (const other of runners.querySelectorAll("button")) other.setAttribute("aria-pressed", "false");
       button.setAttribute("aria-pressed", String(!pressed));
-      const main = pressed ? said : one;
+      const main = pressed ? reply : one;
       highlight(letters, main, answers.filter((other) => other !== main));
     });
     const item = make("li");
     item.append(button);
     runners.append(item);
   }
-  show("others", said.alternatives.length > 0);
+  show("others", reply.alternatives.length > 0);
 }
 
 function showHeads(replies) {
@@ -128,9 +128,9 @@ function showHeads(replies) {
   show("side", heads.length > 1);
 }
 
-function showLayers(said) {
+function showLayers(reply) {
   at("layers").replaceChildren(
-    ...said.heads.map((head) => {
+    ...reply.heads.map((head) => {
       const chart = make("div", "chart");
       const title = make("h3", "", head.head);
       title.append(make("span", "", ` for “${head.explains === null ? "no answer" : head.explains}”`));
@@ -160,22 +160,22 @@ function noteLayers(note) {
   show("layers-note", note === "");
 }
 
-// Only where they are looked at, since they take longer than the answer; exported packs cannot tell of layers.
+// Requested only when their section is open, since they take longer than the answer; exported packs refuse them.
 async function askLayers() {
-  const mine = shown;
-  if (!at("depth").open || mine === explained) return;
-  explained = mine;
+  const question = shown;
+  if (!at("depth").open || question === explained) return;
+  explained = question;
   at("layers").replaceChildren();
   noteLayers("Computing…");
   try {
-    const said = await call("/v1/layers", mine);
-    if (mine !== shown) return;
-    showLayers(said);
+    const reply = await call("/v1/layers", question);
+    if (question !== shown) return;
+    showLayers(reply);
     noteLayers("");
   } catch (error) {
-    if (mine !== shown) return;
+    if (question !== shown) return;
     noteLayers(describe(error));
-    explained = null; // so that opening it again asks again
+    explained = null; // so that opening the section again sends a new request
   }
 }
 
@@ -184,7 +184,7 @@ async function ask(event) {
   const question = at("question").value;
   const context = at("text").value;
   if (!question.trim() || !context.trim()) return;
-  const mine = ++newest;
+  const number = ++newest;
   show("problem", false);
   at("ask").setAttribute("aria-busy", "true");
   try {
@@ -192,7 +192,7 @@ async function ask(event) {
     const chosen = at("pack").value;
     const all = packs.map((pack) => call("/v1/answer", { question, context, top: 5, pack: pack.name }));
     const replies = await Promise.all(all);
-    if (mine !== newest) return;
+    if (number !== newest) return;
     showAnswer(replies.find((reply) => reply.pack === chosen), context);
     showHeads(replies);
     show("empty", false);
@@ -201,23 +201,23 @@ async function ask(event) {
     shown = { question, context, pack: chosen };
     askLayers();
   } catch (error) {
-    if (mine !== newest) return;
-    show("said", false); // it answers another question
+    if (number !== newest) return;
+    show("said", false); // the answer there belongs to another question
     complain(error);
   } finally {
-    if (mine === newest) at("ask").removeAttribute("aria-busy");
+    if (number === newest) at("ask").removeAttribute("aria-busy");
   }
 }
 
 async function open() {
-  const said = await call("/v1/packs");
-  packs = said.packs.filter((pack) => pack.kind === "spans");
+  const reply = await call("/v1/packs");
+  packs = reply.packs.filter((pack) => pack.kind === "spans");
   if (!packs.length) throw new Error("No pack here answers questions; see /v1/packs for those that are served.");
   at("pack").replaceChildren(...packs.map((pack) => new Option(`${pack.name} (${pack.heads.join(", ")})`, pack.name)));
   show("packs", packs.length > 1);
   const encoders = [...new Set(packs.map((pack) => pack.encoder))];
   at("served").textContent = `${packs.length > 1 ? "Packs" : "Pack"} ${packs.map((pack) => pack.name).join(", ")} · encoder ${encoders.join(", ")}`;
-  const most = said.text_characters;
+  const most = reply.text_characters;
   const count = () => {
     const length = Array.from(at("text").value).length;
     at("count").textContent = `${length.toLocaleString("en")} of ${most.toLocaleString("en")} characters`;
