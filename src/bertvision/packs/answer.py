@@ -114,11 +114,11 @@ def answer_question(  # noqa: PLR0913 - what it depends on, by keyword
         by_piece = SpanAnswers(by_piece.spans + more.spans, by_piece.null + more.null, by_piece.silent + more.silent)
         if tell is not None:
             tell(first + len(chunk), len(pieces))
-    candidates: dict[tuple[str, int, int], tuple[bool, FoundAnswer]] = {}
+    candidates: dict[tuple[Document, int, int], tuple[bool, FoundAnswer]] = {}
     for row, (document, begin, _) in enumerate(pieces):
         for span in by_piece.spans[row]:
             start, end = begin + span.start, begin + span.end
-            key = document.name, start, end
+            key = document, start, end
             text = document.text[start:end]
             answer = FoundAnswer(text=text, score=span.score, start=start, end=end, file=document.name)
             candidate = by_piece.silent[row], answer
