@@ -171,8 +171,9 @@ class _SharedPass:
                 self._pooled[key, pool][torch.from_numpy(places)] = pooled
             for pack, gathered in self._gathered[key].items():
                 card = self._cards[pack]
-                by = None if card.task.kind == "spans" else card.pool
-                gathered.put(places, (counted_outputs(*part.read(head, by), by) for head in self._heads[pack]))
+                pooling = None if card.task.kind == "spans" else card.pool
+                outputs = (counted_outputs(*part.read(head, pooling), pooling) for head in self._heads[pack])
+                gathered.put(places, outputs)
 
     def outputs(self, query: PackQuery) -> list[Outputs]:
         """The outputs of every head of a query's pack, after all batches."""

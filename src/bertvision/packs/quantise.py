@@ -69,7 +69,7 @@ class Steps:
     """How states are quantised: each row is divided by its highest number, then all have the same step and zero point.
 
     Attributes:
-        zero: zero point: the integer that stands for 0.
+        zero: the zero point, the integer that stands for 0.
         least: of one-sided states, a lower limit for the number that a row is divided by, so that its lowest number has
             an integer, too; None for states of both signs, whose rows are divided by their largest absolute value.
     """
