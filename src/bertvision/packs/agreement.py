@@ -1,4 +1,4 @@
-"""How far what computes a pack agrees with PyTorch: the same examples read by both."""
+"""Compare the outputs and predictions of an exported pack with PyTorch's, on the same examples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from bertvision.packs.reader import Reader
 from bertvision.packs.stream import Row
 
 TOLERANCE = 1e-4
-"""Most that outputs may differ from PyTorch's, as a share of the largest of them, or of 1 if that is smaller: a dozen
-layers in single precision, with sums in another order, stay a hundred times below."""
+"""Largest allowed difference from PyTorch's outputs, relative to the largest of these (at least 1). In float32, with
+sums in another order, the outputs of an encoder of a dozen layers differ a hundred times less."""
 
 NEAR = 0.01
-"""Two scores count as the same if they differ by less than this share, or by this."""
+"""Largest difference at which two predicted scores count as the same, relative to the first one (at least 1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderOutputs:
-    """What a reader gave for some examples.
+    """Outputs and predictions of one pack.
 
     Attributes:
-        columns: outputs of all heads.
-        predictions: prediction for each example; for a question, its best answer and what is answered.
+        columns: outputs of all heads: start and end scores, (tokens,) each, or rows, (windows, outputs).
+        predictions: one for each example; for a question, its best answer, and the same or "" by the threshold.
     """
 
     columns: list[NDArray[np.float32]]
@@ -35,13 +35,13 @@ class ReaderOutputs:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far a graph agrees with PyTorch.
+    """Result of a comparison with PyTorch.
 
     Attributes:
         difference: largest absolute difference of any output.
         largest: largest absolute value of PyTorch's outputs.
-        agreement: share of the examples with the same prediction; of questions, with the same best answer that is
-            given or not given alike.
+        agreement: share of the examples with the same prediction; for questions, with the same best answer and the same
+            decision whether to give it.
     """
 
     difference: float
@@ -50,36 +50,37 @@ class Agreement:
 
     @property
     def allowed(self) -> float:
-        """Most that outputs in float32 may differ."""
+        """Largest difference that is allowed in float32."""
         return TOLERANCE * max(1.0, self.largest)
 
     @property
     def near(self) -> bool:
-        """Whether a graph in float32 is right."""
+        """Whether the difference is allowed in float32."""
         return self.difference <= self.allowed
 
 
 def read_examples(reader: Reader, rows: Sequence[Row]) -> ReaderOutputs:
-    """What a pack says of some examples."""
+    """Outputs and predictions of a reader's only pack for examples."""
     (card,) = reader.cards
     query, questions = pack_query(reader, rows)
     (outputs,) = reader.read_heads([query])
-    columns = [column for one in outputs for column in _columns(one)]
-    found = join_heads(card.task, query.windows[0], outputs)
-    if questions is None or not isinstance(found, SpanScores):
-        return ReaderOutputs(columns, predicted_targets(card.task, np.asarray(found)).tolist())
-    said = decode_spans(query.windows[0], found.start, found.end)
-    # the answer, and whether it is given: where most questions get none, that alone would tell little
-    texts = [said.texts(questions, threshold).values() for threshold in (None, card.threshold)]
+    columns = [column for head in outputs for column in _columns(head)]
+    joined = join_heads(card.task, query.windows[0], outputs)
+    if questions is None or not isinstance(joined, SpanScores):
+        return ReaderOutputs(columns, predicted_targets(card.task, np.asarray(joined)).tolist())
+    answers = decode_spans(query.windows[0], joined.start, joined.end)
+    # without the threshold, too: where most questions get no answer, agreement at the threshold alone shows little
+    texts = [answers.texts(questions, threshold).values() for threshold in (None, card.threshold)]
     return ReaderOutputs(columns, list(zip(*texts, strict=True)))
 
 
-def compare_examples(right: ReaderOutputs, other: ReaderOutputs) -> Agreement:
-    """What a graph gave for some examples beside what PyTorch gave."""
-    pairs = list(zip(right.columns, other.columns, strict=True))
+def compare_examples(reference: ReaderOutputs, other: ReaderOutputs) -> Agreement:
+    """Compare the outputs of an exported pack with those of PyTorch, the reference, on the same examples."""
+    pairs = list(zip(reference.columns, other.columns, strict=True))
     difference = max(float(np.abs(first - second).max()) for first, second in pairs)
-    same = [_same(first, second) for first, second in zip(right.predictions, other.predictions, strict=True)]
-    return Agreement(difference, max(float(np.abs(first).max()) for first in right.columns), float(np.mean(same)))
+    largest = max(float(np.abs(column).max()) for column in reference.columns)
+    same = [_same(first, second) for first, second in zip(reference.predictions, other.predictions, strict=True)]
+    return Agreement(difference, largest, float(np.mean(same)))
 
 
 def _columns(outputs: Outputs) -> list[NDArray[np.float32]]:
@@ -87,7 +88,7 @@ def _columns(outputs: Outputs) -> list[NDArray[np.float32]]:
 
 
 def _same(first: object, second: object) -> bool:
-    """Whether two predictions are the same; scores are if they are near."""
+    """Whether two predictions are the same; for scores, whether they differ by no more than `NEAR`."""
     if isinstance(first, float) and isinstance(second, float):
         return abs(first - second) <= NEAR * max(1.0, abs(first))
     return first == second

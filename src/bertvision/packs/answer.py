@@ -14,10 +14,10 @@ from bertvision.packs.spans import FITTED_LIMIT, SpanAnswers
 from bertvision.tasks.files import read_text
 
 READ = 32
-"""Passages that the encoder reads, unless another number is asked for."""
+"""Default maximum number of passages that the encoder reads."""
 
 TOGETHER = 256
-"""Passages that are in memory at a time, as token windows and scores."""
+"""Passages per chunk: only the token windows and scores of one chunk are in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundAnswer:
-    """An answer and where it stands; text, places and file are None for "no answer".
+    """An answer with its position in a document; text, start, end and file are None for "no answer".
 
     Attributes:
         text: the answer.
-        score: its probability.
-        start: its first character in the file's text.
-        end: the character after its last.
+        score: its probability; for "no answer" the lowest probability of it in any of the passages.
+        start: index of its first character in the document's text.
+        end: index of the character after its last one.
         file: name of the document.
     """
 
@@ -47,19 +47,19 @@ class FoundAnswer:
     file: str | None
 
     def as_json(self) -> dict[str, Any]:
-        """What is printed for machines."""
+        """A dictionary for JSON, with the answer under "answer"."""
         return {"answer": self.text, "score": self.score, "start": self.start, "end": self.end, "file": self.file}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionAnswer:
-    """What was found.
+    """Result of `answer_question`.
 
     Attributes:
-        best: the answer, or none.
+        best: the best answer, or "no answer".
         alternatives: the next most probable ones.
-        passages: how many there are.
-        read: how many of them the encoder read.
+        passages: number of passages in all documents.
+        read: number of passages that the encoder read.
     """
 
     best: FoundAnswer
@@ -68,7 +68,7 @@ class QuestionAnswer:
     read: int
 
     def as_json(self) -> dict[str, Any]:
-        """What is printed for machines."""
+        """The output of `bertvision answer --json`."""
         return self.best.as_json() | {"alternatives": [one.as_json() for one in self.alternatives]}
 
 
@@ -83,16 +83,16 @@ def answer_question(  # noqa: PLR0913 - what it depends on, by keyword
 ) -> QuestionAnswer:
     """Find the answer to a question in documents.
 
-    They are cut into passages; those that share rare words with the question are read by the encoder, each by itself.
-    There is no answer if the pack's threshold says so of all of them.
+    The documents are cut into passages, which are ranked for the question by BM25; the encoder reads the best ones,
+    each separately. The result is "no answer" if the pack's threshold says so for every passage read.
 
     Args:
-        answerer: a pack.
+        answerer: a pack with its encoder.
         question: the question.
         documents: texts that may hold the answer.
         top: how many answers to give, the best included.
         read: how many passages the encoder reads at most.
-        tell: function that gets how many passages were read, and how many there are.
+        tell: progress callback: gets the numbers of passages read so far and to be read.
 
     Raises:
         BertVisionError: the question is empty, there is no text, or a number is too small.
@@ -106,37 +106,47 @@ def answer_question(  # noqa: PLR0913 - what it depends on, by keyword
         raise BertVisionError("there is no text to look for an answer in.")
     chosen = rank_passages(question, texts, passages)[:read].tolist()
     pieces = [(documents[passages.document[row]], *passages.bounds[row].tolist()) for row in chosen]
-    said = SpanAnswers([], [], [])
+    by_piece = SpanAnswers([], [], [])
     for first in range(0, len(pieces), TOGETHER):
-        some = pieces[first : first + TOGETHER]
-        pairs = [(question, document.text[begin:end]) for document, begin, end in some]
+        chunk = pieces[first : first + TOGETHER]
+        pairs = [(question, document.text[begin:end]) for document, begin, end in chunk]
         more = answerer.answers(pairs, best=top, limit=FITTED_LIMIT)
-        said = SpanAnswers(said.spans + more.spans, said.null + more.null, said.silent + more.silent)
+        by_piece = SpanAnswers(by_piece.spans + more.spans, by_piece.null + more.null, by_piece.silent + more.silent)
         if tell is not None:
-            tell(first + len(some), len(pieces))
-    found: dict[tuple[str, int, int], tuple[bool, FoundAnswer]] = {}
+            tell(first + len(chunk), len(pieces))
+    candidates: dict[tuple[Document, int, int], tuple[bool, FoundAnswer]] = {}
     for row, (document, begin, _) in enumerate(pieces):
-        for span in said.spans[row]:
+        for span in by_piece.spans[row]:
             start, end = begin + span.start, begin + span.end
-            key = document.name, start, end
-            one = FoundAnswer(text=document.text[start:end], score=span.score, start=start, end=end, file=document.name)
-            if key not in found or _rank((said.silent[row], one)) < _rank(found[key]):  # passages overlap
-                found[key] = said.silent[row], one
-    ranked = sorted(found.values(), key=_rank)
-    answers = [one for _, one in ranked[:top]]
+            key = document, start, end
+            text = document.text[start:end]
+            answer = FoundAnswer(text=text, score=span.score, start=start, end=end, file=document.name)
+            candidate = by_piece.silent[row], answer
+            if key not in candidates or _rank(candidate) < _rank(candidates[key]):  # passages overlap
+                candidates[key] = candidate
+    ranked = sorted(candidates.values(), key=_rank)
+    answers = [answer for _, answer in ranked[:top]]
     if not ranked or ranked[0][0]:
-        nothing = FoundAnswer(text=None, score=float(np.min(said.null)), start=None, end=None, file=None)
-        answers = [nothing, *answers[: top - 1]]
+        no_answer = FoundAnswer(text=None, score=float(np.min(by_piece.null)), start=None, end=None, file=None)
+        answers = [no_answer, *answers[: top - 1]]
     return QuestionAnswer(best=answers[0], alternatives=answers[1:], passages=len(passages), read=len(chosen))
 
 
-def _rank(one: tuple[bool, FoundAnswer]) -> tuple[bool, float]:
-    """Answers of passages that have one come first, then the more probable ones."""
-    return one[0], -one[1].score
+def _rank(candidate: tuple[bool, FoundAnswer]) -> tuple[bool, float]:
+    """Sort key, best first: answers from passages that have an answer by the threshold, then by probability.
+
+    Args:
+        candidate: whether its passage has no answer by the threshold, and the answer.
+    """
+    silent, answer = candidate
+    return silent, -answer.score
 
 
 def read_documents(place: Path) -> tuple[list[Document], list[str]]:
-    """The text of a file, or of every file below a folder, and the files there that hold none.
+    """Read a text file, or every file below a folder except hidden ones.
+
+    Returns:
+        The documents, and the paths of files that were skipped since they cannot be read as UTF-8.
 
     Raises:
         DataError: the file cannot be read, or no file of the folder can.

@@ -1,4 +1,4 @@
-"""PackCard: what a pack says of itself, as JSON."""
+"""PackCard: the description of a pack, stored in it as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,32 +12,32 @@ from bertvision.tasks.task import Pairs, Pool, SquadLayout, TableLayout, Task
 from bertvision.tasks.windows import WindowOptions
 
 Keep = Literal["float16", "float32"]
-"""How the numbers of a pack are stored."""
+"""Number format of the weights in a pack."""
 
 Reads = Literal["tokens", "rows"]
-"""What heads are given: every token of a window, or one row that stands for it."""
+"""Input of the heads: every token of a window, or one pooled row per window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackCard:
-    """What a pack is.
+    """The description of a pack.
 
     Attributes:
         task: task that the pack is for.
-        encoder: name of the frozen encoder that it lies over: `minilm`, a folder, or a name on the hub.
+        encoder: name of the frozen encoder that it needs: `minilm`, a folder, or a name on the hub.
         fingerprint: fingerprint of that encoder.
-        learn: what was tuned in it, one word for each tuning; empty if nothing was.
-        heads: names of the heads; of several the mean counts.
-        reads: what the heads are given.
-        pool: whether the row of the first token or the mean of all stands for a text; for labels, tags and scores.
-        pairs: how the two texts of a pair are encoded; `together` where texts are single.
+        learn: which parameters of it were tuned, one word for each tuning in turn; empty if none were.
+        heads: names of the heads; of several the mean is the pack's output.
+        reads: input of the heads.
+        pool: how a text becomes one row, by its first token or by the mean of all; for labels, tags and scores.
+        pairs: how the two texts of a pair are encoded; `together` for single texts.
         windows: options of the token windows that the heads were trained on.
-        threshold: margins of "no answer" above it are answered with nothing; None where every question has an answer.
-        scores: metrics on a split that was not learned from, at that threshold.
-        data: source and number of the examples.
+        threshold: margin of "no answer" above which that is the prediction; None if every question has an answer.
+        scores: metrics, at that threshold, on examples that were not trained on.
+        data: source and numbers of the examples.
         licence: licence of the pack, as the Hugging Face hub writes it.
         provenance: commit, versions and hardware that the pack was made with.
-        digests: the sha256 of every file of weights, by its path in the pack; none in packs of earlier versions.
+        digests: sha256 of every file with weights, by its path in the pack; empty in packs of earlier versions.
     """
 
     task: Task
@@ -58,14 +58,14 @@ class PackCard:
 
     @property
     def separate(self) -> bool:
-        """Whether the texts of a pair are encoded each by itself."""
+        """Whether the texts of a pair are encoded separately."""
         return self.pairs != "together"
 
     def as_json(self) -> dict[str, Any]:
-        """What its file holds."""
+        """The content of `pack.json`."""
         task = self.task
         layout = {"form": "squad" if isinstance(task.layout, SquadLayout) else "table", **asdict(task.layout)}
-        asked = {
+        task_fields = {
             "name": task.name,
             "kind": task.kind,
             "summary": task.summary,
@@ -75,40 +75,41 @@ class PackCard:
             "limits": task.limits,
             "metrics": task.metrics,
         }
-        whole = asdict(self) | {"task": asked}
-        return {"format": FORMAT, "record": "pack", "version": package_version(), **whole}
+        content = asdict(self) | {"task": task_fields}
+        return {"format": FORMAT, "record": "pack", "version": package_version(), **content}
 
 
 def read_pack_card(folder: Path) -> PackCard:
-    """The card of the pack in a folder.
+    """Read the card of the pack in a folder.
 
     Raises:
-        BertVisionError: there is none, it cannot be read, or it is of another format.
+        BertVisionError: there is no card, it cannot be read, it has another format, or its heads are no folder names.
     """
     card = read_pack_file(folder, _build)
-    odd = [name for name in card.heads if Path(name).name != name or name in (".", "..")]
-    if odd or not card.heads:
+    invalid = [name for name in card.heads if Path(name).name != name or name in (".", "..")]
+    if invalid or not card.heads:
         raise BertVisionError(f"{folder / PACK_FILE}: heads are {list(card.heads)}, names of folders are expected.")
     return card
 
 
 def pack_names(cards: Sequence[PackCard]) -> tuple[str, ...]:
-    """What packs are called: as their tasks, with a number behind those that come again."""
+    """Names for packs: those of their tasks, with a number appended to repeated ones."""
     names: list[str] = []
     for card in cards:
-        again = sum(name.partition("-")[0] == card.task.name for name in names)
-        names.append(f"{card.task.name}-{again + 1}" if again else card.task.name)
+        earlier = sum(name.partition("-")[0] == card.task.name for name in names)
+        names.append(f"{card.task.name}-{earlier + 1}" if earlier else card.task.name)
     return tuple(names)
 
 
 def _build(content: dict[str, Any]) -> PackCard:
-    asked = content.pop("task")
-    layout = dict(asked.pop("layout"))
+    """A card from the content of `pack.json`, without format, record and version."""
+    fields = content.pop("task")
+    layout = dict(fields.pop("layout"))
     form = {"squad": SquadLayout, "table": TableLayout}[layout.pop("form")]
-    asked |= {name: tuple(asked[name]) for name in ("labels", "metrics", "limits") if asked[name] is not None}
-    task = Task(layout=form(**layout), files={}, **asked)
+    fields |= {name: tuple(fields[name]) for name in ("labels", "metrics", "limits") if fields[name] is not None}
+    task = Task(layout=form(**layout), files={}, **fields)
     content |= {name: tuple(content[name]) for name in ("learn", "heads")}
     content["digests"] = dict(content.get("digests", {}))
-    if "apart" in content:  # of packs that were made before texts could be aligned
+    if "apart" in content:  # packs of versions that could not align texts yet
         content["pairs"] = "apart" if content.pop("apart") else "together"
     return PackCard(task=task, windows=WindowOptions(**content.pop("windows")), **content)

@@ -1,4 +1,4 @@
-"""export_pack: a pack → one ONNX graph with its encoder and all heads, checked against PyTorch on real windows."""
+"""export_pack: a pack → one ONNX graph of its encoder and heads, compared with PyTorch on real examples."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,16 +35,16 @@ from bertvision.tasks.sources import find_builtin
 from bertvision.tasks.task import SquadLayout
 
 EXAMPLES = 200
-"""How many examples are compared, unless another number is asked for."""
+"""Default number of examples on which graph and PyTorch are compared."""
 
 TIMED = 8
-"""How many of them are timed in every runtime."""
+"""Number of these examples on which every runtime is timed."""
 
 ROUNDS = 3
-"""How often."""
+"""Number of times that each runtime is timed; the shortest time counts."""
 
 SAMPLES = 120
-"""How many other examples, spread over a training set, show how graphs in 8 bits should round."""
+"""Maximum number of calibration examples for 8 bits, spread over a training set."""
 
 BUILTIN_DATA = "built-in"
 LIBRARIES = ("torch", "onnx", "onnxscript", "onnxruntime")
@@ -59,19 +59,20 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
     examples: int = EXAMPLES,
     encoder: str | None = None,
 ) -> ExportedPack:
-    """Write a pack as one graph with its tokenizer and its card: all that it takes to use it without torch.
+    """Write a pack as one ONNX graph with tokenizer and cards, which is used without torch.
 
     Args:
-        pack: pack to export; changes of its encoder are merged in.
-        out: folder that appears, or replaces an older export, only when the graph was found right.
-        numbers: `int8` rounds the weights of all products to 8 bits, and what they are multiplied with while it runs;
-            how, the built-in training set of the same form shows.
-        data: a file of the pack's task whose examples are compared; None takes the built-in set of the same form.
-        examples: number of these examples.
+        pack: pack to export; its changes of the encoder are merged into the graph.
+        out: folder to write; it appears, or replaces an older export, only when the graph agrees with PyTorch.
+        numbers: `int8` quantises the weights of all large products to 8 bits, and their inputs at run time; the
+            built-in training set of the same form is the calibration data.
+        data: a file of the pack's task with the examples to compare; None takes the built-in set of the same form.
+        examples: maximum number of examples to compare.
         encoder: path or name of the encoder; None takes the one that the pack names.
 
     Raises:
-        BertVisionError: libraries are missing, something has no form in ONNX, or outputs are not PyTorch's.
+        BertVisionError: a library is missing, the encoder or a head cannot be exported to ONNX, the graph's outputs
+            differ from PyTorch's, or files cannot be read or written.
     """
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     if missing:
@@ -90,28 +91,28 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
         models.tokenizer.save(place / TOKENIZER_FILE)
         graph = PackGraph(pack.card, models.encoder, models.heads[0])
         write_graph(graph, pack.card, place / GRAPH_FILE, limit=limit)
-        right = read_examples(models, rows)
-        exact = compare_examples(right, read_examples(open_graph(), rows))
-        if not exact.near:
+        reference = read_examples(models, rows)
+        in_float32 = compare_examples(reference, read_examples(open_graph(), rows))
+        if not in_float32.near:
             raise BertVisionError(
-                f"the graph of {pack.folder} differs from PyTorch by {exact.difference:.2g}; at most "
-                f"{exact.allowed:.2g} is allowed. Nothing was written; use it with PyTorch."
+                f"the graph of {pack.folder} differs from PyTorch by {in_float32.difference:.2g}; at most "
+                f"{in_float32.allowed:.2g} is allowed. Nothing was written; use it with PyTorch."
             )
         if numbers == "int8":
             from bertvision.packs.quantise import quantise_graph  # noqa: PLC0415 - imports onnx, an extra
 
             quantise_graph(place / GRAPH_FILE, sample_inputs(models, sample_rows(pack.card)))
         readers = _in_all_runtimes(open_graph)
-        compared = {name: compare_examples(right, read_examples(one, rows)) for name, one in readers.items()}
-        if numbers == "float32":  # what rounds nothing must come as near as ONNX Runtime did
-            readers = {name: one for name, one in readers.items() if name in ROUNDING or compared[name].near}
+        compared = {name: compare_examples(reference, read_examples(reader, rows)) for name, reader in readers.items()}
+        if numbers == "float32":  # runtimes that compute in float32 must pass the same test as ONNX Runtime
+            readers = {name: reader for name, reader in readers.items() if name in ROUNDING or compared[name].near}
         export = ExportCard(
             numbers=numbers,
             opset=OPSET,
             pad=pad,
             limit=limit,
-            difference=exact.difference,
-            largest=exact.largest,
+            difference=in_float32.difference,
+            largest=in_float32.largest,
             agreement={name: compared[name].agreement for name in readers},
             examples=len(rows),
             milliseconds=_milliseconds(readers, rows[:TIMED]),
@@ -127,10 +128,10 @@ def export_pack(  # noqa: PLR0913 - what it depends on, by keyword
 
 
 def compared_rows(card: PackCard, data: str | Path | None, count: int) -> list[Row]:
-    """Examples to compare: of a file, or of the built-in set of the task's form.
+    """The first `count` examples of a file, or if `data` is None, of the built-in dev set of the task's form.
 
     Raises:
-        DataError: the file cannot be read, or has none.
+        DataError: the file cannot be read, or has no example.
     """
     path, card = _builtin_file(card, "dev") if data is None else (Path(data), card)
     rows = list(islice(stream_rows(path, card), count))
@@ -140,13 +141,13 @@ def compared_rows(card: PackCard, data: str | Path | None, count: int) -> list[R
 
 
 def sample_rows(card: PackCard) -> list[Row]:
-    """Examples that are not compared: of the built-in training set of the task's form, spread over all of it."""
+    """Calibration examples for 8 bits, which are never compared: spread over the built-in training set of that form."""
     rows = list(stream_rows(*_builtin_file(card, "train")))
     return rows[:: -(-len(rows) // SAMPLES)]
 
 
 def _builtin_file(card: PackCard, split: Literal["train", "dev"]) -> tuple[Path, PackCard]:
-    """A file of the built-in set of the task's form, and the card with the layout of that file."""
+    """A file of the built-in set of the task's form (questions, pairs, texts), and the card with that file's layout."""
     squad = isinstance(card.task.layout, SquadLayout)
     name = "qa" if squad else "paraphrase" if takes_pairs(card) else "sentiment2"
     found = find_builtin(replace(card.task, builtin=name))
@@ -154,7 +155,7 @@ def _builtin_file(card: PackCard, split: Literal["train", "dev"]) -> tuple[Path,
 
 
 def sample_inputs(reader: PackModels, rows: Sequence[Row]) -> Iterator[dict[str, NDArray[Any]]]:
-    """The inputs of a graph for some examples, one after the other."""
+    """Inputs of the pack's graph, by name, for every window of the examples, one window at a time."""
     (card,) = reader.cards
     for row in rows:
         query, _ = pack_query(reader, [row])
@@ -166,16 +167,16 @@ def sample_inputs(reader: PackModels, rows: Sequence[Row]) -> Iterator[dict[str,
 
 
 def _in_all_runtimes(open_graph: "partial[GraphReader]") -> dict[GraphRuntime, GraphReader]:
-    """The graph in ONNX Runtime, and in every other runtime that can compute it."""
+    """Open the graph in ONNX Runtime, and in every other usable runtime that supports its operations."""
     readers: dict[GraphRuntime, GraphReader] = {"onnx": open_graph()}
     for name in usable_runtimes()[1:]:
-        with suppress(BertVisionError):  # an OpenVINO that lacks an operation is done without
+        with suppress(BertVisionError):  # a version of OpenVINO may lack an operation
             readers[name] = open_graph(runtime=name)
     return readers
 
 
 def _milliseconds(readers: Mapping[GraphRuntime, Reader], rows: Sequence[Row]) -> dict[str, float]:
-    """Milliseconds for one example by itself, by runtime: the quickest of several rounds, in which all take turns."""
+    """Milliseconds per example, each read alone, by runtime: the best of several rounds; runtimes alternate."""
     queries = {name: [pack_query(reader, [row])[0] for row in rows] for name, reader in readers.items()}
     seconds: dict[str, list[float]] = {name: [] for name in readers}
     for _ in range(ROUNDS):
@@ -184,4 +185,4 @@ def _milliseconds(readers: Mapping[GraphRuntime, Reader], rows: Sequence[Row]) -
             for query in queries[name]:
                 reader.read_heads([query])
             seconds[name].append(time.perf_counter() - begin)
-    return {name: round(1e3 * min(each) / len(rows), 2) for name, each in seconds.items()}
+    return {name: round(1e3 * min(rounds) / len(rows), 2) for name, rounds in seconds.items()}

@@ -1,4 +1,4 @@
-"""ExportedPack: one graph with the encoder and all heads, a tokenizer and a card; nothing else is needed to run it."""
+"""ExportedPack: an ONNX graph of the encoder and all heads, with tokenizer and cards; it runs without torch."""
 
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -16,11 +16,11 @@ FORMAT = 2
 GRAPH_FILE, TOKENIZER_FILE = "model.onnx", "tokenizer.json"
 
 Numbers = Literal["float32", "int8"]
-"""How a graph computes its products."""
+"""Number format of a graph's matrix products with weights."""
 
 ENOUGH: dict[Numbers, float] = {"float32": 0.99, "int8": 0.97}
-"""Share of the predictions that must stay as they are: of float32 for a runtime to be taken by itself, of 8 bits to go
-without a note."""
+"""Share of predictions that must be the same as PyTorch's: below it the command prints a note, and for float32 graphs
+runtimes that reach it are preferred."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,17 +28,17 @@ class ExportCard:
     """How a pack was exported.
 
     Attributes:
-        numbers: how the graph computes.
+        numbers: number format of the graph's products.
         opset: ONNX opset version of the graph.
-        pad: number of the padding token.
-        limit: most tokens in a window; None where there is no end.
-        difference: largest difference from PyTorch of any output of the graph in float32.
-        largest: the largest of those outputs.
-        agreement: share of examples that got the same prediction as from PyTorch, in every runtime that was there; of
-            questions, the same best answer, and the same decision whether it is given.
+        pad: vocabulary number of the padding token.
+        limit: maximum number of tokens in a window; None if the encoder has no limit.
+        difference: largest absolute difference from PyTorch's outputs, of the graph in float32 (before quantisation).
+        largest: largest absolute value of PyTorch's outputs.
+        agreement: by runtime, the share of examples with the same prediction as from PyTorch; for questions, with the
+            same best answer and the same decision whether to give it.
         examples: number of examples that were compared.
-        milliseconds: time for one example by itself in each runtime.
-        source: source of the examples.
+        milliseconds: by runtime, the time for one example alone.
+        source: source of the examples: the name of a file, or `built-in`.
         made_with: versions of the libraries.
     """
 
@@ -55,18 +55,18 @@ class ExportCard:
     made_with: dict[str, str | None]
 
     def as_json(self) -> dict[str, Any]:
-        """What its file holds."""
+        """The content of `export.json`."""
         return {"format": FORMAT, "record": "export", **asdict(self)}
 
 
 @final
 @dataclass(frozen=True)
 class ExportedPack(PackFolder):
-    """A pack as one graph.
+    """A pack in the form of one ONNX graph.
 
     Attributes:
-        export: how it was made.
-        runtime: runtime that computes it.
+        export: how it was exported.
+        runtime: runtime that computes the graph.
     """
 
     export: ExportCard
@@ -74,15 +74,15 @@ class ExportedPack(PackFolder):
 
     @classmethod
     def load(cls, folder: str | Path, *, runtime: GraphRuntime | None = None) -> Self:
-        """The exported pack in a folder; the graph is not loaded yet.
+        """Open the exported pack in a folder; the graph is not loaded yet.
 
         Args:
             folder: folder of the pack.
-            runtime: runtime; None takes the one that was fastest when it was exported, of those that are here and
-                agreed with PyTorch; in 8 bits ONNX Runtime.
+            runtime: runtime that computes the graph; None takes ONNX Runtime, or for float32 the usable runtime that
+                `choose_runtime` prefers by the measurements of the export.
 
         Raises:
-            BertVisionError: there is none, or it is not whole.
+            BertVisionError: there is no exported pack, a card cannot be read, or a file is missing.
         """
         place = Path(folder)
         otherwise = "Export the pack again."
@@ -91,11 +91,10 @@ class ExportedPack(PackFolder):
         missing = [name for name in (GRAPH_FILE, TOKENIZER_FILE) if not (place / name).is_file()]
         if missing:
             raise BertVisionError(f"{place} is not whole: {missing[0]} is not there. Copy it again.")
-        return cls(place, read_pack_card(place), export, runtime or _own_runtime(export))
+        return cls(place, read_pack_card(place), export, runtime or _default_runtime(export))
 
 
-def _own_runtime(export: ExportCard) -> GraphRuntime:
-    """What computes a graph by itself; see `choose_runtime`."""
-    if export.numbers == "int8":  # OpenVINO agrees less, by fewer examples than an export compares
+def _default_runtime(export: ExportCard) -> GraphRuntime:
+    if export.numbers == "int8":  # OpenVINO agrees less with PyTorch, which an export's few examples may not show
         return "onnx"
     return choose_runtime(export.milliseconds, export.agreement, ENOUGH[export.numbers])

@@ -1,4 +1,4 @@
-"""PackGraph: an encoder with a pack's heads as one module, and the ONNX graph of it."""
+"""PackGraph: an encoder with a pack's heads as one module; write_graph exports it to ONNX."""
 
 import io
 import logging
@@ -25,15 +25,15 @@ from bertvision.packs.graph_reader import input_names
 from bertvision.training.states import StateBatch
 
 OPSET = 20
-"""The first with Gelu as one operator; every ONNX Runtime since 1.17 reads it."""
+"""ONNX opset: the first with GELU as one operator; ONNX Runtime reads it since version 1.17."""
 
 SAMPLE = (2, 8)
-"""Windows and tokens of the batch that is traced: not 1, which would be taken for a constant."""
+"""Windows and tokens of the batch for tracing: a size of 1 would become a constant of the graph."""
 
 
 @final
 class PackGraph(nn.Module):
-    """Padded windows → the outputs of every head: of every token for answers in a text, else one row per window."""
+    """Padded windows → the outputs of every head: for every token in tasks of kind `spans`, else a row per window."""
 
     def __init__(self, card: PackCard, encoder: Encoder, heads: Sequence[Head]) -> None:
         super().__init__()
@@ -53,13 +53,13 @@ class PackGraph(nn.Module):
         second_types: Tensor | None = None,
         second_mask: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
-        """Outputs of every head.
+        """Outputs of every head: (batch, tokens, outputs) for spans, else (batch, outputs).
 
         Args:
             ids: (batch, tokens) vocabulary numbers.
             types: (batch, tokens) segment numbers.
             mask: (batch, tokens) True where a token is real.
-            second_ids: `ids` of the second texts, where those of a pair are encoded apart.
+            second_ids: `ids` of the second texts, if the texts of a pair are encoded separately.
             second_types: `types` of the second texts.
             second_mask: `mask` of the second texts.
         """
@@ -78,23 +78,24 @@ class PackGraph(nn.Module):
 
     def _encode(self, ids: Tensor, types: Tensor, mask: Tensor) -> HiddenStates:
         collected: dict[int, Tensor] = {}
-        # to the top, since torch cannot trace a pass that is left early; what no head needs, it drops from the graph
+        # through all layers, since torch cannot trace a pass that stops early; layers that no head needs are dropped
+        # from the graph
         self.encoder.visit(TokenBatch(ids, types, mask, None, ids.shape[1]), collected.__setitem__)
         return HiddenStates(torch.stack([collected[layer] for layer in self._layers], dim=1), mask, None, types > 0)
 
 
 @torch.no_grad()
 def write_graph(graph: PackGraph, card: PackCard, path: Path, *, limit: int | None) -> None:
-    """Write a graph whose numbers of windows and tokens are free.
+    """Export a pack's module to ONNX, for batches of any size and windows of any length up to the limit.
 
     Args:
-        graph: graph on the CPU.
+        graph: module on the CPU.
         card: card of its pack.
         path: file to write.
-        limit: most tokens in a window; None where there is no end.
+        limit: maximum number of tokens in a window; None if the encoder has no limit.
 
     Raises:
-        BertVisionError: something that encoder or heads do has no form in ONNX.
+        BertVisionError: the encoder or a head cannot be exported.
     """
     graph.eval()
     names = input_names(separate=card.separate)
@@ -106,7 +107,7 @@ def write_graph(graph: PackGraph, card: PackCard, path: Path, *, limit: int | No
         with quiet(), graph.encoder.plain_attention():
             torch.onnx.export(
                 graph,
-                tuple(torch.ones(SAMPLE, dtype=dtype) for _ in names for dtype in dtypes),  # one tensor is one input
+                tuple(torch.ones(SAMPLE, dtype=dtype) for _ in names for dtype in dtypes),  # the same one is one input
                 path,
                 dynamo=True,
                 input_names=flat,
@@ -129,7 +130,7 @@ def write_graph(graph: PackGraph, card: PackCard, path: Path, *, limit: int | No
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep to ourselves what libraries say of their own inner life while they export."""
+    """Suppress log messages up to WARNING, warnings and standard output, which libraries fill during an export."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

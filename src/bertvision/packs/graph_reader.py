@@ -18,18 +18,18 @@ from bertvision.tasks.batches import length_batches
 from bertvision.tasks.tokenizer import TextTokenizer
 
 BATCH_TOKENS = 4096
-"""Most tokens in a batch, padding included."""
+"""Maximum number of tokens in a batch, padding included."""
 
 MOST_PADDING = 64
-"""Tokens of padding in a batch: a processor reads a window alone as fast as beside others; padding takes its time."""
+"""Maximum number of padding tokens in a batch: a processor gains nothing from batches, and loses time with padding."""
 
 INPUTS = ("ids", "types", "mask")
-"""What a graph takes of every text; of a pair apart it takes those of the second, too."""
+"""Names of a graph's inputs; see `input_names` for pairs whose texts are encoded separately."""
 
 
 @final
 class GraphReader(Reader):
-    """An exported pack, ready to be asked."""
+    """An exported pack with its graph loaded."""
 
     def __init__(  # noqa: PLR0913 - what it depends on, by keyword
         self,
@@ -46,14 +46,13 @@ class GraphReader(Reader):
         Args:
             folder: folder of the graph and its tokenizer.
             card: card of the pack.
-            pad: number of the padding token.
-            limit: most tokens in a window; None where there is no end.
-            runtime: runtime that computes it.
+            pad: vocabulary number of the padding token.
+            limit: maximum number of tokens in a window; None if the encoder has no limit.
+            runtime: runtime that computes the graph.
             threads: number of threads; 0 leaves it to the runtime, which takes one for each core.
 
         Raises:
-            BertVisionError: the runtime is not installed, cannot read the graph, or it is not the one that the card was
-                written for.
+            BertVisionError: the graph's file differs from the digest in the card, or as `load_graph`.
         """
         check_digest(folder / GRAPH_FILE, card.digests.get(GRAPH_FILE))
         super().__init__([card], TextTokenizer.from_file(folder / TOKENIZER_FILE, limit=limit))
@@ -72,7 +71,7 @@ class GraphReader(Reader):
         lengths = np.maximum.reduce([windows.lengths for windows in query.windows])
         for rows in length_batches(lengths, size=BATCH_TOKENS, tokens=BATCH_TOKENS, padding=MOST_PADDING):
             inputs: dict[str, NDArray[Any]] = {}
-            multiple = self._step if len(rows) == 1 else 1  # of several, all would be padded
+            multiple = self._step if len(rows) == 1 else 1  # a batch of several has padding enough
             for windows, names in zip(query.windows, input_names(separate=card.separate), strict=True):
                 padded = windows.padded(rows, self._pad, multiple=multiple, limit=self._limit)
                 inputs |= dict(zip(names, padded, strict=True))
@@ -81,5 +80,5 @@ class GraphReader(Reader):
 
 
 def input_names(*, separate: bool) -> list[tuple[str, ...]]:
-    """What a graph calls the inputs of each text."""
+    """Names of a graph's inputs for each text: for two if the texts of a pair are encoded separately."""
     return [INPUTS, tuple(f"second_{name}" for name in INPUTS)] if separate else [INPUTS]

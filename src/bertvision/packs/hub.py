@@ -6,14 +6,14 @@ from typing import Any
 from bertvision.errors import BertVisionError, first_line
 
 _FILES = ["*.json", "*.safetensors", "*.onnx", "README.md", "heads/*/*.json", "heads/*/*.safetensors"]
-"""What a pack is made of; nothing else is fetched, and nothing that could run."""
+"""Patterns of the files of a pack: nothing else is transferred, so no code is."""
 
 
 def download_pack(name: str) -> Path:
-    """The local copy of a pack on the hub.
+    """Download a pack from the hub unless it is in the cache already, and return its local folder.
 
     Raises:
-        BertVisionError: there is none, or the hub cannot be reached.
+        BertVisionError: there is no such pack, or the hub cannot be reached.
     """
     from huggingface_hub import snapshot_download  # noqa: PLC0415 - takes a while to import
 
@@ -27,10 +27,10 @@ def download_pack(name: str) -> Path:
 
 
 def upload_pack(folder: Path, name: str, *, private: bool) -> str:
-    """Put a pack on the hub; returns its address.
+    """Upload a pack to the hub, and return its URL.
 
     Raises:
-        BertVisionError: the hub refuses, or cannot be reached.
+        BertVisionError: the hub refuses it, or cannot be reached.
     """
     from huggingface_hub import HfApi  # noqa: PLC0415 - takes a while to import
 

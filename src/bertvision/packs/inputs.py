@@ -1,4 +1,4 @@
-"""What a user hands over, as examples and token windows."""
+"""User input → checked examples, and their token windows."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,10 +17,10 @@ TextInput = str | Mapping[str, str] | tuple[str, str]
 
 
 def make_questions(questions: Sequence[str], contexts: Sequence[str]) -> Questions:
-    """Questions without gold answers; every different context stands there once.
+    """Build questions without gold answers; equal contexts are stored once.
 
     Raises:
-        BertVisionError: one of them is empty or no text.
+        BertVisionError: a question or context is empty, not a string, or not valid Unicode.
     """
     for what, texts in (("question", questions), ("context", contexts)):
         for text in texts:
@@ -40,12 +40,12 @@ def make_questions(questions: Sequence[str], contexts: Sequence[str]) -> Questio
 
 
 def make_texts(card: PackCard, inputs: Sequence[TextInput]) -> Texts:
-    """Texts, or pairs where the pack wants pairs, without targets.
+    """Build texts, or pairs if the pack reads pairs; all targets are 0.
 
     Raises:
-        BertVisionError: a text is missing, or one too many.
+        BertVisionError: an input is no text, or a single text where the pack reads pairs, or a pair where it does not.
     """
-    both = [_pair(one) for one in inputs]
+    both = [_pair(item) for item in inputs]
     for text, pair in both:
         _check_text("text", text)
         if (pair is not None) != takes_pairs(card):
@@ -72,8 +72,8 @@ def takes_pairs(card: PackCard) -> bool:
 
 
 def text_windows(card: PackCard, texts: Texts, tokenizer: TextTokenizer) -> tuple[Windows, ...]:
-    """The token windows of texts, cut as for training the pack's heads; for pairs apart, those of both texts."""
-    if isinstance(card.task.layout, SquadLayout):  # a label for a question and its context
+    """The token windows of texts, cut as in training: of first and second texts if these are encoded separately."""
+    if isinstance(card.task.layout, SquadLayout):  # the task labels questions with their contexts
         questions = make_questions(texts.texts, texts.pairs or [])
         return (build_windows(card.task, questions, tokenizer, card.windows),)
     sides = texts.sides() if card.separate else (texts,)
@@ -83,14 +83,15 @@ def text_windows(card: PackCard, texts: Texts, tokenizer: TextTokenizer) -> tupl
 def question_windows(
     card: PackCard, questions: Questions, tokenizer: TextTokenizer, options: WindowOptions | None = None
 ) -> Windows:
-    """The token windows of questions."""
+    """The token windows of questions and contexts; options of None are those of the pack."""
     return build_windows(card.task, questions, tokenizer, options or card.windows)
 
 
-def _pair(one: TextInput) -> tuple[str, str | None]:
-    match one:
+def _pair(item: TextInput) -> tuple[str, str | None]:
+    """The first and, if there is one, the second text of an input."""
+    match item:
         case str():
-            return one, None
+            return item, None
         case {"text": str(text), "text_pair": str(pair)}:
             return text, pair
         case {"text": str(text)}:
@@ -98,7 +99,7 @@ def _pair(one: TextInput) -> tuple[str, str | None]:
         case (str(text), str(pair)):
             return text, pair
         case _:
-            raise BertVisionError(f'a text, {{"text": …, "text_pair": …}} or two texts are expected, got {one!r}.')
+            raise BertVisionError(f'a text, {{"text": …, "text_pair": …}} or two texts are expected, got {item!r}.')
 
 
 def _check_text(what: str, text: object) -> None:

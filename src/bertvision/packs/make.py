@@ -22,18 +22,18 @@ from bertvision.tasks.examples import as_questions
 from bertvision.tasks.task import Pairs, Pool
 
 BEST = "best"
-"""Means the head that is best on held-out training examples."""
+"""Selects the head that the evaluation ranks first: on held-out examples, where the run has some."""
 
 BUILTIN_LICENCE, OTHER_LICENCE = "mit", "other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackResult:
-    """What came out of packing.
+    """Result of `make_pack`.
 
     Attributes:
         pack: the pack.
-        split: the one whose scores its card states.
+        split: split whose scores the card states.
         notices: messages for the user.
     """
 
@@ -54,60 +54,60 @@ def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
     device: Device = "auto",
     show: Show | None = None,
 ) -> PackResult:
-    """Put what changed in a run's encoder and its heads into one small folder.
+    """Write the trained encoder parameters of a finished run and some of its heads as a pack.
 
-    A run that was not evaluated on the split yet is evaluated first: its scores go into the card, and the no-answer
+    A run without an evaluation on the split is evaluated first: its scores go into the card, and the no-answer
     threshold is the one fitted on training questions that the run held out.
 
     Args:
-        run: `RUN` of a fit, `RUN` or `RUN@0.3` of a tuned run.
+        run: folder of a run that fitted heads, or of a tuned run, whose snapshot may be added: `RUN@0.3`.
         out: folder of the pack; an older pack there is replaced.
-        heads: `best`, or names of heads; of several the mean counts.
-        keep: how numbers are stored.
-        licence: licence of the pack, as the hub writes it; None takes `mit` for the built-in sets, that of a pack
-            which the encoder came from, and `other` elsewhere.
+        heads: `best`, or names of heads (a list, or separated by commas); of several the mean is the pack's output.
+        keep: number format of the stored weights.
+        licence: licence of the pack, as the hub writes it; None takes `other` for the user's own data, and for the
+            built-in sets the licence of a pack that the encoder came from, else `mit`.
         data: folder of the split; None takes the run's own data.
-        split: the one whose scores the card states; where the run's data are a training split alone, examples
-            that the run held out stand in for `dev`.
+        split: split whose scores the card states; if the run's data are a training split alone, its held-out examples
+            stand in for `dev`.
         device: device to compute on.
-        show: function that gets a message about what takes long.
+        show: progress callback.
 
     Raises:
-        BertVisionError: there is no such run or head, heads do not go together, or it cannot be written.
+        BertVisionError: there is no such run or head, the heads cannot be combined, or the pack cannot be written.
     """
     subject = load_subject(run, data=data, split=split)
     record = _evaluated(subject, run, data=data, device=device, show=show)
     rows = _choose(record, heads)
     reads, pool, pairs = _reading(subject, rows)
-    chain = tunings(subject.run.request.encoder)
+    tuned = tunings(subject.run.request.encoder)
     scored = rows[0]
     if len(rows) > 1:
         names = [row.name for row in rows]
         joined = ensemble([run], how="mean", heads=names, data=data, split=subject.split, device=device, show=show)
         scored = joined.record.ensemble
-    at = _at(scored)
+    stated = _stated_scores(scored)
     notices = list(subject.notices)
-    spans = subject.parts.task.kind == "spans" and not subject.parts.task.answerable_only
-    why = _why_zero(subject, scored) if spans else None
-    if why is not None:
-        notices.append(why)
+    has_threshold = subject.parts.task.kind == "spans" and not subject.parts.task.answerable_only
+    not_fitted = _why_not_fitted(subject, scored) if has_threshold else None
+    if not_fitted is not None:
+        notices.append(not_fitted)
     if licence is None:
-        licence = _licence(subject, chain)
+        licence = _licence(subject, tuned)
         if licence == OTHER_LICENCE:
             notices.append(f"the card says licence '{OTHER_LICENCE}'. Say which the data allow: --licence NAME")
-    stages = [stage for tuned in chain for stage in tuned.stages]
+    stages = [stage for encoder in tuned for stage in encoder.stages]
     card = PackCard(
         task=subject.parts.task,
-        encoder=chain[0].encoder if chain else subject.run.request.encoder,
-        fingerprint=chain[0].fingerprint if chain else record.fingerprints.weights,
+        encoder=tuned[0].encoder if tuned else subject.run.request.encoder,
+        fingerprint=tuned[0].fingerprint if tuned else record.fingerprints.weights,
         learn=tuple(stage.learn for stage in stages),
         heads=tuple(row.name for row in rows),
         reads=reads,
         pool=pool,
         pairs=pairs,
         windows=subject.run.request.windows,
-        threshold=at.threshold,
-        scores={name: estimate.value for name, estimate in at.values.items()},
+        threshold=stated.threshold,
+        scores={name: estimate.value for name, estimate in stated.values.items()},
         data=_data(subject),
         licence=licence,
         provenance=record.provenance,
@@ -122,8 +122,8 @@ def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
     return PackResult(pack=pack, split=subject.split, notices=tuple(notices))
 
 
-def _why_zero(subject: Subject, row: EvaluatedRow) -> str | None:
-    """Why the no-answer threshold was not fitted and is 0; None where it was."""
+def _why_not_fitted(subject: Subject, row: EvaluatedRow) -> str | None:
+    """A notice why the no-answer threshold is 0 instead of fitted; None if it was fitted."""
     if FITTED not in row.scores or subject.held_out is None:
         return "the run held nothing out, so the no-answer threshold is 0. Tune or fit with --held-out."
     questions = as_questions(subject.held_out.examples)
@@ -141,7 +141,7 @@ def _why_zero(subject: Subject, row: EvaluatedRow) -> str | None:
 def _evaluated(
     subject: Subject, run: str | Path, *, data: str | Path | None, device: Device, show: Show | None
 ) -> EvaluationRecord:
-    """The record of the run's evaluation; made where there is none of the same heads and windows."""
+    """The record of the run's evaluation; without one of the same heads and windows, the run is evaluated now."""
     kept = subject.kept()
     if kept is not None:
         return kept
@@ -149,7 +149,10 @@ def _evaluated(
 
 
 def _choose(record: EvaluationRecord, heads: str | Sequence[str]) -> list[EvaluatedRow]:
-    """Rows of the evaluation that names mean: a folder's, or a head's, of which the best is taken."""
+    """Rows of the evaluation for the chosen heads.
+
+    A name is that of a head's folder, or of a kind of head, which selects the best of that kind.
+    """
     if heads == BEST:
         return record.rows[:1]
     words = [word.strip() for word in heads.split(",")] if isinstance(heads, str) else list(heads)
@@ -163,9 +166,9 @@ def _choose(record: EvaluationRecord, heads: str | Sequence[str]) -> list[Evalua
 
 
 def _reading(subject: Subject, rows: Sequence[EvaluatedRow]) -> tuple[Reads, Pool, Pairs]:
-    """What all heads are given, which row counts, and how pairs are encoded."""
+    """The input of the heads, the pooling, and the way of encoding pairs, which must be the same for all heads."""
     parts, request, own = subject.parts, subject.run.request, subject.run.own
-    ways: set[tuple[Reads, Pool, Pairs]] = set()
+    readings: set[tuple[Reads, Pool, Pairs]] = set()
     for row in rows:
         if own is not None and row.name == OWN_OUTPUT:
             if own.pooled:
@@ -174,36 +177,36 @@ def _reading(subject: Subject, rows: Sequence[EvaluatedRow]) -> tuple[Reads, Poo
                     "packs do not read. Fit heads on it (bertvision fit --encoder …), and pack those."
                 )
             pool: Pool = "mean" if own.pool == "mean" else "cls"
-            ways.add(("tokens", pool, "together"))
+            readings.add(("tokens", pool, "together"))
         else:
             reads: Reads = "rows" if request.reads_rows(parts.task) else "tokens"
-            ways.add((reads, parts.pool, parts.pairs))
-    if len(ways) > 1 and parts.task.kind != "spans":
+            readings.add((reads, parts.pool, parts.pairs))
+    if len(readings) > 1 and parts.task.kind != "spans":
         raise BertVisionError(f"{OWN_OUTPUT} is given other rows than the other heads. Pack it alone, or leave it out.")
-    return ways.pop()
+    return readings.pop()
 
 
-def _at(row: EvaluatedRow) -> ScoresAt:
-    """The scores that a pack promises: at the fitted threshold, where there is one."""
+def _stated_scores(row: EvaluatedRow) -> ScoresAt:
+    """The scores that the card states: at the fitted threshold, if there is one."""
     return next(row.scores[name] for name in (FITTED, PLAIN, ZERO) if name in row.scores)
 
 
-def _licence(subject: Subject, chain: Sequence[Tuned]) -> str:
-    """What may be said without asking: of the built-in sets, or of a pack that they were added to."""
+def _licence(subject: Subject, tuned: Sequence[Tuned]) -> str:
+    """The licence if none is given: only for the built-in sets and packs is it known."""
     if subject.data not in (None, "builtin"):
         return OTHER_LICENCE
-    return next((tuned.licence for tuned in chain if tuned.licence is not None), BUILTIN_LICENCE)
+    return next((encoder.licence for encoder in tuned if encoder.licence is not None), BUILTIN_LICENCE)
 
 
 def _data(subject: Subject) -> dict[str, Any]:
-    request = subject.run.request
-    source = request.data
-    found = {
+    """The card's description of the data: their source, and numbers of examples."""
+    source = subject.run.request.data
+    description = {
         "source": "built-in set" if source in (None, "builtin") else Path(source).name,
         "train": len(subject.parts.train),
         "held_out": subject.held_out_examples,
         subject.split: len(subject.part.examples),
     }
     if subject.split == HELD_OUT:
-        found["scores"] = "of the held-out examples, by which heads were chosen, too"
-    return found
+        description["scores"] = "of the held-out examples, by which heads were chosen, too"
+    return description

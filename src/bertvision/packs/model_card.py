@@ -9,7 +9,7 @@ from bertvision.tasks.task import TaskKind
 
 
 def model_card(card: PackCard) -> str:
-    """Front matter for the hub, then what people want to know: data, scores, limits, licence."""
+    """The text of README.md: metadata for the hub as YAML, then data, scores, limits and licence for people."""
     metrics = {name: value for name, value in card.scores.items() if value is not None}
     front = {
         "library_name": "bertvision",
@@ -19,7 +19,7 @@ def model_card(card: PackCard) -> str:
         "tags": ["bertvision", "task-pack", card.task.name],
         "metrics": list(metrics),
     }
-    # JSON values are YAML, whatever stands in them
+    # JSON values are valid YAML, whatever characters they contain
     lines = ["---", *(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in front.items()), "---", ""]
     lines += [
         f"# A task pack for {card.task.name}",

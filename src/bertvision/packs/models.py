@@ -1,4 +1,4 @@
-"""PackModels: packs over one frozen encoder, read in a single pass."""
+"""PackModels: packs over one frozen encoder in PyTorch, computed in a single pass."""
 
 from collections.abc import Sequence
 from typing import final
@@ -30,7 +30,8 @@ from bertvision.tasks.windows import Windows
 from bertvision.training.states import StateBatch
 
 MOST_PADDING = 256
-"""Tokens of padding in a batch: about what another batch costs, where few windows have lengths of all kinds."""
+"""Maximum number of padding tokens in a batch: where windows are few and of very different lengths, they cost about as
+much as another batch."""
 
 
 @final
@@ -38,7 +39,7 @@ class PackModels(Reader):
     """Packs over one frozen encoder, with their heads, in PyTorch.
 
     Attributes:
-        encoder: frozen encoder with the changes of the packs in it.
+        encoder: frozen encoder, with the changes of the packs merged in.
         passes: options of its passes.
         heads: heads of every pack.
     """
@@ -49,12 +50,12 @@ class PackModels(Reader):
         """Load the encoder once, and the heads of all packs.
 
         Args:
-            packs: at least one.
+            packs: at least one pack; all over the same encoder with the same changes.
             encoder: path or name of the encoder; None takes the one that the packs name.
             device: device to compute on.
 
         Raises:
-            BertVisionError: packs do not lie over the same encoder, or something cannot be loaded.
+            BertVisionError: no pack was given, packs differ in encoder or changes, or something cannot be loaded.
         """
         if not packs:
             raise BertVisionError("no pack was given; at least one is expected.")
@@ -69,10 +70,12 @@ class PackModels(Reader):
     @torch.inference_mode()
     def read_heads(self, queries: Sequence[PackQuery]) -> list[list[Outputs]]:
         shared = [query for query in queries if not self._aligns(query)]
-        reading = self._read_shared(shared) if shared else None
-        pairs: dict[object, Tensor] = {}
+        shared_pass = self._read_shared(shared) if shared else None
+        pair_rows: dict[object, Tensor] = {}
         return [
-            self._read_aligned(query, pairs) if reading is None or self._aligns(query) else reading.outputs(query)
+            self._read_aligned(query, pair_rows)
+            if shared_pass is None or self._aligns(query)
+            else shared_pass.outputs(query)
             for query in queries
         ]
 
@@ -86,11 +89,11 @@ class PackModels(Reader):
         return self.cards[query.pack].pairs == "aligned"
 
     def _read_aligned(self, query: PackQuery, known: dict[object, Tensor]) -> list[Outputs]:
-        """What heads say of pairs, in a pass of their own, since the tokens of both texts are needed at once.
+        """The outputs of a pack that aligns pairs, in a separate pass: it needs the tokens of both texts at once.
 
         Args:
-            query: two texts of every pair.
-            known: rows of pairs that other queries have read, to which new ones are added.
+            query: windows of the first and of the second texts.
+            known: cache of the rows of pairs by windows, pooling and layers, for queries that share them.
         """
         heads, pool = self.heads[query.pack], self.cards[query.pack].pool
         layers = layers_read(heads)
@@ -111,24 +114,24 @@ class PackModels(Reader):
     def _padding(self) -> int | None:
         return None if self.passes.packed else MOST_PADDING
 
-    def _read_shared(self, queries: Sequence[PackQuery]) -> "_Reading":
+    def _read_shared(self, queries: Sequence[PackQuery]) -> "_SharedPass":
         """One pass over the windows of all queries."""
-        reading = _Reading(self.cards, self.heads, queries)
-        stream = StreamStates(self.encoder, reading.rows, self.passes, reading.layers)
-        for rows in frozen_batches(reading.rows.sizes, self.encoder.device, padding=self._padding):
+        shared = _SharedPass(self.cards, self.heads, queries)
+        stream = StreamStates(self.encoder, shared.rows, self.passes, shared.layers)
+        for rows in frozen_batches(shared.rows.sizes, self.encoder.device, padding=self._padding):
             states = stream.batch(rows)
             with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=self.passes.bf16):
-                reading.take(states, rows)
-        return reading
+                shared.take(states, rows)
+        return shared
 
 
 @final
-class _Reading:
-    """A pass over the windows of all queries, each different one once.
+class _SharedPass:
+    """A pass over the windows of several queries; `Windows` objects that queries share are read once.
 
     Attributes:
-        rows: all windows.
-        layers: from the lowest to the highest that one of the heads reads.
+        rows: the windows of all queries.
+        layers: the range of layers that covers all layers the heads need.
     """
 
     def __init__(
@@ -137,14 +140,15 @@ class _Reading:
         self._cards = cards
         self._heads = heads
         self.layers = layers_read([head for query in queries for head in heads[query.pack]])
-        self._different = {id(windows): windows for query in queries for windows in query.windows}
-        firsts = np.cumsum([0, *(len(windows) for windows in self._different.values())]).tolist()
-        self._first = dict(zip(self._different, firsts, strict=False))
-        self.rows = join_rows(list(self._different.values()))
-        self._pooled: dict[tuple[int, Pool], Tensor] = {}  # one row per window and layer, for packs that read rows
-        # by the windows: which rows are wanted of them, and outputs of packs that read their tokens
-        self._pools: dict[int, set[Pool]] = {key: set() for key in self._different}
-        self._gathered: dict[int, dict[int, GatheredOutputs]] = {key: {} for key in self._different}
+        self._windows = {id(windows): windows for query in queries for windows in query.windows}  # each once, by id
+        firsts = np.cumsum([0, *(len(windows) for windows in self._windows.values())]).tolist()
+        self._first = dict(zip(self._windows, firsts, strict=False))  # where they begin in `rows`
+        self.rows = join_rows(list(self._windows.values()))
+        # for packs that read rows: the poolings that they need, and pooled states, (windows, layers, width)
+        self._pools: dict[int, set[Pool]] = {key: set() for key in self._windows}
+        self._pooled: dict[tuple[int, Pool], Tensor] = {}
+        # for packs that read tokens: their outputs
+        self._gathered: dict[int, dict[int, GatheredOutputs]] = {key: {} for key in self._windows}
         for query in queries:
             card = cards[query.pack]
             for windows in query.windows:
@@ -155,23 +159,24 @@ class _Reading:
                     self._gathered[id(windows)][query.pack] = gathered
 
     def take(self, states: StateBatch, rows: IntArray) -> None:
-        """Let every pack take what it needs of a batch."""
-        for key, windows in self._different.items():
-            mine, part = self._part(states, rows, windows)
+        """Pool the states of a batch for packs that read rows, and run the heads of packs that read tokens."""
+        for key, windows in self._windows.items():
+            places, part = self._part(states, rows, windows)
             if part is None:
                 continue
             for pool in self._pools[key]:
                 pooled = pool_rows(part.padded.states.float(), part.padded.mask, pool).cpu()
                 if (key, pool) not in self._pooled:
                     self._pooled[key, pool] = torch.empty(len(windows), *pooled.shape[1:])
-                self._pooled[key, pool][torch.from_numpy(mine)] = pooled
+                self._pooled[key, pool][torch.from_numpy(places)] = pooled
             for pack, gathered in self._gathered[key].items():
                 card = self._cards[pack]
-                rows_of = None if card.task.kind == "spans" else card.pool
-                gathered.put(mine, (counted_outputs(*part.read(head, rows_of), rows_of) for head in self._heads[pack]))
+                pooling = None if card.task.kind == "spans" else card.pool
+                outputs = (counted_outputs(*part.read(head, pooling), pooling) for head in self._heads[pack])
+                gathered.put(places, outputs)
 
     def outputs(self, query: PackQuery) -> list[Outputs]:
-        """What the heads of a query's pack gave."""
+        """The outputs of every head of a query's pack, after all batches."""
         card, heads = self._cards[query.pack], self._heads[query.pack]
         if card.reads == "tokens":
             return self._gathered[id(query.windows[0])][query.pack].outputs()
@@ -179,19 +184,25 @@ class _Reading:
         return _read_rows(rows, heads, self.layers[0])
 
     def _part(self, states: StateBatch, rows: IntArray, windows: Windows) -> tuple[IntArray, StateBatch | None]:
-        """Which windows of a query stand in a batch, and their states; None if there are none."""
+        """Which of these windows are in a batch, and their states; None if there are none.
+
+        Args:
+            states: states of the batch.
+            rows: (batch,) indices of the batch's windows among all.
+            windows: windows of a query.
+        """
         first = self._first[id(windows)]
         inside = (rows >= first) & (rows < first + len(windows))
-        mine: IntArray = rows[inside] - first
+        places: IntArray = rows[inside] - first
         if inside.all():
-            return mine, states
-        if not len(mine):
-            return mine, None
-        return mine, states.only(torch.from_numpy(np.flatnonzero(inside)).to(states.hidden.states.device))
+            return places, states
+        if not len(places):
+            return places, None
+        return places, states.only(torch.from_numpy(np.flatnonzero(inside)).to(states.hidden.states.device))
 
 
 def _read_rows(rows: Tensor, heads: Sequence[Head], lowest: int) -> list[Outputs]:
-    """What heads say of rows, (windows, layers, numbers), from the lowest layer on."""
+    """The outputs of heads for rows, (windows, layers, numbers), of which the first layer is `lowest`."""
     device = next(heads[0].parameters()).device
     batch = RowStates(rows, device, lowest=lowest).batch(np.arange(len(rows)))
     return [batch.read(head)[0][:, 0].float().cpu().numpy() for head in heads]
@@ -202,10 +213,11 @@ def _check_shared(packs: Sequence[Pack]) -> None:
     for other in packs[1:]:
         if other.encoder_id != first.encoder_id:
             raise BertVisionError(
-                f"the packs {first.folder} ({_words(first)}) and {other.folder} ({_words(other)}) lie over different "
-                "encoders, so one pass cannot serve both. Fit their heads on the same encoder, or use them apart."
+                f"the packs {first.folder} ({_encoder(first)}) and {other.folder} ({_encoder(other)}) lie over "
+                "different encoders, so one pass cannot serve both. Fit their heads on the same encoder, or use them "
+                "apart."
             )
 
 
-def _words(pack: Pack) -> str:
+def _encoder(pack: Pack) -> str:
     return f"{pack.card.encoder}, changed: {', '.join(pack.card.learn) or 'nothing'}, {pack.encoder_id}"

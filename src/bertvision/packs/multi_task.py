@@ -1,4 +1,4 @@
-"""MultiTask: packs over one frozen encoder, all asked in a single pass."""
+"""MultiTask: several packs over one frozen encoder, computed in a single encoder pass."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from bertvision.packs.inputs import TextInput, make_questions, make_texts, quest
 from bertvision.packs.models import PackModels
 from bertvision.packs.pack import Pack
 from bertvision.packs.reader import PackQuery
-from bertvision.packs.spans import FITTED_LIMIT, decode_answers
+from bertvision.packs.spans import FITTED_LIMIT, Span, decode_answers
 from bertvision.packs.text_models import LIKELY, give_scores, rank_labels
 from bertvision.tasks.task import SquadLayout
 from bertvision.tasks.windows import Windows
@@ -20,9 +20,9 @@ from bertvision.tasks.windows import Windows
 
 @final
 class MultiTask:
-    """Several packs as one model: a text is encoded once, and every head reads the same states.
+    """Several packs as one model: a text is encoded once, and every head reads the same hidden states.
 
-    Pairs of texts that are aligned are read in a pass of their own.
+    Packs that align the two texts of a pair need a separate pass.
 
     Attributes:
         names: names of the packs: those of their tasks, with a number appended to repeated ones.
@@ -32,12 +32,12 @@ class MultiTask:
         """Load the encoder once, and the heads of all packs.
 
         Args:
-            packs: over one encoder with the same changes.
+            packs: packs over one encoder with the same changes.
             encoder: path or name of the encoder; None takes the one that the packs name.
             device: device to compute on.
 
         Raises:
-            BertVisionError: packs lie over different encoders, or something cannot be loaded.
+            BertVisionError: the packs are not over one encoder with the same changes, or loading fails.
         """
         self._models = PackModels(packs, encoder=encoder, device=device)
         self.names = pack_names(self._models.cards)
@@ -49,27 +49,28 @@ class MultiTask:
         """Load packs by their folders, or by their names on the hub.
 
         Raises:
-            BertVisionError: one is not there, or they lie over different encoders.
+            BertVisionError: a pack does not exist, or as the constructor.
         """
         return cls([Pack.from_pretrained(name) for name in names], encoder=encoder, device=device)
 
     def __call__(
         self, text: str | Sequence[str], *, question: str | None = None, pair: str | Sequence[str] | None = None
-    ) -> Any:  # noqa: ANN401 - its form depends on what is asked, one text or several
-        """What every pack says about a text, or about each of several.
+    ) -> Any:  # noqa: ANN401 - a dictionary for one text, a list of them for several
+        """The prediction of every pack for a text, or for each of several texts.
 
         Args:
-            text: one or several; the context of questions.
-            question: question that packs whose answers stand in a text ask of every text.
-            pair: the second text of packs that read pairs: one for each text.
+            text: a text, or several; for question answering, the contexts.
+            question: question for the packs that answer questions, the same for every text.
+            pair: for packs that read pairs, the second text for each text.
 
         Returns:
-            By the pack's name: an answer `{"score", "start", "end", "answer"}`, "" where its threshold says that there
-            is none; the likeliest label or the score, `{"label", "score"}`; of tags, a list of those that are likelier
-            than not. For several texts a list of such.
+            By the pack's name: an answer, `{"score", "start", "end", "answer"}`, "" where the threshold says that there
+            is none; the most probable label or the score, `{"label", "score"}`; or for tags a list of those more
+            probable than 1/2. For several texts, a list of such dictionaries.
 
         Raises:
-            BertVisionError: a pack needs a question or a second text, and there is none.
+            BertVisionError: a pack needs a question or second texts and gets none, their number differs from that of
+                the texts, or an input is empty or no text.
         """
         texts = [text] if isinstance(text, str) else list(text)
         pairs = None if pair is None else [pair] if isinstance(pair, str) else list(pair)
@@ -85,11 +86,11 @@ class MultiTask:
                 shared[key] = self._windows(card, texts, question, pairs)
             queries.append(PackQuery(number, shared[key]))
         outputs = self._models.read(queries)
-        said = [
-            _say(card, query.windows[0], found, texts, question)
-            for card, query, found in zip(self._models.cards, queries, outputs, strict=True)
+        predictions = [
+            _predictions(card, query.windows[0], joined, texts, question)
+            for card, query, joined in zip(self._models.cards, queries, outputs, strict=True)
         ]
-        results = [dict(zip(self.names, row, strict=True)) for row in zip(*said, strict=True)]
+        results = [dict(zip(self.names, row, strict=True)) for row in zip(*predictions, strict=True)]
         return results[0] if isinstance(text, str) else results
 
     def _windows(
@@ -108,25 +109,27 @@ class MultiTask:
         return text_windows(card, make_texts(card, inputs), tokenizer)
 
 
-def _say(card: PackCard, windows: Windows, found: Outputs, texts: list[str], question: str | None) -> list[Any]:
-    """What a pack says about each text."""
-    if isinstance(found, SpanScores):
+def _predictions(
+    card: PackCard, windows: Windows, outputs: Outputs, texts: list[str], question: str | None
+) -> list[Any]:
+    """A pack's prediction for each text, from the joined outputs of its heads."""
+    if isinstance(outputs, SpanScores):
         questions = make_questions([question or ""] * len(texts), texts)
-        said = decode_answers(card, windows, questions, found, best=1, limit=FITTED_LIMIT)
-        nothing = [{"score": null, "start": 0, "end": 0, "answer": ""} for null in said.null]
+        answers = decode_answers(card, windows, questions, outputs, best=1, limit=FITTED_LIMIT)
+        nulls = [{"score": null, "start": 0, "end": 0, "answer": ""} for null in answers.null]
         return [
             {"score": spans[0].score, "start": spans[0].start, "end": spans[0].end, "answer": _piece(text, spans[0])}
             if spans and not silent
-            else none
-            for text, spans, silent, none in zip(texts, said.spans, said.silent, nothing, strict=True)
+            else null
+            for text, spans, silent, null in zip(texts, answers.spans, answers.silent, nulls, strict=True)
         ]
     if card.task.kind == "scores":
-        return give_scores(found)
-    ranked = rank_labels(card, found)
+        return give_scores(outputs)
+    ranked = rank_labels(card, outputs)
     if card.task.kind == "tags":
-        return [[one for one in labels if one["score"] > LIKELY] for labels in ranked]
+        return [[tag for tag in tags if tag["score"] > LIKELY] for tags in ranked]
     return [labels[0] for labels in ranked]
 
 
-def _piece(text: str, span: tuple[int, int, float]) -> str:
-    return text[span[0] : span[1]]
+def _piece(text: str, span: Span) -> str:
+    return text[span.start : span.end]

@@ -1,4 +1,4 @@
-"""open_pack: a name → a pack, exported or not; load_reader: a pack → what reads windows with it."""
+"""open_pack: a name → a pack, exported or not; load_reader: packs → a `Reader` that runs them."""
 
 from pathlib import Path
 from typing import Literal
@@ -10,17 +10,17 @@ from bertvision.packs.pack_folder import PackFolder, is_exported, locate_pack
 from bertvision.packs.reader import Reader
 
 Runtime = Literal["auto", "torch", "onnx", "openvino", "openvino-bf16"]
-"""What computes: `auto` takes PyTorch for packs that were not exported; for those that were, ONNX Runtime, or OpenVINO
-where it is installed, was clearly faster when the pack was exported, and predicted the same."""
+"""What computes a pack: `auto` takes PyTorch for packs that were not exported; for exported ones ONNX Runtime, or
+OpenVINO if it is installed, was clearly faster at export, and its predictions agreed with PyTorch's."""
 
 
 def open_pack(name: str | Path | None = None, *, runtime: Runtime = "auto") -> PackFolder:
-    """A pack by the folder it is in or by its name on the Hugging Face hub; None takes the one shipped here.
+    """Open a pack by its folder or by its name on the Hugging Face hub; None opens the one of the installation.
 
-    Nothing of torch is imported for an exported pack.
+    For an exported pack torch is not imported.
 
     Raises:
-        BertVisionError: there is none, or that runtime does not run it.
+        BertVisionError: there is no such pack, it cannot be read, or it does not run in that runtime.
     """
     folder = locate_pack(name)
     if is_exported(folder):
@@ -34,22 +34,22 @@ def open_pack(name: str | Path | None = None, *, runtime: Runtime = "auto") -> P
             f"the pack {folder} was not exported. Do that once, and name the result: "
             f"bertvision export {folder} --to onnx --out DIR"
         )
-    from bertvision.packs.pack import Pack  # noqa: PLC0415 - imports torch, which exported packs do without
+    from bertvision.packs.pack import Pack  # noqa: PLC0415 - imports torch, which exported packs do not need
 
     return Pack.load(folder)
 
 
 def load_reader(first: PackFolder, *others: PackFolder, encoder: str | None = None, device: Device = "auto") -> Reader:
-    """Load what packs need to be asked.
+    """Load encoder and heads of packs, or the graph of an exported pack.
 
     Args:
         first: a pack, exported or not.
-        others: further packs that share its encoder; an exported pack shares with none.
+        others: further packs over the same encoder with the same changes; none if the first one is exported.
         encoder: path or name of the encoder; None takes the one that the packs name.
         device: device to compute on.
 
     Raises:
-        BertVisionError: something cannot be loaded, or an exported pack is given an encoder, a GPU or others.
+        BertVisionError: something cannot be loaded, or an exported pack is given an encoder, a GPU or further packs.
     """
     if isinstance(first, ExportedPack):
         if encoder is not None or device == "cuda" or others:

@@ -31,14 +31,14 @@ README = "README.md"
 @final
 @dataclass(frozen=True)
 class Pack(PackFolder):
-    """What makes a frozen encoder answer a task."""
+    """A pack that PyTorch computes: the trained parameters of the encoder, and heads."""
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """The pack in a folder; the encoder is not loaded yet.
+        """Open the pack in a folder; encoder and heads are not loaded yet.
 
         Raises:
-            BertVisionError: there is none, or it is not whole.
+            BertVisionError: there is no pack, it is an exported one, its card cannot be read, or a file is missing.
         """
         place = Path(folder)
         pack = cls(place, read_pack_card(place))
@@ -51,29 +51,29 @@ class Pack(PackFolder):
 
     @classmethod
     def from_pretrained(cls, name: str | Path | None = None) -> Self:
-        """A pack by the folder it is in or by its name on the Hugging Face hub; None takes the one shipped here.
+        """Open a pack by its folder or by its name on the Hugging Face hub; None opens the one of the installation.
 
         Raises:
-            BertVisionError: there is none.
+            BertVisionError: there is no such pack, or as `load`.
         """
         return cls.load(locate_pack(name))
 
     @cached_property
     @override
     def encoder_id(self) -> str:
-        """Tells encoders apart, with what changed in them: packs with the same one can share a pass."""
+        """Fingerprint of the frozen encoder and of the changes in it; packs with the same id can share a pass."""
         digests = [self.card.digests.get(path.name) or file_digest(path) for path in self._changes]
         return "+".join([self.card.fingerprint, *(digest[:16] for digest in digests)])
 
     def load_encoder(self, *, encoder: str | None = None, device: Device = "auto") -> Encoder:
-        """The frozen encoder with the pack's changes in it.
+        """Load the frozen encoder, and replace the parameters that the pack changes.
 
         Args:
             encoder: path or name of the encoder; None takes the one that the pack names.
             device: device to compute on.
 
         Raises:
-            BertVisionError: there is no such encoder, or it has other weights.
+            BertVisionError: the encoder cannot be loaded, or has other weights than the pack was made with.
         """
         name = self.card.encoder if encoder is None else encoder
         loaded = load_frozen(name, device=device, dtype="auto")
@@ -85,10 +85,10 @@ class Pack(PackFolder):
         return loaded
 
     def load_heads(self) -> list[Head]:
-        """Its heads.
+        """Load the heads, in the order of the card.
 
         Raises:
-            BertVisionError: one cannot be read, or is another one than the card was written for.
+            BertVisionError: a head cannot be read, or its file differs from the digest in the card.
         """
         for name in map(head_file, self.card.heads):
             check_digest(self.folder / name, self.card.digests.get(name))
@@ -110,17 +110,17 @@ class Pack(PackFolder):
 def write_pack(
     folder: Path, card: PackCard, *, changes: Sequence[Mapping[str, Tensor]], heads: Mapping[str, Head], keep: Keep
 ) -> Pack:
-    """Write a pack; its folder appears, or is replaced, only when it is whole.
+    """Write a pack; its folder appears, or replaces an older pack, only when it is complete.
 
     Args:
         folder: folder to write.
-        card: card of the pack.
-        changes: the encoder's parameters that were trained, one set for each word of `card.learn`.
-        heads: heads by name.
-        keep: how numbers are stored; what float16 cannot hold stays as it is.
+        card: card of the pack; its digests are filled in.
+        changes: the trained parameters of the encoder by name, one mapping for each tuning in `card.learn`.
+        heads: heads by name; their tensors are converted to the stored format in place.
+        keep: number format; tensors with values beyond the range of float16 stay as they are.
 
     Raises:
-        BertVisionError: the folder holds something else, or it cannot be written.
+        BertVisionError: the folder is not empty and holds no pack, or it cannot be written.
     """
 
     def write(place: Path) -> None:
@@ -140,7 +140,7 @@ def write_pack(
 
 
 def _narrow(value: Tensor, keep: Keep) -> Tensor:
-    """A tensor in 16 bits, unless it is none of floats, or has numbers beyond them."""
+    """The tensor as it is stored: in float16 if `keep` says so, unless it holds integers or float16 would overflow."""
     if keep == "float32" or not value.is_floating_point():
         return value.contiguous()
     narrow = value.to(torch.float16)

@@ -1,4 +1,4 @@
-"""PackFolder: the folder of a pack, whatever runs it; read without torch."""
+"""PackFolder: a pack as a folder of files, exported or not; it imports no torch."""
 
 import shutil
 from abc import ABC
@@ -15,15 +15,15 @@ from bertvision.packs.card import PackCard
 from bertvision.packs.hub import download_pack, upload_pack
 
 EXPORT_FILE = "export.json"
-"""Says how a pack was exported; only exported ones have it."""
+"""Describes how a pack was exported; only exported packs have this file."""
 
 
 @dataclass(frozen=True)
 class PackFolder(ABC):
-    """A pack as it lies in a folder.
+    """A pack in a folder.
 
     Attributes:
-        folder: folder of its files.
+        folder: folder with its files.
         card: card of the pack.
     """
 
@@ -32,10 +32,10 @@ class PackFolder(ABC):
 
     @final
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write the pack into another folder, which appears only when it is whole.
+        """Copy the pack to another folder, which appears, or replaces an older pack, only when it is complete.
 
         Raises:
-            BertVisionError: the folder holds something else, or cannot be written.
+            BertVisionError: the folder is not empty and holds no pack, or it cannot be written.
         """
         target = Path(folder)
         if target.resolve() == self.folder.resolve():
@@ -44,33 +44,35 @@ class PackFolder(ABC):
 
     @final
     def push_to_hub(self, name: str, *, private: bool = False) -> str:
-        """Put the pack on the Hugging Face hub as `user/name`; who one is, `hf auth login` has settled.
+        """Upload the pack to the Hugging Face hub as `user/name`; log in before with `hf auth login`.
 
         Returns:
-            Its address.
+            Its URL.
 
         Raises:
-            BertVisionError: the hub refuses.
+            BertVisionError: the hub refuses it, or cannot be reached.
         """
         return upload_pack(self.folder, name, private=private)
 
     @property
     def encoder_id(self) -> str | None:
-        """Tells whether two packs can share a pass: those with the same one can; None shares with none."""
+        """Id of the encoder with its changes: packs with the same id can share a pass; None can share with none."""
         return None
 
     @property
     @final
     def bytes(self) -> int:
-        """What it takes on disk."""
+        """Size of its files."""
         return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
 
 
 def locate_pack(name: str | Path | None) -> Path:
-    """The folder of a pack: one that is here, a copy of one on the hub, or the shipped one for its name or None.
+    """The folder of a pack: a local one, that of the shipped pack for its name or None, or a download from the hub.
+
+    A path that exists or looks like one (`./…`, `/…`, `~…`) is returned as it is, even if it holds no pack.
 
     Raises:
-        BertVisionError: there is none.
+        BertVisionError: there is no pack of that name.
     """
     if name is None:
         return builtin_pack()
@@ -78,8 +80,8 @@ def locate_pack(name: str | Path | None) -> Path:
     if found is not None:
         return found
     place = Path(name)
-    here = place.exists() or str(name).startswith((".", "/", "~"))
-    return place if here else download_pack(str(name))
+    local = place.exists() or str(name).startswith((".", "/", "~"))
+    return place if local else download_pack(str(name))
 
 
 def is_exported(folder: Path) -> bool:
@@ -88,15 +90,19 @@ def is_exported(folder: Path) -> bool:
 
 
 def with_folder(folder: Path, write: Callable[[Path], object]) -> None:
-    """Fill a folder that appears, or replaces an older pack, only when it is whole.
+    """Write a folder that appears, or replaces an older pack, only when it is complete.
+
+    Args:
+        folder: folder to write.
+        write: function that fills a temporary folder.
 
     Raises:
-        BertVisionError: the folder holds something else, or cannot be written.
+        BertVisionError: the folder is not empty and holds no pack, or it cannot be written.
     """
     if folder.exists() and not (folder / PACK_FILE).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise BertVisionError(f"{folder} is there already and is no pack. Use another --out.")
     with (
-        lock_folder(folder.absolute().parent, wait=True),  # another process may write the same one
+        lock_folder(folder.absolute().parent, wait=True),  # another process may be writing the same pack
         whole_folder(folder, "the pack", otherwise="Make room, and try again.") as part,
     ):
         write(part)

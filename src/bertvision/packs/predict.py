@@ -1,4 +1,4 @@
-"""predict_file: a file of any size → predictions in the official form, at constant memory; a killed run goes on."""
+"""predict_file: predictions for a file of any size, in constant memory; a killed run is resumed."""
 
 import csv
 import hashlib
@@ -31,21 +31,21 @@ from bertvision.provenance import file_digest
 from bertvision.tasks.examples import Questions
 
 BATCH = 512
-"""Examples that are in memory at a time."""
+"""Default number of examples that are in memory at a time."""
 
 OnCount = Callable[[int], None]
-"""Function that gets a number of examples."""
+"""Callback that gets a number of examples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
-    """What came out.
+    """Result of `predict_file`.
 
     Attributes:
-        file: the predictions.
-        no_answer: how far "no answer" leads over the answer to each question, where questions may be without one.
+        file: file with the predictions.
+        no_answer: file with the margins of "no answer" over the best answer by id; None if the pack has no threshold.
         examples: number of examples.
-        resumed: number of examples that an earlier run had done.
+        resumed: number of them that an earlier, killed run had predicted.
     """
 
     file: Path
@@ -68,8 +68,8 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
 ) -> Predicted:
     """Predict every example of a file.
 
-    The whole file is looked through first, so that a mistake in its last row is told before hours of computing. What is
-    done stands in a folder `OUT.part` until all of it is; a run that was killed goes on there.
+    The whole file is checked first, so that an error in its last row is reported before hours of computing. Predictions
+    are collected in a folder `OUT.part` until all are done; a killed run is resumed from there.
 
     Args:
         pack: pack that predicts.
@@ -79,12 +79,12 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
         batch: examples in memory at a time.
         encoder: path or name of the encoder; None takes the one that the pack names.
         device: device to compute on.
-        count: function that gets the number of examples, once it is known.
-        tell: function that gets the number of examples that are done.
+        count: callback that gets the number of examples, after the check.
+        tell: progress callback that gets the number of examples done.
 
     Raises:
-        BertVisionError: something cannot be read or written, an id comes twice where predictions are kept by id, or
-            `OUT.part` belongs to something else.
+        BertVisionError: a file or the pack cannot be read, a file cannot be written, an id occurs twice where
+            predictions are stored by id, `OUT.part` holds predictions of another file or pack, or `batch` is below 1.
     """
     source, target = Path(path), Path(out)
     if batch < 1:
@@ -94,17 +94,17 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
     if target.is_dir():
         raise BertVisionError(f"--out {target} is a folder, a file is expected. Name a file in it.")
     table = TABLES.get(target.suffix) if pack.card.task.kind != "spans" else None
-    examples = _look_through(source, pack.card, columns, by_id=table is None)
+    examples = _check_examples(source, pack.card, columns, by_id=table is None)
     if count is not None:
         count(examples)
-    reader = load_reader(pack, encoder=encoder, device=device)  # a pack that cannot be read leaves nothing behind
+    reader = load_reader(pack, encoder=encoder, device=device)  # before the folder is made: none is left if this fails
     folder = target.with_name(f"{target.name}.part")
     with lock_folder(folder):
         part = _Part(folder / "done.jsonl", _header(pack, source, columns))
         resumed = part.done
-        waiting = islice(stream_rows(source, pack.card, columns), resumed, None)
-        while some := list(islice(waiting, batch)):
-            part.add(predict_rows(reader, some))
+        remaining = islice(stream_rows(source, pack.card, columns), resumed, None)
+        while rows := list(islice(remaining, batch)):
+            part.add(predict_rows(reader, rows))
             if tell is not None:
                 tell(part.done)
         no_answer = None if pack.card.threshold is None else target.with_name(f"{target.stem}.no_answer.json")
@@ -112,25 +112,25 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
         if no_answer is not None:
             _write(no_answer, _object_lines(part, "no_answer"))
         part.remove()
-    with suppress(OSError):  # gone already, unless an earlier run had made it
+    with suppress(OSError):  # it is gone already, unless an earlier run had made it
         folder.rmdir()
     return Predicted(file=target, no_answer=no_answer, examples=part.done, resumed=resumed)
 
 
-def _look_through(path: Path, card: PackCard, columns: Columns | None, *, by_id: bool) -> int:
-    """How many examples a file has.
+def _check_examples(path: Path, card: PackCard, columns: Columns | None, *, by_id: bool) -> int:
+    """Read a whole file, and return its number of examples.
 
     Raises:
-        DataError: it has none, one of them cannot be read, or an id comes twice and `by_id` one would be lost.
+        DataError: there are none, one of them cannot be read, or predictions are stored by id and an id occurs twice.
     """
-    hashes = array("q")  # eight bytes an example, where the ids of a large file would fill the memory
+    hashes = array("q")  # 8 bytes per example; the ids of a large file might not fit into memory
     for row in stream_rows(path, card, columns):
         hashes.append(hash(row.id))
     if not hashes:
         raise no_example(path)
     values, counts = np.unique(np.frombuffer(hashes, dtype=np.int64), return_counts=True)
-    doubtful = set(values[counts > 1].tolist())
-    if by_id and doubtful:
+    repeated = set(values[counts > 1].tolist())  # different ids, too, may have the same hash
+    if by_id and repeated:
         seen: set[str] = set()
         for row in stream_rows(path, card, columns):
             if row.id in seen:
@@ -139,89 +139,93 @@ def _look_through(path: Path, card: PackCard, columns: Columns | None, *, by_id:
                     f"{path}: the id '{row.id}' stands there more than once, and predictions are kept by id. "
                     f"Give every example an id of its own.{other}"
                 )
-            if hash(row.id) in doubtful:
+            if hash(row.id) in repeated:
                 seen.add(row.id)
     return len(hashes)
 
 
 def pack_query(reader: Reader, rows: Sequence[Row]) -> tuple[PackQuery, Questions | None]:
-    """What a pack is asked about examples; and for answers in a text, the questions, with numbers as their ids."""
+    """The query for examples of a reader's only pack; in tasks of kind `spans` also the questions, with ids 0, 1, …."""
     (card,) = reader.cards
     inputs = [row.input for row in rows]
     if card.task.kind != "spans":
         return PackQuery(0, text_windows(card, make_texts(card, inputs), reader.tokenizer)), None
-    both = [(one[0], one[1]) for one in inputs if isinstance(one, tuple)]
-    questions = make_questions([question for question, _ in both], [context for _, context in both])
+    pairs = [(pair[0], pair[1]) for pair in inputs if isinstance(pair, tuple)]
+    questions = make_questions([question for question, _ in pairs], [context for _, context in pairs])
     return PackQuery(0, (question_windows(card, questions, reader.tokenizer),)), questions
 
 
 def predict_rows(reader: Reader, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """What is written of each example."""
+    """Results of a reader's only pack for examples: "id", "prediction", and for questions "no_answer", the margin."""
     (card,) = reader.cards
     query, questions = pack_query(reader, rows)
-    (found,) = reader.read([query])
+    (outputs,) = reader.read([query])
     if questions is not None:
-        scores = as_spans(found)
-        said = decode_spans(query.windows[0], scores.start, scores.end)
-        texts = said.texts(questions, card.threshold).values()
-        margins = np.nan_to_num(said.margin, posinf=SURE).tolist()
+        scores = as_spans(outputs)
+        answers = decode_spans(query.windows[0], scores.start, scores.end)
+        texts = answers.texts(questions, card.threshold).values()
+        margins = np.nan_to_num(answers.margin, posinf=SURE).tolist()
         return [
             {"id": row.id, "prediction": text, "no_answer": margin}
             for row, text, margin in zip(rows, texts, margins, strict=True)
         ]
-    words = predicted_words(card.task, as_rows(found))
+    words = predicted_words(card.task, as_rows(outputs))
     return [{"id": row.id, "prediction": word} for row, word in zip(rows, words, strict=True)]
 
 
 class _Part:
-    """What is done, one line for each example below one that says what it belongs to.
+    """The results so far, in a file of JSON lines: a header that identifies the job, then a line per example.
 
     Attributes:
-        done: how many examples.
+        done: number of examples.
     """
 
     def __init__(self, path: Path, header: dict[str, Any]) -> None:
         self._path = path
         self.done = 0
         if path.is_file():
-            self._go_on(header)
+            self._resume(header)
         else:
             self._append([header])
 
     def add(self, results: list[dict[str, Any]]) -> None:
-        """Keep what was predicted, so that nothing of it is lost."""
+        """Append results, and flush them to disk."""
         self._append(results)
         self.done += len(results)
 
     def results(self) -> Iterator[dict[str, Any]]:
-        """Everything that was predicted, in order."""
+        """All results, in the order of the examples."""
         with self._path.open(encoding="utf-8") as file:
             next(file)
             for line in file:
                 yield json.loads(line)
 
     def remove(self) -> None:
-        """Nothing of it is needed any more."""
+        """Delete the file."""
         self._path.unlink()
 
-    def _go_on(self, header: dict[str, Any]) -> None:
-        """Count what is there; a line that was cut off is cut away."""
-        whole = 0
+    def _resume(self, header: dict[str, Any]) -> None:
+        """Count the results of an earlier run; an incomplete last line is removed.
+
+        Raises:
+            BertVisionError: they have another header.
+        """
+        complete = 0  # bytes in complete lines
         with self._path.open("rb+") as file:
             for number, line in enumerate(file):
                 if not line.endswith(b"\n"):
                     break
                 if number == 0 and json.loads(line) != header:
                     if not file.read(1):
-                        break  # nothing had been done, as where a row was bad: no matter what it was to be
+                        break  # without results, as after an error in the first batch, the header does not matter
                     raise BertVisionError(
                         f"{self._path.parent} holds predictions of another file or pack. Remove it, or use another "
                         "--out."
                     )
-                whole += len(line)
+                complete += len(line)
                 self.done += number > 0
-            file.truncate(whole)
-        if not whole:
+            file.truncate(complete)
+        if not complete:
             self._append([header])
 
     def _append(self, lines: list[dict[str, Any]]) -> None:
@@ -237,12 +241,14 @@ class _Part:
 
 
 def _header(pack: PackFolder, source: Path, columns: Columns | None) -> dict[str, Any]:
+    """What results depend on: digests of the examples and of the pack, and the columns."""
     files = sorted(path for path in pack.folder.rglob("*") if path.suffix in (".json", ".safetensors", ".onnx"))
     digest = hashlib.sha256("".join(file_digest(path) for path in files).encode()).hexdigest()
     return {"file": file_digest(source), "pack": digest, "columns": repr(columns or Columns())}
 
 
 def _object_lines(part: _Part, field: str) -> Iterator[str]:
+    """The lines of a JSON object with one field of every result by id."""
     yield "{"
     for number, result in enumerate(part.results(), start=1):
         pair = f"{json.dumps(result['id'], ensure_ascii=False)}: {json.dumps(result[field], ensure_ascii=False)}"
@@ -258,7 +264,7 @@ def _table_rows(part: _Part) -> Iterator[tuple[str, str]]:
 
 
 def _tsv_lines(part: _Part) -> Iterator[str]:
-    """Lines as in the files of GLUE: quote characters are text."""
+    """Lines as in the files of GLUE: without quoting."""
     yield from map("\t".join, _table_rows(part))
 
 
@@ -271,11 +277,11 @@ def _csv_lines(part: _Part) -> Iterator[str]:
 
 
 TABLES: dict[str, Callable[[_Part], Iterator[str]]] = {".tsv": _tsv_lines, ".csv": _csv_lines}
-"""Writers of tables, by the suffix of the file; all else is JSON."""
+"""Writers of tables by the suffix of the file; with any other suffix predictions are written as JSON."""
 
 
 def _write(path: Path, lines: Iterator[str]) -> None:
-    """Write lines; the file appears, or replaces an older one, only when it is whole."""
+    """Write lines; the file appears, or replaces an older one, only when it is complete."""
     temporary = path.with_name(f".{path.name}.part")
     try:
         with temporary.open("w", encoding="utf-8") as file:

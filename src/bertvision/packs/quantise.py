@@ -1,4 +1,4 @@
-"""quantise_graph: a graph in float32 → one whose products with weights are computed in 8 bits, and little is lost."""
+"""quantise_graph: quantise the products with weights in a float32 ONNX graph to 8 bits, by calibration data."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -16,31 +16,31 @@ from bertvision.packs.round_weights import Floats, round_weights
 from bertvision.packs.runtimes import Inputs, onnx_session
 
 NARROWEST = 128
-"""Weights with a narrower side stay in float32: they cost nothing, and what an output says hangs on them."""
+"""Weights with fewer rows or columns stay in float32: they are cheap, and outputs depend on them directly."""
 
 BALANCE = 0.6
-"""Share of the differences between channels that moves from the states into the weights."""
+"""α of SmoothQuant: how much of the differences between the columns of states moves into the weights."""
 
 UNEVEN = 4.0
-"""Columns are brought to like ranges where the widest has so many times the range of the middle one."""
+"""Columns are balanced if the range of the widest one is more than so many times the median."""
 
 MIDDLE, MOST = 128, 255
-"""What stands for 0 in states of both signs, and the largest of their whole numbers."""
+"""Zero point of states of both signs, and the largest unsigned 8-bit integer."""
 
 ONE_SIDED = 0.5
-"""States whose lowest number is smaller than this share of their usual highest one get a zero of their own."""
+"""States count as one-sided if no number is below minus this share of the median of their rows' highest numbers."""
 
 
 @dataclass(slots=True)
 class StateSample:
-    """What samples show of some states.
+    """Statistics of the states that products read, over the calibration data; a row is a token.
 
     Attributes:
-        rows: number of rows seen.
-        moments: sums of the products of every two columns.
-        widest: the largest size of a number in each column.
-        lowest: lowest number of all.
-        highest: the highest number of every row, sample by sample.
+        rows: number of rows.
+        moments: (columns, columns) sums of the products of every two columns.
+        widest: (columns,) largest absolute value.
+        lowest: the lowest number.
+        highest: (rows,) the highest number of every row, one array per sample.
     """
 
     rows: int
@@ -50,13 +50,13 @@ class StateSample:
     highest: list[Floats]
 
     @classmethod
-    def nothing(cls, columns: int) -> Self:
-        """Before the first sample."""
-        none = np.zeros((columns, columns), dtype=np.float32)
-        return cls(0, none, none[0].copy(), np.inf, [])
+    def empty(cls, columns: int) -> Self:
+        """Statistics of no rows."""
+        zeros = np.zeros((columns, columns), dtype=np.float32)
+        return cls(0, zeros, zeros[0].copy(), np.inf, [])
 
     def add(self, states: Floats) -> None:
-        """One sample, (rows, columns)."""
+        """Add a sample, (rows, columns)."""
         self.rows += len(states)
         self.moments += states.T @ states
         self.widest = np.maximum(self.widest, np.abs(states).max(axis=0))
@@ -66,12 +66,12 @@ class StateSample:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """How the rows of prepared states become whole numbers: each by its own highest number.
+    """How states are quantised: each row is divided by its highest number, then all have the same step and zero point.
 
     Attributes:
-        zero: the whole number that stands for 0.
-        least: lower limit on the highest number of a row, so that its lowest number fits, too;
-            None where numbers of both signs count alike.
+        zero: the zero point, the integer that stands for 0.
+        least: of one-sided states, a lower limit for the number that a row is divided by, so that its lowest number has
+            an integer, too; None for states of both signs, whose rows are divided by their largest absolute value.
     """
 
     zero: int
@@ -79,56 +79,56 @@ class Steps:
 
 
 def quantise_graph(path: Path, samples: Iterable[Inputs]) -> None:
-    """Replace a graph by one whose products with weights are computed in 8 bits.
+    """Replace the file of a graph by one whose products with large weights are computed in 8 bits.
 
-    Every token's states get a scale of their own while it runs, so that none depends on its neighbours. A few channels
-    of an encoder are many times wider than the others, and would leave these but a few of the 256 steps. So the columns
-    are brought to like ranges first, with the inverse in the weights, as in SmoothQuant. States behind a GELU, which
-    are hardly negative, spend their steps above 0. Weights are rounded so that what is lost at one is made up for by
-    others, as in GPTQ.
+    - Every token's states are quantised at run time with a scale of their own, so that no token depends on others.
+    - A few columns of an encoder's states are many times wider than the others, which would be left with few of the 256
+      steps. Columns are therefore scaled to similar ranges first, and the weights inversely, as in SmoothQuant.
+    - States after a GELU are hardly ever negative: their zero point is chosen so that most steps are above 0.
+    - Weights are rounded so that their errors compensate each other, as in GPTQ.
 
     Args:
         path: file of the graph.
-        samples: inputs of the graph, which show how wide channels are and how they correlate.
+        samples: calibration data: inputs of the graph.
 
     Raises:
-        BertVisionError: there is nothing that it would make faster.
+        BertVisionError: no weights of the graph are large enough.
     """
     model = onnx.load(path)
     products = _products(model)
     if not products:
         raise BertVisionError(f"no weights of the graph have {NARROWEST} rows and columns: leave --int8 out.")
-    for name, seen in _look(model, list(products), samples).items():
-        _Rewriter(model.graph, name).rewrite(products[name], seen)
+    for name, sample in _sample_states(model, list(products), samples).items():
+        _Rewriter(model.graph, name).rewrite(products[name], sample)
     used = {name for node in model.graph.node for name in node.input}
     for weight in [weight for weight in model.graph.initializer if weight.name not in used]:
         model.graph.initializer.remove(weight)
-    del model.graph.value_info[:]  # sizes of what was there before; they are found anew
-    narrow = path.with_name(f".{path.name}.int8")
-    onnx.save(model, narrow)
-    narrow.replace(path)
+    del model.graph.value_info[:]  # shapes of values that are no longer there; they are inferred again
+    temporary = path.with_name(f".{path.name}.int8")
+    onnx.save(model, temporary)
+    temporary.replace(path)
 
 
 def balance_columns(widest: Floats, weights: Sequence[Floats]) -> Floats:
-    """Factors that bring the columns of states to like ranges.
+    """Factors that bring the columns of states to similar ranges, (columns,); their geometric mean is 1.
 
     Args:
-        widest: the largest size of a number in each column.
-        weights: weights that the states are multiplied with, (columns, outputs).
+        widest: (columns,) largest absolute value of the states.
+        weights: weights that the states are multiplied with, (columns, outputs) each.
     """
     states = np.maximum(widest, 1e-5)
     heaviest = np.maximum(np.max([np.abs(weight).max(axis=1) for weight in weights], axis=0), 1e-5)
     factor = heaviest ** (1 - BALANCE) / states**BALANCE
-    even: Floats = (factor / np.exp(np.mean(np.log(factor)))).astype(np.float32)
-    return even
+    normalised: Floats = (factor / np.exp(np.mean(np.log(factor)))).astype(np.float32)
+    return normalised
 
 
 def choose_steps(lowest: float, highest: Floats) -> Steps:
-    """How the rows of states are rounded.
+    """Zero point and limit for states with these statistics.
 
     Args:
-        lowest: lowest number of all.
-        highest: the highest number of every row.
+        lowest: the lowest number.
+        highest: (rows,) the highest number of every row.
     """
     usual = float(np.median(highest))
     if usual <= 0 or lowest < -ONE_SIDED * usual:
@@ -138,7 +138,7 @@ def choose_steps(lowest: float, highest: Floats) -> Steps:
 
 
 def _products(model: onnx.ModelProto) -> dict[str, list[onnx.NodeProto]]:
-    """Every product of states and weights, by the states."""
+    """The products of states with large constant weights, by the name of the states."""
     sizes = {weight.name: tuple(weight.dims) for weight in model.graph.initializer}
     found: dict[str, list[onnx.NodeProto]] = defaultdict(list)
     for node in model.graph.node:
@@ -148,80 +148,87 @@ def _products(model: onnx.ModelProto) -> dict[str, list[onnx.NodeProto]]:
     return dict(found)
 
 
-def _look(model: onnx.ModelProto, names: Sequence[str], samples: Iterable[Inputs]) -> dict[str, StateSample]:
-    """What samples show of some states."""
-    watched = onnx.ModelProto()
-    watched.CopyFrom(model)
-    watched.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
-    session = onnx_session(watched.SerializeToString())
+def _sample_states(model: onnx.ModelProto, names: Sequence[str], samples: Iterable[Inputs]) -> dict[str, StateSample]:
+    """Run a graph on calibration data; statistics of the states with these names."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    copy.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
+    session = onnx_session(copy.SerializeToString())
     found: dict[str, StateSample] = {}
     for inputs in samples:
         for name, values in zip(names, session.run(list(names), dict(inputs)), strict=True):
             columns = values.shape[-1]
             if name not in found:
-                found[name] = StateSample.nothing(columns)
+                found[name] = StateSample.empty(columns)
             found[name].add(values.reshape(-1, columns))
     return found
 
 
 class _Rewriter:
-    """Puts products in 8 bits in the place of those with some states."""
+    """Replaces the products that read one tensor of states by products in 8 bits."""
 
     def __init__(self, graph: onnx.GraphProto, states: str) -> None:
         self._graph = graph
         self._states = states
         self._added: list[onnx.NodeProto] = []
 
-    def rewrite(self, nodes: Sequence[onnx.NodeProto], seen: StateSample) -> None:
+    def rewrite(self, nodes: Sequence[onnx.NodeProto], sample: StateSample) -> None:
         """Replace products.
 
         Args:
             nodes: the products.
-            seen: statistics of the states that they read.
+            sample: statistics of the states that they read.
         """
-        held = {weight.name: weight for weight in self._graph.initializer}
-        weights = [numpy_helper.to_array(held[node.input[1]]) for node in nodes]
-        steps, even = choose_steps(seen.lowest, np.concatenate(seen.highest)), self._states
-        moments = seen.moments / seen.rows
-        if steps.least is None and seen.widest.max() > UNEVEN * np.median(seen.widest):
-            factor = balance_columns(seen.widest, weights)
-            even, moments = self._add("Mul", even, self._hold("factor", factor)), moments * np.outer(factor, factor)
+        initializers = {weight.name: weight for weight in self._graph.initializer}
+        weights = [numpy_helper.to_array(initializers[node.input[1]]) for node in nodes]
+        steps, states = choose_steps(sample.lowest, np.concatenate(sample.highest)), self._states
+        moments = sample.moments / sample.rows
+        if steps.least is None and sample.widest.max() > UNEVEN * np.median(sample.widest):
+            factor = balance_columns(sample.widest, weights)
+            states, moments = self._add("Mul", states, self._hold("factor", factor)), moments * np.outer(factor, factor)
             weights = [weight / factor[:, None] for weight in weights]
-        whole, highest = self._round(even, steps)
+        quantised, divisor = self._quantise(states, steps)
         place = next(number for number, node in enumerate(self._graph.node) if node in nodes)
         rounded = round_weights(np.concatenate(weights, axis=1), moments)
         ends = np.cumsum([weight.shape[1] for weight in weights])
         for node, weight, end in zip(nodes, weights, ends.tolist(), strict=True):
-            mine = slice(end - weight.shape[1], end)
+            columns = slice(end - weight.shape[1], end)
             inputs = [
-                self._hold(f"{node.input[1]}_rounded", rounded.whole[:, mine]),
-                self._hold(f"{node.input[1]}_scale", rounded.scale[mine]),
+                self._hold(f"{node.input[1]}_rounded", rounded.integers[:, columns]),
+                self._hold(f"{node.input[1]}_scale", rounded.scale[columns]),
                 self._hold(f"{node.input[1]}_zero", np.zeros(weight.shape[1], dtype=np.int8)),
             ]
-            product = self._add("MatMul", whole, self._add("DequantizeLinear", *inputs, axis=1))
-            self._added.append(helper.make_node("Mul", [product, highest], [node.output[0]]))
+            # ONNX Runtime fuses this pattern of dequantised factors into one product of 8-bit integers
+            product = self._add("MatMul", quantised, self._add("DequantizeLinear", *inputs, axis=1))
+            self._added.append(helper.make_node("Mul", [product, divisor], [node.output[0]]))
             self._graph.node.remove(node)
         for added in reversed(self._added):
             self._graph.node.insert(place, added)
 
-    def _round(self, even: str, steps: Steps) -> tuple[str, str]:
-        """Prepared states as whole numbers, and what every row of them must be multiplied with."""
+    def _quantise(self, states: str, steps: Steps) -> tuple[str, str]:
+        """Add nodes that divide the rows of states by a number each, and quantise them.
+
+        Returns:
+            Names of the quantised (and dequantised) states, and of the divisors, (…, 1).
+        """
         last = self._hold("last", np.array([-1]))
         if steps.least is None:
-            highest = self._add("ReduceMax", self._add("Abs", even), last, keepdims=1)
+            divisor = self._add("ReduceMax", self._add("Abs", states), last, keepdims=1)
         else:
-            highest = self._add("ReduceMax", even, last, keepdims=1)
-            highest = self._add("Max", highest, self._hold("least", np.float32(steps.least)))
-        share = self._add("Div", even, highest)
-        how = [self._hold("step", np.float32(1 / (MOST - steps.zero))), self._hold("zero", np.uint8(steps.zero))]
-        return self._add("DequantizeLinear", self._add("QuantizeLinear", share, *how), *how), highest
+            divisor = self._add("ReduceMax", states, last, keepdims=1)
+            divisor = self._add("Max", divisor, self._hold("least", np.float32(steps.least)))
+        divided = self._add("Div", states, divisor)
+        scale = [self._hold("step", np.float32(1 / (MOST - steps.zero))), self._hold("zero", np.uint8(steps.zero))]
+        return self._add("DequantizeLinear", self._add("QuantizeLinear", divided, *scale), *scale), divisor
 
     def _hold(self, word: str, value: NDArray[Any] | np.generic) -> str:
+        """Add a constant; its name in the graph."""
         name = f"{self._states}_{word}"
         self._graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
     def _add(self, kind: str, *inputs: str, **options: Any) -> str:  # noqa: ANN401 - attributes of an operator
+        """Add a node; the name of its output."""
         name = f"{self._states}_{len(self._added)}_{kind}"
         self._added.append(helper.make_node(kind, list(inputs), [name], **options))
         return name

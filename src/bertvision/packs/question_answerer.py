@@ -1,4 +1,4 @@
-"""QuestionAnswerer: a pack that answers questions, called as the former question-answering pipeline was."""
+"""QuestionAnswerer: a pack with the interface of transformers' former `question-answering` pipeline."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,12 +21,12 @@ Answered = dict[str, Any]
 """{"score": …, "start": …, "end": …, "answer": …}."""
 
 PIPELINE_LIMIT = 15
-"""Most tokens in an answer unless another number is given, as in the former pipeline."""
+"""Default maximum number of tokens in an answer, as in the former pipeline."""
 
 
 @final
 class QuestionAnswerer:
-    """Answers questions about texts; takes and gives what `pipeline("question-answering")` of transformers did.
+    """Answers questions about texts; arguments and results are those of `pipeline("question-answering")`.
 
     Attributes:
         pack: the pack that it answers with.
@@ -36,12 +36,12 @@ class QuestionAnswerer:
         """Load a pack's encoder and heads.
 
         Args:
-            pack: pack for a task whose answers stand in a text.
+            pack: pack for a task of kind `spans`, whose answers are pieces of a text.
             encoder: path or name of the encoder; None takes the one that the pack names.
             device: device to compute on.
 
         Raises:
-            BertVisionError: the pack is for something else, or its encoder cannot be had.
+            BertVisionError: the pack is for another kind of task, or its encoder cannot be loaded.
         """
         if pack.card.task.kind != "spans":
             raise BertVisionError(
@@ -60,10 +60,10 @@ class QuestionAnswerer:
         device: Device = "auto",
         runtime: Runtime = "auto",
     ) -> Self:
-        """Load a pack by its folder or by its name on the hub; None takes the pack that is shipped.
+        """Load a pack by its folder or by its name on the hub; None loads the pack that comes with the installation.
 
         Raises:
-            BertVisionError: there is none, it is for something else, or that runtime does not run it.
+            BertVisionError: there is no such pack, it is for another kind of task, or it does not run in that runtime.
         """
         return cls(open_pack(name, runtime=runtime), encoder=encoder, device=device)
 
@@ -80,38 +80,41 @@ class QuestionAnswerer:
         max_question_len: int | None = None,
         handle_impossible_answer: bool = False,
         align_to_words: bool = True,
-    ) -> Any:  # noqa: ANN401 - its form depends on what is asked, as in the pipeline
+    ) -> Any:  # noqa: ANN401 - one result or a list, depending on the arguments, as in the pipeline
         """Answer questions about their contexts.
 
         Args:
             inputs: `{"question": …, "context": …}`, several of them, a list or a generator of them, or a question and a
                 context.
-            question: one, or several.
-            context: one for all questions, or one for each.
+            question: a question, or several.
+            context: one context for all questions, or one for each.
             data: the same as `inputs`, by keyword.
-            top_k: most answers to each question.
-            doc_stride: tokens that two neighbouring windows of a long context share.
-            max_answer_len: most tokens in an answer.
-            max_seq_len: most tokens in a window.
-            max_question_len: most tokens of a question.
-            handle_impossible_answer: whether "" may be an answer; it comes first where the pack's threshold says that
-                there is none.
+            top_k: maximum number of answers to each question.
+            doc_stride: tokens that two neighbouring windows of a long context share; None takes the pack's, but at most
+                half of `max_seq_len` if that is given.
+            max_answer_len: maximum number of tokens in an answer.
+            max_seq_len: maximum number of tokens in a window; None takes the pack's.
+            max_question_len: number of tokens to which questions are truncated; None takes the pack's, or fewer if
+                windows are too short for it.
+            handle_impossible_answer: whether "" may be an answer; it comes first only where the pack's threshold says
+                that there is none.
             align_to_words: widen answers to whole words.
 
         Returns:
-            `{"score", "start", "end", "answer"}`; a list of them if a question has several; and for several questions a
-            list of what each would get.
+            `{"score", "start", "end", "answer"}`; a list of them if the question has several answers; for several
+            questions a list with the result for each.
 
         Raises:
-            BertVisionError: something is missing, empty or no text.
+            BertVisionError: a question or context is missing, empty or not a string, or an option is out of range.
         """
         if top_k < 1:
             raise BertVisionError(f"top_k is {top_k}, at least 1 is expected.")
         pairs = _pairs(inputs, question, context, data)
         options = self._options(doc_stride, max_seq_len, max_question_len)
-        said = self.answers(pairs, best=top_k, limit=max_answer_len, options=options, whole_words=align_to_words)
+        answers = self.answers(pairs, best=top_k, limit=max_answer_len, options=options, whole_words=align_to_words)
         results = [
-            _result(said, row, text, top_k, impossible=handle_impossible_answer) for row, (_, text) in enumerate(pairs)
+            _result(answers, row, text, top_k, impossible=handle_impossible_answer)
+            for row, (_, text) in enumerate(pairs)
         ]
         return results[0] if len(results) == 1 else results
 
@@ -124,17 +127,18 @@ class QuestionAnswerer:
         options: WindowOptions | None = None,
         whole_words: bool = True,
     ) -> SpanAnswers:
-        """What the pack says to pairs of a question and a context.
+        """The pack's best answers to pairs of a question and a context, with their probabilities.
 
         Args:
-            pairs: questions with their contexts; those with the same context share its tokens.
-            best: most answers to each question.
-            limit: most tokens in an answer.
+            pairs: (question, context); a context that several questions have is tokenised once.
+            best: maximum number of answers to each question.
+            limit: maximum number of tokens in an answer.
             options: options of token windows; None takes the pack's.
             whole_words: widen answers to whole words.
 
         Raises:
-            BertVisionError: one of them is empty, or windows leave no room.
+            BertVisionError: a question or context is empty or not a string, windows are too short for them or too long
+                for the encoder, or `best` or `limit` is below 1.
         """
         if not pairs:
             return SpanAnswers([], [], [])
@@ -147,15 +151,15 @@ class QuestionAnswerer:
         )
 
     def _options(self, stride: int | None, length: int | None, question: int | None) -> WindowOptions:
-        given = self.pack.card.windows
-        longest = given.length if length is None else length
-        # the former pipeline's rule for windows of another length than the usual
-        usual = given.stride if length is None else min(longest // 2, given.stride)
-        shared = usual if stride is None else stride
-        if question is None:  # short windows take short questions: it is cut where no context would fit beside it
-            room = longest - self._models.tokenizer.pair.specials - shared - 1
-            question = min(given.question, max(1, room))
-        return WindowOptions(length=longest, stride=shared, question=question)
+        defaults = self.pack.card.windows
+        longest = defaults.length if length is None else length
+        # the former pipeline's rule where the length of windows is given
+        usual = defaults.stride if length is None else min(longest // 2, defaults.stride)
+        overlap = usual if stride is None else stride
+        if question is None:  # in short windows it is truncated, so that every window holds new tokens of the context
+            room = longest - self._models.tokenizer.pair.specials - overlap - 1
+            question = min(defaults.question, max(1, room))
+        return WindowOptions(length=longest, stride=overlap, question=question)
 
 
 def _pairs(
@@ -164,29 +168,29 @@ def _pairs(
     context: str | Sequence[str] | None,
     data: QuestionInput | Iterable[QuestionInput] | None,
 ) -> list[tuple[str, str]]:
-    """Questions with their contexts, however they were handed over."""
+    """(question, context) pairs from any of the accepted forms of arguments."""
     several: Iterable[object] | None = inputs or None
     match inputs, data:
-        case (str(asked), str(text)), _:
-            return [(asked, text)]
+        case (str(query), str(text)), _:
+            return [(query, text)]
         case (Mapping() | str(),), _:
             pass
-        case (Iterable() as listed,), _:
-            several = listed
+        case (Iterable() as items,), _:
+            several = items
         case (), Mapping():
             several = [data]
         case (), Iterable():
             several = data
-    return _match(question, context) if several is None else [_pair(one) for one in several]
+    return _match(question, context) if several is None else [_pair(item) for item in several]
 
 
 def _match(question: str | Sequence[str] | None, context: str | Sequence[str] | None) -> list[tuple[str, str]]:
-    """One question with one context, several with one, or as many of each."""
+    """Pair a question with a context, several questions with one context, or equally many of both."""
     match question, context:
         case str(), str():
             return [(question, context)]
         case list() | tuple(), str():
-            return [(one, context) for one in question]
+            return [(query, context) for query in question]
         case list() | tuple(), list() | tuple() if len(question) == len(context):
             return list(zip(question, context, strict=True))
         case list() | tuple(), list() | tuple():
@@ -196,23 +200,24 @@ def _match(question: str | Sequence[str] | None, context: str | Sequence[str] | 
     )
 
 
-def _pair(one: object) -> tuple[str, str]:
-    match one:
+def _pair(item: object) -> tuple[str, str]:
+    match item:
         case {"question": str(question), "context": str(context)}:
             return question, context
         case _:
-            raise BertVisionError(f'{{"question": …, "context": …}} with two texts is expected, got {one!r}.')
+            raise BertVisionError(f'{{"question": …, "context": …}} with two texts is expected, got {item!r}.')
 
 
-def _result(said: SpanAnswers, row: int, context: str, top: int, *, impossible: bool) -> Answered | list[Answered]:
-    answers: list[Answered] = [
+def _result(answers: SpanAnswers, row: int, context: str, top: int, *, impossible: bool) -> Answered | list[Answered]:
+    """The result for one question in the pipeline's form; `impossible` adds "no answer" as "" to its answers."""
+    listed: list[Answered] = [
         {"score": span.score, "start": span.start, "end": span.end, "answer": context[span.start : span.end]}
-        for span in said.spans[row]
+        for span in answers.spans[row]
     ]
     if impossible:
-        nothing = {"score": said.null[row], "start": 0, "end": 0, "answer": ""}
-        # behind the answers that are more probable, but never first against the threshold
-        place = 0 if said.silent[row] else max(1, sum(one["score"] >= said.null[row] for one in answers))
-        answers.insert(place, nothing)
-    answers = answers[:top]
-    return answers[0] if len(answers) == 1 else answers
+        null = answers.null[row]
+        # in the order of probabilities, except that the threshold alone decides whether it comes first
+        place = 0 if answers.silent[row] else max(1, sum(answer["score"] >= null for answer in listed))
+        listed.insert(place, {"score": null, "start": 0, "end": 0, "answer": ""})
+    listed = listed[:top]
+    return listed[0] if len(listed) == 1 else listed

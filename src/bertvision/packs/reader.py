@@ -1,4 +1,4 @@
-"""Reader: token windows → the outputs of a pack's heads, whatever computes them."""
+"""Reader: token windows → the outputs of packs, computed by PyTorch or by the runtime of an exported pack."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from bertvision.tasks.windows import Windows
 
 @dataclass(frozen=True, slots=True)
 class PackQuery:
-    """What one pack is asked.
+    """Windows for one pack to read.
 
     Attributes:
-        pack: number of the pack.
-        windows: windows that its heads read; two for pairs apart. Packs that are given the same object share its
-            states.
+        pack: index of the pack among those of the reader.
+        windows: windows of the texts; for pairs that are encoded separately, of first and of second texts. If several
+            queries hold the same `Windows` object, its states are computed once.
     """
 
     pack: int
@@ -30,10 +30,10 @@ class PackQuery:
 
 
 class Reader(ABC):
-    """Packs that can be asked.
+    """Packs that are loaded and can be run.
 
     Attributes:
-        explains: whether the contributions of layers can be computed.
+        explains: whether it implements `contributions`.
         cards: cards of all packs.
         tokenizer: tokenizer of the encoder.
     """
@@ -48,7 +48,7 @@ class Reader(ABC):
     def read(self, queries: Sequence[PackQuery]) -> list[Outputs]:
         """The outputs of every query's pack: scores of every token, or one row per example.
 
-        Of several heads the mean is given, as in an ensemble.
+        Of several heads it is the mean, see `join_heads`.
         """
         return [
             join_heads(self.cards[query.pack].task, query.windows[0], outputs)
@@ -60,9 +60,16 @@ class Reader(ABC):
         """The outputs of every head of every query's pack: scores of every token, or one row per window."""
 
     def contributions(self, query: PackQuery, targets: Sequence[Target]) -> list[NDArray[np.float64]]:
-        """What each head took from each layer for an output of it, (layers of the encoder and its embeddings,).
+        """How much each layer contributed to outputs of each head of a pack, see `LayerReader`.
+
+        Args:
+            query: windows for the pack.
+            targets: for each head, the outputs to explain.
+
+        Returns:
+            For each head, (layers of the encoder + 1,), the embedding output first.
 
         Raises:
-            TypeError: it cannot tell.
+            TypeError: `explains` is False.
         """
         raise TypeError(f"{type(self).__name__} cannot tell what layers contributed to {len(targets)} of {query.pack}")

@@ -1,4 +1,4 @@
-"""Files of any size, example by example: SQuAD's JSON, CSV, TSV and JSONL, plain or gzipped; other tables whole."""
+"""Read files example by example in little memory: SQuAD's JSON, CSV, TSV and JSONL; other tables as a whole."""
 
 import csv
 import gzip
@@ -22,15 +22,15 @@ from bertvision.tasks.tables import SAMPLE_ROWS, detect_dialect, format_of, read
 from bertvision.tasks.task import SquadLayout, TableLayout
 
 CHUNK = 1 << 20
-"""Characters that are read at a time."""
+"""Characters of SQuAD's JSON that are read at a time."""
 
 _DATA = re.compile(r'"data"\s*:\s*\[')
-_BETWEEN = re.compile(r"[\s,]*")
+_SEPARATORS = re.compile(r"[\s,]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Which columns of a table hold what; None takes those of the pack's task."""
+    """Names of the columns of a table; None takes the name in the pack's task."""
 
     text: str | None = None
     text_pair: str | None = None
@@ -39,21 +39,21 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An example to be predicted: its id, and a text, a pair, or a question and its context."""
+    """An example to predict: its id, and a text, a pair of texts, or a question and its context."""
 
     id: str
     input: TextInput
 
 
 def stream_rows(path: Path, card: PackCard, columns: Columns | None = None) -> Generator[Row]:
-    """The examples of a file, one at a time; of all forms but a table in JSON or Parquet a piece at most is in memory.
+    """Yield the examples of a file; only a part of it is in memory at a time, except for tables in JSON or Parquet.
 
     Raises:
-        DataError: the file cannot be read, or has another form.
+        DataError: the file cannot be read, or an example does not have the form of the pack's task.
     """
     layout = card.task.layout
     if isinstance(layout, TableLayout) and format_of(path) in (".json", ".parquet"):
-        yield from _rows(_whole(path), path, card, layout, columns or Columns())
+        yield from _rows(_table(path), path, card, layout, columns or Columns())
         return
     with _open(path) as file:
         match layout:
@@ -65,13 +65,13 @@ def stream_rows(path: Path, card: PackCard, columns: Columns | None = None) -> G
 
 
 def no_example(path: Path) -> DataError:
-    """What to say of a file that holds none."""
+    """The error for a file without examples."""
     return DataError(f"{path} has no example: it has no row below its header, or no question. Name one that has some.")
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[TextIO]:
-    """A plain or gzipped text file; what is wrong with it is said in one sentence."""
+    """Open a plain or gzipped file as UTF-8; errors while it is read are raised as `DataError`, too."""
     try:
         with (
             gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as raw,
@@ -114,37 +114,38 @@ def _paragraph(paragraph: object, where: str) -> Iterator[Row]:
 
 
 def _articles(file: TextIO, path: Path) -> Iterator[Any]:
-    """Every element of the list `data`, parsed by itself."""
+    """Parse the elements of the list `data` one at a time."""
     decoder = json.JSONDecoder()
-    text, wanted = "", CHUNK
-    found = None
-    while found is None:
+    text, size = "", CHUNK
+    start = None
+    while start is None:
         more = file.read(CHUNK)
         text += more
-        found = _DATA.search(text)
-        if found is None and not more:
+        start = _DATA.search(text)
+        if start is None and not more:
             raise DataError(f'{path}: SQuAD\'s JSON is expected, an object {{"data": [{{"paragraphs": …}}]}}.')
-    text = text[found.end() :]
+    text = text[start.end() :]
     while True:
-        text = text[_space(text) :]
+        text = text[_separators(text) :]
         if text.startswith("]"):
             return
         try:
             article, end = decoder.raw_decode(text)
         except json.JSONDecodeError as error:
-            more = file.read(wanted)
+            more = file.read(size)
             if not more:
                 raise DataError(f"{path}: not whole JSON ({error.msg}). Copy or download it again.") from None
-            text, wanted = text + more, 2 * wanted  # doubled, so that a long article is not parsed again and again
+            text, size = text + more, 2 * size  # doubled, so that a long article is parsed again only a few times
             continue
         except (RecursionError, ValueError) as error:
             raise DataError(f"{path}: not JSON that can be read ({error}).") from None
         yield article
-        text, wanted = text[end:], CHUNK
+        text, size = text[end:], CHUNK
 
 
-def _space(text: str) -> int:
-    found = _BETWEEN.match(text)
+def _separators(text: str) -> int:
+    """Number of spaces and commas at the beginning of the text."""
+    found = _SEPARATORS.match(text)
     return 0 if found is None else found.end()
 
 
@@ -157,29 +158,29 @@ def _rows(
     for number, cells in enumerate(table):
         where = f"{path}: row {number + 1}"
         first = _text(cells, str(text), where)
-        # files to be predicted often lack the column that numbers those to learn from
+        # files to predict often lack the id column that files for training have
         numbered = key is None or (columns.id is None and str(key) not in cells)
-        name = str(number) if numbered else str(_cell(cells, str(key), where))
+        row_id = str(number) if numbered else str(_cell(cells, str(key), where))
         if not takes_pairs(card) or pair is None:
-            yield _row(name, first, where)
+            yield _row(row_id, first, where)
         else:
-            yield _row(name, (first, _text(cells, str(pair), where)), where)
+            yield _row(row_id, (first, _text(cells, str(pair), where)), where)
 
 
-def _row(name: str, texts: str | tuple[str, str], where: str) -> Row:
-    for text in (name, texts) if isinstance(texts, str) else (name, *texts):
+def _row(row_id: str, texts: str | tuple[str, str], where: str) -> Row:
+    for text in (row_id, texts) if isinstance(texts, str) else (row_id, *texts):
         try:
             check_unicode(text)
         except ValueError as problem:
             raise DataError(f"{where}: {problem}.") from None
-    return Row(name, texts)
+    return Row(row_id, texts)
 
 
 def _cell(cells: dict[str, object], column: str, where: str) -> object:
     if column not in cells:
         raise DataError(f"{where}: {UnknownNameError('column', column, cells)} Name it: --text, --text-pair, --id")
     cell = cells[column]
-    if cell is None or cell != cell:  # noqa: PLR0124 - NaN, which data frames write where there is nothing
+    if cell is None or cell != cell:  # noqa: PLR0124 - NaN, which data frames write for missing values
         raise DataError(f"{where}: column '{column}' is empty, a value is expected. Fill it, or leave the row out.")
     return cell
 
@@ -191,8 +192,8 @@ def _text(cells: dict[str, object], column: str, where: str) -> str:
     return cell
 
 
-def _whole(path: Path) -> Iterator[dict[str, object]]:
-    """The rows of a list in JSON, or of a Parquet file, which are read as data to learn from are."""
+def _table(path: Path) -> Iterator[dict[str, object]]:
+    """The rows of a JSON or Parquet table, which is read at once, as training data are."""
     table = read_table(path, delimiter=None, quoting=None, header=True)
     if table.bad:
         raise DataError(f"{table.bad[0]}.")
@@ -214,12 +215,12 @@ def _objects(file: TextIO, path: Path) -> Iterator[dict[str, object]]:
 
 
 def _cells(file: TextIO, path: Path, layout: TableLayout) -> Iterator[dict[str, object]]:
-    """The rows of a CSV or TSV file by column name; by number where it has no header."""
+    """The rows of a CSV or TSV file as cells by column name; without a header, names are 0, 1, …."""
     sample = list(islice(file, SAMPLE_ROWS))
     csv.field_size_limit(sys.maxsize)  # a cell may hold a whole document
     delimiter, quoting = layout.delimiter, layout.quoting
     if delimiter == "\t" and format_of(path) == ".csv":
-        delimiter = quoting = None  # the task's own files are TSV, so that this one is of another form
+        delimiter = quoting = None  # the task's own files are TSV: their dialect does not hold here
     delimiter, quoting = detect_dialect("".join(sample), path, delimiter=delimiter, quoting=quoting)
     lines = (line for part in (sample, file) for line in part)
     style: Any = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE

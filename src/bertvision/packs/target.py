@@ -1,4 +1,4 @@
-"""Target: the outputs of a head that made it say something."""
+"""Target: the outputs of a head that a prediction is made of, to be attributed to layers."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ from bertvision.tasks.windows import Windows
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The outputs of a window that are explained, in sum.
+    """Outputs of one window whose sum is explained.
 
     Attributes:
-        window: number of the window.
-        places: token and output of each place; the token is 0 where a window has one row.
+        window: index of the window.
+        places: (token, output) of each; the token is 0 where a window has one row of outputs.
     """
 
     window: int
@@ -22,18 +22,21 @@ class Target:
 
 
 def span_target(windows: Windows, scores: SpanScores, span: tuple[int, int] | None) -> Target:
-    """The first and the last token of an answer, in the window that scores it highest.
+    """The start score of an answer's first token and the end score of its last, in the window that scores it highest.
 
     Args:
         windows: windows of one question.
         scores: scores of a head.
-        span: characters of the answer, as they were decoded; None for "no answer", which the first token stands for,
-            in the window that believes in it least.
+        span: characters of the answer as decoded, not widened to words; None for "no answer": both scores of the first
+            token, in the window where their sum is smallest, since that window decides.
+
+    Raises:
+        ValueError: no window contains the span.
     """
     first_tokens = windows.bounds[:-1]
     if span is None:
-        silence = scores.start[first_tokens] + scores.end[first_tokens]
-        return Target(int(silence.argmin()), ((0, 0), (0, 1)))
+        null = scores.start[first_tokens] + scores.end[first_tokens]
+        return Target(int(null.argmin()), ((0, 0), (0, 1)))
     best, found = -np.inf, None
     for window, ((begin, end), row) in enumerate(zip(windows.context.tolist(), windows.context_token, strict=True)):
         offsets = windows.offsets[row : row + end - begin]

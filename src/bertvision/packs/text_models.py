@@ -1,4 +1,4 @@
-"""TextClassifier and TextScorer: packs that label or score texts, called as transformers' pipeline is."""
+"""TextClassifier and TextScorer: packs with the interface of transformers' `text-classification` pipeline."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,28 +31,28 @@ _CLASSES: dict[TaskKind, str] = {
 }
 
 LIKELY = 0.5
-"""Tags that are likelier than this are chosen."""
+"""Tags with a higher probability than this are predicted."""
 
 SCORE = "score"
-"""The one label of a scorer."""
+"""The label in the results of `TextScorer`."""
 
 
 class _TextModel:
-    """What both share: a pack, and one row of outputs per text."""
+    """A pack whose result for a text is one row of outputs."""
 
     kinds: ClassVar[tuple[TaskKind, ...]]
-    """Kinds of tasks that it is for."""
+    """Kinds of tasks that the class accepts."""
 
     def __init__(self, pack: PackFolder, *, encoder: str | None = None, device: Device = "auto") -> None:
         """Load a pack's encoder and heads.
 
         Args:
-            pack: pack for a task of the right kind.
+            pack: pack for a task of one of the accepted kinds.
             encoder: path or name of the encoder; None takes the one that the pack names.
             device: device to compute on.
 
         Raises:
-            BertVisionError: the pack is for something else, or its encoder cannot be had.
+            BertVisionError: the pack is for another kind of task, or its encoder cannot be loaded.
         """
         task = pack.card.task
         if task.kind not in self.kinds:
@@ -69,15 +69,16 @@ class _TextModel:
         """Load a pack by its folder, or by its name on the hub.
 
         Raises:
-            BertVisionError: there is none, it is for something else, or that runtime does not run it.
+            BertVisionError: there is no such pack, it is for another kind of task, or it does not run in that runtime.
         """
         return cls(open_pack(name, runtime=runtime), encoder=encoder, device=device)
 
     def rows(self, inputs: Sequence[TextInput]) -> NDArray[np.float32]:
-        """The outputs of every text or pair, (texts, outputs).
+        """The outputs for every text or pair, (texts, outputs); with several heads their mean, see `join_heads`.
 
         Raises:
-            BertVisionError: a text is missing, or one too many.
+            BertVisionError: an input is no text, or a single text where the pack reads pairs, or a pair where it does
+                not.
         """
         if not inputs:
             return np.empty((0, self.pack.card.task.outputs), dtype=np.float32)
@@ -89,7 +90,7 @@ class _TextModel:
 
 @final
 class TextClassifier(_TextModel):
-    """Labels texts or pairs; takes and gives what `pipeline("text-classification")` of transformers does.
+    """Labels texts or pairs; arguments and results are those of `pipeline("text-classification")`.
 
     Attributes:
         pack: the pack that it labels with.
@@ -103,20 +104,21 @@ class TextClassifier(_TextModel):
         *,
         top_k: int | Literal["best"] | None = "best",
         function_to_apply: Apply | None = None,
-    ) -> Any:  # noqa: ANN401 - its form depends on what is asked, as in the pipeline
-        """The likeliest label of every text.
+    ) -> Any:  # noqa: ANN401 - one result or a list, depending on the arguments, as in the pipeline
+        """The most probable label of every text.
 
         Args:
-            inputs: a text, `{"text": …, "text_pair": …}`, or a list of such.
-            top_k: how many labels to give, the likeliest first, None for all; left out, the best one alone.
+            inputs: a text, `{"text": …, "text_pair": …}`, or a list of these.
+            top_k: maximum number of labels for each text, most probable first; None gives all; by default only the best
+                one, not in a list of its own.
             function_to_apply: function from outputs to probabilities; None takes softmax for labels, sigmoid for tags.
 
         Returns:
-            As in transformers: for a text `[{"label", "score"}]`, for a dict `{"label", "score"}`, for a list a list of
-            them; with `top_k` a list of labels for each.
+            As in transformers: `[{"label", "score"}]` for a text, `{"label", "score"}` for a dict, a list of such
+            dictionaries for a list; with `top_k`, a list of labels for each input.
 
         Raises:
-            BertVisionError: a text is missing, or one too many.
+            BertVisionError: as `rows`, or an option has an invalid value.
         """
         if isinstance(top_k, int) and top_k < 1:
             raise BertVisionError(f"top_k is {top_k}, at least 1 is expected.")
@@ -132,7 +134,7 @@ class TextClassifier(_TextModel):
 
 @final
 class TextScorer(_TextModel):
-    """Scores texts or pairs, in the form that `pipeline("text-classification")` gives for one output.
+    """Scores texts or pairs; results have the form of `pipeline("text-classification")` for models with one output.
 
     Attributes:
         pack: the pack that it scores with.
@@ -140,43 +142,53 @@ class TextScorer(_TextModel):
 
     kinds = ("scores",)
 
-    def __call__(self, inputs: TextInput | Sequence[TextInput]) -> Any:  # noqa: ANN401 - its form depends on what is asked, as in the pipeline
+    def __call__(self, inputs: TextInput | Sequence[TextInput]) -> Any:  # noqa: ANN401 - one result or a list, depending on the arguments
         """The score of every text or pair, on the scale of the task.
 
         Args:
-            inputs: a text, `{"text": …, "text_pair": …}`, or a list of such.
+            inputs: a text, `{"text": …, "text_pair": …}`, or a list of these.
 
         Returns:
-            `[{"label": "score", "score": …}]`; for a dict the one in it; for a list as many as there are.
+            `[{"label": "score", "score": …}]` for a text, `{"label": "score", "score": …}` for a dict, a list of such
+            dictionaries for a list.
 
         Raises:
-            BertVisionError: a text is missing, or one too many.
+            BertVisionError: as `rows`.
         """
         several = [inputs] if isinstance(inputs, str | Mapping) else list(inputs)
-        found = give_scores(self.rows(several))
-        return found[0] if isinstance(inputs, Mapping) else found
+        scored = give_scores(self.rows(several))
+        return scored[0] if isinstance(inputs, Mapping) else scored
 
 
 def rank_labels(card: PackCard, rows: NDArray[np.float32], apply: Apply | None = None) -> list[list[Scored]]:
-    """Every label of every row with its probability, the likeliest first."""
+    """All labels with their probabilities for every row, most probable first.
+
+    Args:
+        card: card of the pack, with the labels.
+        rows: (texts, outputs).
+        apply: function from outputs to probabilities; None takes softmax for labels, sigmoid for tags.
+
+    Raises:
+        BertVisionError: there is no such function.
+    """
     match apply or ("sigmoid" if card.task.kind == "tags" else "softmax"):
         case "softmax":
-            shares = np.exp(class_log_probabilities(rows)) if len(rows) else rows
+            values = np.exp(class_log_probabilities(rows)) if len(rows) else rows
         case "sigmoid":
-            shares = 1.0 / (1.0 + np.exp(-rows))
+            values = 1.0 / (1.0 + np.exp(-rows))
         case "none":
-            shares = rows
+            values = rows
         case other:
             raise BertVisionError(f"function_to_apply is '{other}', softmax, sigmoid or none is expected.")
-    words = card.task.labels
-    order = np.argsort(-shares, axis=1, kind="stable")
-    sorted_shares = np.take_along_axis(shares, order, axis=1).astype(np.float64).tolist()
+    labels = card.task.labels
+    order = np.argsort(-values, axis=1, kind="stable")
+    ranked = np.take_along_axis(values, order, axis=1).astype(np.float64).tolist()
     return [
-        [{"label": words[number], "score": share} for number, share in zip(numbers, values, strict=True)]
-        for numbers, values in zip(order.tolist(), sorted_shares, strict=True)
+        [{"label": labels[number], "score": score} for number, score in zip(numbers, scores, strict=True)]
+        for numbers, scores in zip(order.tolist(), ranked, strict=True)
     ]
 
 
 def give_scores(rows: NDArray[np.float32]) -> list[Scored]:
-    """The score of every row."""
+    """The results of `TextScorer` for rows, (texts, 1)."""
     return [{"label": SCORE, "score": value} for value in rows[:, 0].astype(np.float64).tolist()]

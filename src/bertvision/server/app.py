@@ -1,4 +1,4 @@
-"""build_app: the service as an application of HTTP, with its OpenAPI description and its page."""
+"""build_app: the service as an HTTP (ASGI) application, with an OpenAPI description and a page to try it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -45,7 +45,7 @@ PAGE_FILES = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
     "/examples.json": ("examples.json", "application/json"),
 }
-"""Path → file and type."""
+"""Path → file and content type."""
 
 SPANS: tuple[TaskKind, ...] = ("spans",)
 LABELS: tuple[TaskKind, ...] = ("labels", "tags")
@@ -72,32 +72,32 @@ NO_JSON = RefusedError(400, "no_json", "the body is no JSON in UTF-8. Send an ob
 def build_app(
     service: PackService, limits: Limits, *, token: str | None = None, hosts: frozenset[str] | None = None
 ) -> FastAPI:
-    """The application: its routes, and around them the border.
+    """Build the application: its routes, a batcher that lives as long as it, and `RequestMiddleware` around them.
 
     Args:
-        service: packs.
+        service: packs to serve.
         limits: limits on requests.
-        token: bearer token that requests must send; None lets all in.
-        hosts: names that may stand in the header Host, in lower case and without a port; None lets all in.
+        token: bearer token that requests must send; None needs no token.
+        hosts: names allowed in the header Host, in lower case and without a port; None allows all.
     """
     batcher: Batcher[Job, Reply] = Batcher(service.run, limits)
     metrics = Metrics(lambda: len(batcher))
-    batcher.told = metrics.batch
+    batcher.on_pass = metrics.batch
 
     @asynccontextmanager
-    async def live(_app: FastAPI) -> AsyncIterator[None]:
+    async def run_batcher(_app: FastAPI) -> AsyncIterator[None]:
         batcher.start()
         try:
             yield
-        finally:  # also where a second signal cancels this: what waits was cancelled then, and is not computed
+        finally:  # also when a second signal cancels this; waiting jobs are cancelled then, and are not computed
             await asyncio.to_thread(batcher.close)
 
     app = FastAPI(
         title="BERTVision",
         version=__version__,
         summary="Answers, labels and scores of packs over frozen encoders.",
-        lifespan=live,
-        docs_url=None,  # these pages fetch their scripts from elsewhere
+        lifespan=run_batcher,
+        docs_url=None,  # these pages load scripts from other servers
         redoc_url=None,
     )
     _add_problems(app)
@@ -149,7 +149,7 @@ def _add_views(
     @app.get("/v1/packs", responses={401: REFUSALS[401]})
     async def packs() -> PacksReply:
         """Tell which packs are served."""
-        found = [
+        infos = [
             PackInfo(
                 name=name,
                 task=card.task.name,
@@ -164,7 +164,7 @@ def _add_views(
             )
             for number, (name, card) in enumerate(zip(service.names, service.cards, strict=True))
         ]
-        return PacksReply(packs=found, text_characters=limits.text_characters)
+        return PacksReply(packs=infos, text_characters=limits.text_characters)
 
     @app.get("/healthz", responses={503: {"model": Health}})
     async def healthz(response: Response) -> Health:
@@ -178,14 +178,14 @@ def _add_views(
         """Give the numbers for Prometheus."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    for path, (name, kind) in PAGE_FILES.items():
-        _add_file(app, path, (PAGE / name).read_bytes(), kind)
+    for path, (name, content_type) in PAGE_FILES.items():
+        _add_file(app, path, (PAGE / name).read_bytes(), content_type)
 
 
-def _add_file(app: FastAPI, path: str, content: bytes, kind: str) -> None:
+def _add_file(app: FastAPI, path: str, content: bytes, content_type: str) -> None:
     @app.get(path, include_in_schema=False)
     async def file() -> Response:
-        return Response(content, media_type=kind)
+        return Response(content, media_type=content_type)
 
 
 def _add_problems(app: FastAPI) -> None:
@@ -213,15 +213,15 @@ def _add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: HTTPException) -> Response:
-        replied = reply(request, _refuse_http(request, error))
-        replied.headers.update(error.headers or {})
-        return replied
+        response = reply(request, _refuse_http(request, error))
+        response.headers.update(error.headers or {})
+        return response
 
 
 def _refuse_http(request: Request, error: HTTPException) -> RefusedError:
-    """What the framework refuses, in words that say what to do."""
+    """An HTTP error of the framework as one of ours, with a message that says what to do."""
     match error.status_code:
-        case 400:  # bytes that are no text, or nested too deeply
+        case 400:  # the body is not UTF-8, or nested too deeply
             return NO_JSON
         case 404:
             return RefusedError(404, "not_found", "there is nothing here; /openapi.json names every path.")
@@ -232,13 +232,13 @@ def _refuse_http(request: Request, error: HTTPException) -> RefusedError:
             return RefusedError(status, "refused", error.detail)
 
 
-def _describe_body(request: Request, found: Mapping[str, Any]) -> str:
-    """What is wrong with a body as a whole."""
-    if found["type"] == "missing":
+def _describe_body(request: Request, error: Mapping[str, Any]) -> str:
+    """The message for an error of pydantic that is about the body as a whole."""
+    if error["type"] == "missing":
         return "the body is empty. Send an object of JSON."
-    if isinstance(found["input"], bytes):  # it was not even looked at
-        given = request.headers.get("content-type", "")[:80]
-        return f"the body: its content-type is '{given}'. Send the header content-type: application/json"
-    if found["type"] == "model_attributes_type":
-        return f"the body: an object of JSON is expected, got {type(found['input']).__name__}."
-    return f"the body: {found['msg']}."
+    if isinstance(error["input"], bytes):  # not parsed, since the content type is not that of JSON
+        content_type = request.headers.get("content-type", "")[:80]
+        return f"the body: its content-type is '{content_type}'. Send the header content-type: application/json"
+    if error["type"] == "model_attributes_type":
+        return f"the body: an object of JSON is expected, got {type(error['input']).__name__}."
+    return f"the body: {error['msg']}."

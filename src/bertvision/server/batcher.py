@@ -1,4 +1,4 @@
-"""Batcher: one thread runs the model on all requests that have gathered; a bounded queue before it."""
+"""Batcher: a bounded queue, and one thread that runs the model on all waiting requests together."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from bertvision.server.limits import Limits, RefusedError
 
 
 class Batched(Protocol):
-    """What the batcher knows of a job."""
+    """What the batcher needs of a job."""
 
     @property
     def characters(self) -> int:
@@ -19,7 +19,7 @@ class Batched(Protocol):
 
     @property
     def alone(self) -> bool:
-        """Whether it is computed by itself."""
+        """Whether it must be computed separately from others."""
 
 
 Job = TypeVar("Job", bound=Batched)
@@ -28,47 +28,47 @@ Result = TypeVar("Result")
 
 @final
 class Batcher(Generic[Job, Result]):
-    """Gathers jobs of many threads, and computes them together in one.
+    """Takes jobs from many threads, and computes them in batches in a thread of its own.
 
-    Every job that was accepted is computed, unless its future was cancelled before. Jobs that are computed alone come
-    after those that were gathered with them, which do not wait for them.
+    Every accepted job is computed, unless its future is cancelled before. Of the jobs that are taken from the queue
+    together, those that must be computed alone come last, so that the others do not wait for them.
 
     Attributes:
-        told: function that gets the number of jobs in a pass, before they are computed.
+        on_pass: callback that gets the number of jobs in a pass, before they are computed.
     """
 
     def __init__(self, compute: Callable[[Sequence[Job]], Sequence[Result]], limits: Limits) -> None:
-        """Prepare; `start` starts the thread.
+        """Prepare the queue and the thread; `start` starts it.
 
         Args:
-            compute: function from several jobs to a result for each; only the one thread calls it.
-            limits: limits on the queue and on what is computed together.
+            compute: function from jobs to a result for each; only the batcher's thread calls it.
+            limits: limits on the queue, on the size of a pass, and on the wait for more jobs.
         """
         self._compute = compute
         self._limits = limits
-        self.told: Callable[[int], None] = lambda _jobs: None
+        self.on_pass: Callable[[int], None] = lambda _jobs: None
         self._queue: deque[tuple[Job, Future[Result]]] = deque()
         self._changed = threading.Condition()
         self._closing = False
-        self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)  # keeps no process alive
+        self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)  # so it keeps no process alive
 
     def __len__(self) -> int:
         return len(self._queue)
 
     @property
     def closing(self) -> bool:
-        """Whether nothing more is accepted."""
+        """Whether it was told to close, and accepts no more jobs."""
         return self._closing
 
     def start(self) -> None:
-        """Begin to compute."""
+        """Start the thread."""
         self._thread.start()
 
     def submit(self, job: Job) -> Future[Result]:
-        """Accept a job.
+        """Put a job into the queue; the future gets its result.
 
         Raises:
-            RefusedError: too many are waiting, or the server is being stopped.
+            RefusedError: the queue is full, or the batcher is closing.
         """
         with self._changed:
             if self._closing:
@@ -82,7 +82,7 @@ class Batcher(Generic[Job, Result]):
         return future
 
     def close(self) -> None:
-        """Compute what was accepted, and stop."""
+        """Compute all accepted jobs, and end the thread."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -90,14 +90,14 @@ class Batcher(Generic[Job, Result]):
 
     def _work(self) -> None:
         while gathered := self._gather():
-            together = [one for one in gathered if not one[0].alone]
-            for group in (together, *([one] for one in gathered if one[0].alone)):
-                live = [(job, future) for job, future in group if future.set_running_or_notify_cancel()]
-                if live:
-                    self._run(live)
+            together = [(job, future) for job, future in gathered if not job.alone]
+            for group in (together, *([(job, future)] for job, future in gathered if job.alone)):
+                pending = [(job, future) for job, future in group if future.set_running_or_notify_cancel()]
+                if pending:
+                    self._run(pending)
 
     def _gather(self) -> list[tuple[Job, Future[Result]]]:
-        """The jobs to compute next; none if there will be no more."""
+        """Wait for jobs, and take the next batch from the queue; none if the batcher is closed and the queue empty."""
         with self._changed:
             while not self._queue and not self._closing:
                 self._changed.wait()
@@ -115,16 +115,16 @@ class Batcher(Generic[Job, Result]):
                 taken.append(self._queue.popleft())
             return taken
 
-    def _run(self, live: Sequence[tuple[Job, Future[Result]]]) -> None:
-        self.told(len(live))
+    def _run(self, pending: Sequence[tuple[Job, Future[Result]]]) -> None:
+        self.on_pass(len(pending))
         try:
-            results = self._compute([job for job, _ in live])
-        except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the requests, and the thread goes on
-            if len(live) == 1:
-                live[0][1].set_exception(error)
+            results = self._compute([job for job, _ in pending])
+        except Exception as error:  # noqa: BLE001 - any error is the result of these jobs; the thread must not end
+            if len(pending) == 1:
+                pending[0][1].set_exception(error)
                 return
-            for one in live:  # so that a job that cannot be computed spoils no other
-                self._run([one])
+            for single in pending:  # again one by one, so that a job that fails does not fail the others
+                self._run([single])
             return
-        for (_, future), result in zip(live, results, strict=True):
+        for (_, future), result in zip(pending, results, strict=True):
             future.set_result(result)

@@ -1,4 +1,4 @@
-"""Dispatcher: takes a request, checks it, and waits for its reply."""
+"""Dispatcher: checks a request, hands it to the batcher, and waits for the reply."""
 
 import asyncio
 from dataclasses import dataclass
@@ -15,38 +15,48 @@ from bertvision.tasks.task import TaskKind
 @final
 @dataclass(frozen=True, slots=True)
 class Dispatcher:
-    """Turns requests into jobs, and waits for their replies."""
+    """Chooses the packs for requests, and waits for the replies to their jobs.
+
+    Attributes:
+        service: packs that are served.
+        batcher: computes the jobs.
+        limits: limits on texts and on time.
+    """
 
     service: PackService
     batcher: Batcher[Job, Reply]
     limits: Limits
 
     def choose(self, kinds: tuple[TaskKind, ...], name: str | None) -> int:
-        """The number of the pack that a request names; of the first that is for such tasks, if it names none.
+        """The index of the pack that a request names, or if it names none, of the first one for such tasks.
+
+        Args:
+            kinds: kinds of tasks that the request is for.
+            name: name of the pack; None if the request names none.
 
         Raises:
-            BertVisionError: there is none.
+            BertVisionError: no pack for such tasks is served, or none with that name.
         """
-        fitting = {
+        numbers = {
             known: number
             for number, (known, card) in enumerate(zip(self.service.names, self.service.cards, strict=True))
             if card.task.kind in kinds
         }
-        if not fitting:
+        if not numbers:
             served = ", ".join(self.service.names)
             raise BertVisionError(f"no pack here is for {' or '.join(kinds)}; served are: {served}.")
         if name is None:
-            return next(iter(fitting.values()))
-        if name not in fitting:
-            raise UnknownNameError("pack", name[:80], fitting)
-        return fitting[name]
+            return next(iter(numbers.values()))
+        if name not in numbers:
+            raise UnknownNameError("pack", name[:80], numbers)
+        return numbers[name]
 
     async def ask(self, job: Job) -> Reply:
-        """The reply to a job.
+        """Compute a job together with others, and return its reply.
 
         Raises:
-            BertVisionError: the pack cannot read it.
-            RefusedError: it is too long, or took too long, or there are too many.
+            BertVisionError: the job is not what its pack reads.
+            RefusedError: a text is too long, the queue is full, the server is stopping, or the time is over.
         """
         most = self.limits.text_characters
         longest = max(len(job.text), len(job.pair or ""))

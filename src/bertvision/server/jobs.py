@@ -1,17 +1,17 @@
-"""What the model is asked for."""
+"""Job: a request as the batcher and the packs take it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One request, checked.
+    """What one request asks of a pack.
 
     Attributes:
-        pack: number of the pack.
+        pack: index of the pack.
         text: a text, or a question.
-        pair: the second text of a pair, or the context of a question; None where a pack reads single texts.
-        top: maximum number of answers; None where there is nothing to choose from.
+        pair: the second text of a pair, or the context of a question; None for a single text.
+        top: maximum number of answers; None if the reply has no list of answers.
         layers: whether the contributions of the layers are requested instead of the answer.
     """
 
@@ -28,5 +28,5 @@ class Job:
 
     @property
     def alone(self) -> bool:
-        """Whether it is computed by itself, since it needs gradients."""
+        """Whether it needs a pass of its own: contributions of layers need gradients."""
         return self.layers

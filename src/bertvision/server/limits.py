@@ -1,4 +1,4 @@
-"""Limits: what the server takes, and what it refuses with."""
+"""Limits of the server, and the error for requests that it refuses."""
 
 import math
 from dataclasses import dataclass, fields
@@ -38,7 +38,7 @@ class Limits:
         for field in fields(self):
             value, option = getattr(self, field.name), field.name.replace("_", "-")
             least = 0 if field.name == "wait_ms" else 1
-            if not value >= least:
+            if not value >= least:  # NaN is refused, too
                 raise BertVisionError(f"--{option} is {value}, at least {least} is expected.")
             if value == math.inf:
                 raise BertVisionError(f"--{option} is {value}, a finite number is expected.")
@@ -46,13 +46,13 @@ class Limits:
 
 @final
 class RefusedError(Exception):
-    """A request that is not served.
+    """A request is refused, with the HTTP status and the body of the reply.
 
     Attributes:
         status: HTTP status code.
-        code: the reason as a word, for programs.
+        code: the reason as an identifier, for programs.
         message: the reason as a sentence, with what to do.
-        retry_after: seconds after which it may be tried again; None where that does not help.
+        retry_after: seconds after which the client may try again; None if that does not help.
     """
 
     def __init__(self, status: int, code: str, message: str, *, retry_after: int | None = None) -> None:

@@ -11,7 +11,7 @@ LOGGER = "bertvision.server"
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line of JSON: time, level, event, and what was given as `extra={"fields": …}`."""
+    """Formats a record as one line of JSON: time, level, event, and the fields from `extra={"fields": …}`."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -24,7 +24,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_standard_error() -> None:
-    """Send our own lines and those of the HTTP server there."""
+    """Send the log lines of this server and of uvicorn to standard error, as JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     for name in (LOGGER, "uvicorn"):

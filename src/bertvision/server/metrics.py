@@ -1,4 +1,4 @@
-"""Metrics in the form that Prometheus reads."""
+"""Metrics of the server for Prometheus."""
 
 from collections.abc import Callable
 from typing import final
@@ -7,13 +7,19 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 JOBS = (1, 2, 4, 8, 16, 32, 64, 128)
+"""Upper bounds of the histograms' buckets."""
 
 
 @final
 class Metrics:
-    """What the server counts; a registry of its own, so that servers of one process count apart."""
+    """Counters and histograms, in a registry of their own, so that several servers in one process count separately."""
 
     def __init__(self, waiting: Callable[[], int]) -> None:
+        """Create all metrics.
+
+        Args:
+            waiting: function that gives the number of requests in the queue.
+        """
         self._registry = CollectorRegistry()
         labels = ("path", "status")
         self._requests = Counter("bertvision_requests", "Requests.", labels, registry=self._registry)
@@ -31,14 +37,14 @@ class Metrics:
         queue.set_function(waiting)
 
     def request(self, path: str, status: int, seconds: float) -> None:
-        """Count a request."""
+        """Count a request by path and status, and its seconds."""
         self._requests.labels(path, str(status)).inc()
         self._seconds.labels(path).observe(seconds)
 
     def batch(self, jobs: int) -> None:
-        """Count what is computed together."""
+        """Count a pass with so many jobs."""
         self._batches.observe(jobs)
 
     def text(self) -> bytes:
-        """All numbers, as text."""
+        """All metrics in the text format of Prometheus."""
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""RequestMiddleware: what every request passes: id, host, token, size of the body, headers, log line, metrics."""
+"""RequestMiddleware: for every request its id, checks of host, token and body size, headers, log line, metrics."""
 
 import asyncio
 import hmac
@@ -16,7 +16,7 @@ from bertvision.server.limits import Limits, RefusedError
 from bertvision.server.logs import LOGGER
 
 OPEN = frozenset({"/", "/page.css", "/page.js", "/icon.svg", "/examples.json", "/healthz"})
-"""Paths that need no token: the page itself, which asks for it, and whether the server lives."""
+"""Paths that need no token: the page, which asks for it, and the health check."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -36,14 +36,14 @@ _log = logging.getLogger(LOGGER)
 
 
 def problem(refused: RefusedError, request_id: str) -> tuple[bytes, dict[str, str]]:
-    """The body and the headers of a reply that says why a request is not served."""
+    """Body and headers of the reply to a refused request."""
     error = {"code": refused.code, "message": refused.message, "request_id": request_id}
     headers = {"content-type": "application/json"}
     if refused.retry_after is not None:
         headers["retry-after"] = str(refused.retry_after)
     if refused.status == 401:
         headers["www-authenticate"] = "Bearer"
-    return json.dumps({"error": error}).encode(), headers  # ASCII, since a message may name what is no Unicode
+    return json.dumps({"error": error}).encode(), headers  # as ASCII: messages may quote invalid Unicode
 
 
 @final
@@ -65,10 +65,10 @@ class RequestMiddleware:
         Args:
             app: application that serves the requests.
             limits: limits on the size of bodies and on time.
-            token: bearer token that requests must send; None lets all in.
-            hosts: names that may stand in the header Host, in lower case and without a port; None lets all in.
+            token: bearer token that requests must send; None needs no token.
+            hosts: names allowed in the header Host, in lower case and without a port; None allows all.
             paths: paths that are served; others are counted as "other", so that invented paths cannot fill the metrics.
-            count: function that gets path, status and seconds of every request.
+            count: callback that gets path, status and seconds of every request.
         """
         self._app = app
         self._limits = limits
@@ -78,7 +78,7 @@ class RequestMiddleware:
         self._count = count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request; a scope of another type goes to the application unchanged."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -93,20 +93,20 @@ class RequestMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                more = HEADERS | {"x-request-id": request_id}
-                message["headers"] = [*message.get("headers", []), *_raw(more)]
+                added = HEADERS | {"x-request-id": request_id}
+                message["headers"] = [*message.get("headers", []), *_raw(added)]
             await send(message)
 
-        asked = scope
-        if scope["method"] == "HEAD":  # as those ask who watch a service; what serves HTTP leaves out the body
-            asked = {**scope, "method": "GET"}
+        served = scope
+        if scope["method"] == "HEAD":  # monitoring tools send it; the HTTP server leaves out the body of the reply
+            served = {**scope, "method": "GET"}
         try:
             self._check_host(headers.get("host", ""))
             self._check_token(scope["path"], headers.get("authorization", ""))
-            await self._app(asked, _replay(await self._body(headers, receive), receive), send_on)
+            await self._app(served, _replay(await self._body(headers, receive), receive), send_on)
         except RefusedError as refused:
             await _send_problem(refused, request_id, send_on)
-        except Exception:  # noqa: BLE001 - whatever it is, the client gets a reply, and the log the traceback
+        except Exception:  # noqa: BLE001 - after any error the client gets a reply, and the log the traceback
             _log.exception("error", extra={"fields": {"request_id": request_id}})
             if not status:
                 message = "this is a mistake of the server; its log tells more under the request's id."
@@ -119,7 +119,7 @@ class RequestMiddleware:
             _log.info("request", extra={"fields": fields | {"seconds": round(seconds, 6)}})
 
     def _check_host(self, host: str) -> None:
-        """Refuse a web page from elsewhere whose own name was made to lead here (DNS rebinding)."""
+        """Refuse other host names: that of a malicious web page may resolve to this server (DNS rebinding)."""
         name = _PORT.sub("", host).lower()
         if self._hosts is not None and name not in self._hosts:
             message = f"the host '{name[:80]}' is not allowed. Use localhost, or start the server with --allowed-host."
@@ -134,7 +134,11 @@ class RequestMiddleware:
             raise RefusedError(401, "token", "the token is missing or wrong. Send it: Authorization: Bearer TOKEN")
 
     async def _body(self, headers: dict[str, str], receive: Receive) -> bytes:
-        """The whole body, which is never longer than allowed."""
+        """Read the whole body.
+
+        Raises:
+            RefusedError: it is larger than allowed, or does not arrive in time.
+        """
         most = self._limits.body_bytes
         too_long = RefusedError(413, "body_too_large", f"the body may have {most:,} bytes at most. Send less text.")
         length = headers.get("content-length", "0")
@@ -158,20 +162,21 @@ class RequestMiddleware:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Hand out a body that was read already, then what follows."""
-    handed = False
+    """A `receive` for the application: first the body, which was read already, then the further messages."""
+    replayed = False
 
-    async def again() -> Message:
-        nonlocal handed
-        if handed:
+    async def replay() -> Message:
+        nonlocal replayed
+        if replayed:
             return await receive()
-        handed = True
+        replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return again
+    return replay
 
 
 def _raw(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
+    """Headers as ASGI wants them."""
     return [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
 
 

@@ -1,4 +1,4 @@
-"""What requests and replies look like; the OpenAPI description is made of it."""
+"""Bodies of requests and replies; the OpenAPI description is generated from them."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ PackName = Annotated[str | None, Field(description="Name of a pack, see /v1/pack
 
 
 class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid")  # a misspelt name is told, and not passed over
+    model_config = ConfigDict(extra="forbid")  # a misspelt field is an error instead of being ignored
 
 
 class AnswerRequest(_Request):
@@ -50,14 +50,14 @@ class Answer(BaseModel):
 
 
 class HeadAnswer(Answer):
-    """What one head says."""
+    """The answer of one head."""
 
     head: str
     no_answer: float
 
 
 class AnswerReply(Answer):
-    """The answer of all heads of a pack together, the next most probable ones, and what each head says."""
+    """The answer of all heads of a pack together, the next most probable ones, and the answer of each head."""
 
     pack: str
     no_answer: Annotated[float, Field(description='Probability of "no answer".')]
@@ -73,7 +73,7 @@ class Label(BaseModel):
 
 
 class HeadLabels(BaseModel):
-    """What one head says."""
+    """The labels of one head."""
 
     head: str
     chosen: list[str]
@@ -81,7 +81,7 @@ class HeadLabels(BaseModel):
 
 
 class ClassifyReply(BaseModel):
-    """The likeliest label, or all tags that are likelier than not; every label with its probability."""
+    """The most probable label, or all tags more probable than 1/2; every label with its probability."""
 
     pack: str
     chosen: list[str]
@@ -90,7 +90,7 @@ class ClassifyReply(BaseModel):
 
 
 class HeadScore(BaseModel):
-    """What one head says."""
+    """The score of one head."""
 
     head: str
     score: float
@@ -105,7 +105,7 @@ class ScoreReply(BaseModel):
 
 
 class Layer(BaseModel):
-    """What a head took from a layer: states times gradient; the share is that of its size among all layers."""
+    """The contribution of a layer, states times gradient; `share` is that of its absolute value among all layers."""
 
     layer: Annotated[int, Field(description="0 is the embedding output.")]
     contribution: float
@@ -113,7 +113,7 @@ class Layer(BaseModel):
 
 
 class HeadLayers(BaseModel):
-    """The layers behind what one head says; `explains` is an answer, a label, "score", or null for "no answer"."""
+    """The layers behind one head's prediction; `explains` is an answer, a label, "score", or null for "no answer"."""
 
     head: str
     explains: str | None
@@ -165,6 +165,6 @@ class Problem(BaseModel):
 
 
 class ProblemReply(BaseModel):
-    """The body of every reply that is no success."""
+    """The body of every reply that is an error."""
 
     error: Problem

@@ -1,4 +1,4 @@
-"""serve: listen, until a signal says to stop; what was accepted by then is answered."""
+"""serve: run the HTTP server until it gets a signal; requests accepted before that are answered."""
 
 import signal
 import socket
@@ -18,12 +18,12 @@ def serve(app: FastAPI, *, host: str, port: int, limits: Limits, ready: Callable
     Args:
         app: application from `build_app`.
         host: address to listen at.
-        port: 0 takes a free one.
-        limits: how long to wait for replies under way when stopped.
-        ready: function that gets the address when requests are accepted.
+        port: port to listen at; 0 takes a free one.
+        limits: limits; when stopped, the server waits about `limits.seconds` for the replies under way.
+        ready: callback that gets the URL once clients can connect.
 
     Raises:
-        BertVisionError: nobody can listen there.
+        BertVisionError: listening at that address and port fails.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -34,12 +34,12 @@ def serve(app: FastAPI, *, host: str, port: int, limits: Limits, ready: Callable
             f"cannot listen at {host}, port {port}: {reason}. Use another --host or --port."
         ) from None
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _stop_quietly)  # uvicorn raises the signal again when it has stopped
+        signal.signal(number, _stop_quietly)
     log_to_standard_error()
     config = uvicorn.Config(
         app,
         log_config=None,
-        access_log=False,  # the border writes these lines
+        access_log=False,  # `RequestMiddleware` writes these lines
         server_header=False,
         timeout_graceful_shutdown=int(limits.seconds) + 1,
     )
@@ -50,4 +50,4 @@ def serve(app: FastAPI, *, host: str, port: int, limits: Limits, ready: Callable
 
 
 def _stop_quietly(_number: int, _frame: object) -> None:
-    """Nothing is left to do."""
+    """Do nothing: uvicorn has its own handler, and raises the signal again after it has stopped."""

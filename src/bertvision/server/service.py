@@ -1,4 +1,4 @@
-"""PackService: packs over one encoder or several; the jobs of many clients in one pass for each encoder."""
+"""PackService: packs over one or several encoders; computes the jobs of many clients in one pass per encoder."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -23,10 +23,10 @@ from bertvision.tasks.task import SquadLayout
 from bertvision.tasks.windows import Windows
 
 Reply = dict[str, Any]
-"""What is sent as JSON."""
+"""The body of a reply, which is sent as JSON."""
 
 TOP = 20
-"""Most answers that can be asked for."""
+"""Maximum number of answers that a request may ask for."""
 
 
 @final
@@ -36,38 +36,39 @@ class PackService:
     Attributes:
         names: names of the packs: those of their tasks, with a number appended to repeated ones.
         cards: cards of the packs.
-        passes: how many passes over an encoder there were.
+        passes: number of encoder passes so far.
     """
 
     def __init__(self, packs: Sequence[PackFolder], *, encoder: str | None = None, device: Device = "auto") -> None:
         """Load every encoder once, and the heads of all packs.
 
         Args:
-            packs: at least one; an exported one brings its encoder with it, and runs without PyTorch.
+            packs: at least one; an exported pack contains its encoder, and runs without PyTorch.
             encoder: path or name of the encoder; None takes the one that the packs name.
             device: device to compute on.
 
         Raises:
-            BertVisionError: something cannot be loaded.
+            BertVisionError: no pack was given, or something cannot be loaded.
         """
         if not packs:
             raise BertVisionError("no pack was given; at least one is expected.")
         self.cards: tuple[PackCard, ...] = tuple(pack.card for pack in packs)
         self.names = pack_names(self.cards)
         self.passes = 0
-        self._place: dict[int, tuple[Reader, int]] = {}
+        self._readers: dict[int, tuple[Reader, int]] = {}  # by pack: its reader, and its index there
         for numbers in _sharing(packs):
             reader = load_reader(*(packs[number] for number in numbers), encoder=encoder, device=device)
-            self._place |= {number: (reader, place) for place, number in enumerate(numbers)}
+            self._readers |= {number: (reader, index) for index, number in enumerate(numbers)}
 
     def check(self, job: Job) -> None:
-        """Refuse what the pack cannot read, before it is mixed with the jobs of others.
+        """Refuse a job that its pack cannot read, before it shares a pass with the jobs of other clients.
 
         Raises:
-            BertVisionError: a text is missing, empty, one too many, or no text; or it has no layers to tell of.
+            BertVisionError: a text is missing, empty or invalid, or there is a second text where the pack reads one; or
+                the contributions of layers are requested of an exported pack.
         """
         card = self.cards[job.pack]
-        if job.layers and not self._place[job.pack][0].explains:
+        if job.layers and not self._readers[job.pack][0].explains:
             raise BertVisionError(
                 f"the pack {self.names[job.pack]} was exported, and does not tell what layers contributed. "
                 "Serve the pack that it was made of."
@@ -78,60 +79,68 @@ class PackService:
             make_questions([job.text], [job.pair or ""])
 
     def run(self, jobs: Sequence[Job]) -> list[Reply]:
-        """The reply to every job: one pass over each encoder for all of them, but one for each that asks for layers.
+        """The replies to jobs, from one pass over each encoder for all of them.
 
-        Packs that align two texts take another one for their jobs.
+        Each job for the contributions of layers needs a pass of its own, and packs that align pairs a further one for
+        their jobs.
         """
-        by_models: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        by_reader: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))  # reader → pack → rows
         replies: dict[int, Reply] = {}
         for row, job in enumerate(jobs):
             if job.layers:
                 replies[row] = self._layers(job)
             else:
-                by_models[id(self._place[job.pack][0])][job.pack].append(row)
-        for by_pack in by_models.values():
+                by_reader[id(self._readers[job.pack][0])][job.pack].append(row)
+        for by_pack in by_reader.values():
             replies |= self._pass(jobs, by_pack)
         return [replies[row] for row in range(len(jobs))]
 
     def _pass(self, jobs: Sequence[Job], by_pack: Mapping[int, Sequence[int]]) -> dict[int, Reply]:
-        models = self._place[next(iter(by_pack))][0]
+        """Replies by row, from one pass for packs that share an encoder.
+
+        Args:
+            jobs: all jobs.
+            by_pack: rows of the jobs for each of these packs.
+        """
+        reader = self._readers[next(iter(by_pack))][0]
         queries = [
-            PackQuery(self._place[pack][1], self._windows(pack, [jobs[row] for row in rows]))
+            PackQuery(self._readers[pack][1], self._windows(pack, [jobs[row] for row in rows]))
             for pack, rows in by_pack.items()
         ]
         self.passes += 1
         replies: dict[int, Reply] = {}
-        for (pack, rows), query, outputs in zip(by_pack.items(), queries, models.read_heads(queries), strict=True):
-            mine, windows = [jobs[row] for row in rows], query.windows[0]
+        for (pack, rows), query, outputs in zip(by_pack.items(), queries, reader.read_heads(queries), strict=True):
+            pack_jobs, windows = [jobs[row] for row in rows], query.windows[0]
             task = self.cards[pack].task
-            heads = [self._say(pack, mine, windows, join_heads(task, windows, [one])) for one in outputs]
+            by_head = [self._replies(pack, pack_jobs, windows, join_heads(task, windows, [head])) for head in outputs]
             joined = join_heads(task, windows, outputs)
-            whole = heads[0] if len(outputs) == 1 else self._say(pack, mine, windows, joined)
-            for row, job, said, *each in zip(rows, mine, whole, *heads, strict=True):
-                named = [{"head": name} | one for name, one in zip(self.heads(pack), each, strict=True)]
-                replies[row] = {"pack": self.names[pack], **_shortened(said, job.top), "heads": named}
+            together = by_head[0] if len(outputs) == 1 else self._replies(pack, pack_jobs, windows, joined)
+            for row, job, reply, *of_heads in zip(rows, pack_jobs, together, *by_head, strict=True):
+                named = [{"head": name} | one for name, one in zip(self.heads(pack), of_heads, strict=True)]
+                replies[row] = {"pack": self.names[pack], **_shortened(reply, job.top), "heads": named}
         return replies
 
     def heads(self, pack: int) -> list[str]:
-        """The names of a pack's heads, without the numbers before them."""
+        """The names of a pack's heads, without the leading numbers of their folders if they differ without these."""
         names = [name.partition("-")[2] if name[:3].isdigit() else name for name in self.cards[pack].heads]
         return names if len(set(names)) == len(names) else list(self.cards[pack].heads)
 
     def _windows(self, pack: int, jobs: Sequence[Job]) -> tuple[Windows, ...]:
-        card, tokenizer = self.cards[pack], self._place[pack][0].tokenizer
+        card, tokenizer = self.cards[pack], self._readers[pack][0].tokenizer
         if card.task.kind == "spans":
             questions = make_questions([job.text for job in jobs], [job.pair or "" for job in jobs])
             return (question_windows(card, questions, tokenizer),)
         return text_windows(card, make_texts(card, [_input(job) for job in jobs]), tokenizer)
 
-    def _say(self, pack: int, jobs: Sequence[Job], windows: Windows, found: Outputs) -> list[Reply]:
+    def _replies(self, pack: int, jobs: Sequence[Job], windows: Windows, outputs: Outputs) -> list[Reply]:
+        """Answers, labels or scores for the jobs of one pack, from the outputs of one head or of all joined."""
         card = self.cards[pack]
-        if isinstance(found, SpanScores):
-            said = self._decode(card, jobs, windows, found)
-            return [_answer(said, row, job.pair or "") for row, job in enumerate(jobs)]
+        if isinstance(outputs, SpanScores):
+            answers = self._decode(card, jobs, windows, outputs)
+            return [_answer(answers, row, job.pair or "") for row, job in enumerate(jobs)]
         if card.task.kind == "scores":
-            return [{"score": one["score"]} for one in give_scores(found)]
-        ranked = rank_labels(card, found)
+            return [{"score": one["score"]} for one in give_scores(outputs)]
+        ranked = rank_labels(card, outputs)
         several = card.task.kind == "tags"
         return [
             {"chosen": [one["label"] for one in labels if one["score"] > LIKELY] if several else [labels[0]["label"]]}
@@ -140,42 +149,42 @@ class PackService:
         ]
 
     def _decode(
-        self, card: PackCard, jobs: Sequence[Job], windows: Windows, found: SpanScores, *, whole_words: bool = True
+        self, card: PackCard, jobs: Sequence[Job], windows: Windows, scores: SpanScores, *, whole_words: bool = True
     ) -> SpanAnswers:
         questions = make_questions([job.text for job in jobs], [job.pair or "" for job in jobs])
-        return decode_answers(card, windows, questions, found, best=TOP, limit=FITTED_LIMIT, whole_words=whole_words)
+        return decode_answers(card, windows, questions, scores, best=TOP, limit=FITTED_LIMIT, whole_words=whole_words)
 
     def _layers(self, job: Job) -> Reply:
-        """What each head took from each layer for what it said."""
-        models, place = self._place[job.pack]
-        query = PackQuery(place, self._windows(job.pack, [job]))
+        """How much each layer contributed to the prediction of each head."""
+        reader, index = self._readers[job.pack]
+        query = PackQuery(index, self._windows(job.pack, [job]))
         self.passes += 1
-        (outputs,) = models.read_heads([query])
-        explained = [self._explain(job, query.windows[0], one) for one in outputs]
-        found = models.contributions(query, [target for _, target in explained])
+        (outputs,) = reader.read_heads([query])
+        explained = [self._explain(job, query.windows[0], head) for head in outputs]
+        contributions = reader.contributions(query, [target for _, target in explained])
         heads = [
             {"head": name, "explains": words, "layers": _layer_list(values)}
-            for name, (words, _), values in zip(self.heads(job.pack), explained, found, strict=True)
+            for name, (words, _), values in zip(self.heads(job.pack), explained, contributions, strict=True)
         ]
         return {"pack": self.names[job.pack], "heads": heads}
 
-    def _explain(self, job: Job, windows: Windows, found: Outputs) -> tuple[str | None, Target]:
-        """What a head said, and the outputs that made it say so."""
+    def _explain(self, job: Job, windows: Windows, outputs: Outputs) -> tuple[str | None, Target]:
+        """A head's prediction in words, None for "no answer", and the outputs that it follows from."""
         card = self.cards[job.pack]
-        if isinstance(found, SpanScores):
-            said = self._decode(card, [job], windows, found, whole_words=False)
-            if said.silent[0] or not said.spans[0]:
-                return None, span_target(windows, found, None)
-            start, end, _ = said.spans[0][0]
-            return (job.pair or "")[start:end], span_target(windows, found, (start, end))
-        (row,) = merge_rows(card.task, windows, found)
-        window, output = int(np.flatnonzero((found == row).all(axis=1))[0]), int(row.argmax())
+        if isinstance(outputs, SpanScores):
+            answers = self._decode(card, [job], windows, outputs, whole_words=False)
+            if answers.silent[0] or not answers.spans[0]:
+                return None, span_target(windows, outputs, None)
+            start, end, _ = answers.spans[0][0]
+            return (job.pair or "")[start:end], span_target(windows, outputs, (start, end))
+        (row,) = merge_rows(card.task, windows, outputs)
+        window, output = int(np.flatnonzero((outputs == row).all(axis=1))[0]), int(row.argmax())
         words = "score" if card.task.kind == "scores" else card.task.labels[output]
         return words, Target(window, ((0, output),))
 
 
 def _sharing(packs: Sequence[PackFolder]) -> list[list[int]]:
-    """Numbers of the packs that share an encoder; those that were exported have one each."""
+    """Indices of the packs, grouped by encoder with its changes; an exported pack is alone in its group."""
     shared: dict[str, list[int]] = defaultdict(list)
     for number, pack in enumerate(packs):
         shared[pack.encoder_id or str(number)].append(number)
@@ -183,6 +192,7 @@ def _sharing(packs: Sequence[PackFolder]) -> list[list[int]]:
 
 
 def _layer_list(values: NDArray[np.float64]) -> list[Reply]:
+    """The layers with their contributions, (layers,), and the share of each one's absolute value."""
     sizes = np.abs(values)
     shares = sizes / sizes.sum() if sizes.any() else sizes
     return [
@@ -195,17 +205,18 @@ def _input(job: Job) -> TextInput:
     return job.text if job.pair is None else (job.text, job.pair)
 
 
-def _answer(said: SpanAnswers, row: int, context: str) -> Reply:
+def _answer(answers: SpanAnswers, row: int, context: str) -> Reply:
     """A reply in the form of `bertvision answer --json`, with the probability of "no answer"."""
     spans = [
         {"answer": context[span.start : span.end], "score": span.score, "start": span.start, "end": span.end}
-        for span in said.spans[row]
+        for span in answers.spans[row]
     ]
-    if said.silent[row] or not spans:
-        spans = [{"answer": None, "score": said.null[row], "start": None, "end": None}, *spans]
-    return spans[0] | {"no_answer": said.null[row], "alternatives": spans[1:]}
+    null = answers.null[row]
+    if answers.silent[row] or not spans:
+        spans = [{"answer": None, "score": null, "start": None, "end": None}, *spans]
+    return spans[0] | {"no_answer": null, "alternatives": spans[1:]}
 
 
-def _shortened(said: Reply, top: int | None) -> Reply:
-    """Only as many answers as are wanted."""
-    return said if top is None else said | {"alternatives": said["alternatives"][: top - 1]}
+def _shortened(reply: Reply, top: int | None) -> Reply:
+    """The reply with at most `top` answers, the best included; None leaves it as it is."""
+    return reply if top is None else reply | {"alternatives": reply["alternatives"][: top - 1]}

@@ -50,6 +50,12 @@ def test_only_the_best_passages_are_read() -> None:
     assert found.best.file == "77.txt"
 
 
+def test_documents_with_the_same_name_keep_their_answers_apart() -> None:
+    documents = [Document("a", "Ada the walrus"), Document("a", "Bob the walrus")]
+    found = answer_question(answerer("the", []), "Which walrus?", documents)
+    assert len([found.best, *found.alternatives]) == 2
+
+
 def test_many_passages_are_read_some_at_a_time_and_told_of() -> None:
     seen: list[str] = []
     told: list[tuple[int, int]] = []

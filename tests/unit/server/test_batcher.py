@@ -50,7 +50,7 @@ def started(gate: Gate, limits: Limits) -> Batcher[Number, int]:
 def test_what_gathers_while_the_model_is_busy_is_computed_in_one_pass() -> None:
     gate, told = Gate(), list[int]()
     batcher = started(gate, Limits(wait_ms=0))
-    batcher.told = told.append
+    batcher.on_pass = told.append
     futures = [batcher.submit(Number(value)) for value in range(1, 11)]
     assert len(batcher) == 10
     gate.opened.set()
@@ -78,7 +78,7 @@ def test_jobs_that_are_computed_alone_come_last_and_the_others_do_not_wait_for_t
     batcher = started(gate, Limits(wait_ms=0))
     numbers = [Number(1, alone=True), Number(2), Number(3, alone=True), Number(4)]
     futures = [batcher.submit(number) for number in numbers]
-    batcher.told = lambda _jobs: done.append([future.done() for future in futures])
+    batcher.on_pass = lambda _jobs: done.append([future.done() for future in futures])
     gate.opened.set()
     batcher.close()
     assert gate.seen == [[0], [2, 4], [1], [3]]

@@ -1,13 +1,13 @@
-// The page: asks /v1/answer, /v1/classify, /v1/score and /v1/layers, and shows what they say. Text goes into the page as text, never as markup.
+// The page: sends texts to /v1/answer, /v1/classify, /v1/score and /v1/layers, and shows the replies; text never becomes markup.
 "use strict";
 
 const at = (id) => document.getElementById(id);
 const NOTHING = "No answer in this text";
 const ROUTES = { spans: "/v1/answer", labels: "/v1/classify", tags: "/v1/classify", scores: "/v1/score" };
 let packs = [];
-let newest = 0; // replies to earlier questions are dropped
-let shown = null; // the question whose answer is shown, and its text and pack
-let explained = null; // the one whose layers are shown, or asked for
+let newest = 0; // number of the last question; replies to earlier ones are dropped
+let shown = null; // the question whose answer is shown, with its text and pack
+let explained = null; // the question whose layers are shown or requested
 
 function make(name, className, text) {
   const element = document.createElement(name);
@@ -31,10 +31,10 @@ async function call(path, body) {
   if (at("token").value) headers.Authorization = `Bearer ${at("token").value}`;
   if (body) headers["Content-Type"] = "application/json";
   const reply = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body) });
-  const said = await reply.json();
+  const content = await reply.json();
   if (reply.status === 401) show("access", true);
-  if (!reply.ok) throw new Error(said.error.message);
-  return said;
+  if (!reply.ok) throw new Error(content.error.message);
+  return content;
 }
 
 function describe(error) {
@@ -89,14 +89,14 @@ function likeliest(labels) {
 }
 
 // A label, tags or a score, as the reply and each of its heads give them.
-function words(said) {
-  return said.labels ? said.chosen.join(", ") || "No label" : String(Number(said.score.toPrecision(4)));
+function words(reply) {
+  return reply.labels ? reply.chosen.join(", ") || "No label" : String(Number(reply.score.toPrecision(4)));
 }
 
-function showPrediction(said) {
-  at("chosen").textContent = words(said);
+function showPrediction(reply) {
+  at("chosen").textContent = words(reply);
   at("labels").replaceChildren(
-    ...likeliest(said.labels ?? []).map((label) => {
+    ...likeliest(reply.labels ?? []).map((label) => {
       const line = make("div", "row");
       line.append(...row(label.label, label.score));
       const item = make("li");
@@ -104,23 +104,23 @@ function showPrediction(said) {
       return item;
     }),
   );
-  show("labels", Boolean(said.labels));
+  show("labels", Boolean(reply.labels));
 }
 
-function showAnswer(said, text) {
+function showAnswer(reply, text) {
   const letters = Array.from(text);
-  const silent = said.answer === null;
-  const answers = [said, ...said.alternatives].filter((one) => one.answer !== null);
+  const silent = reply.answer === null;
+  const answers = [reply, ...reply.alternatives].filter((one) => one.answer !== null);
   document.querySelector(".answer").classList.toggle("silent", silent);
-  at("answer").textContent = silent ? NOTHING : said.answer;
-  meter("score-bar", "score", silent ? (answers.length ? answers[0].score : 0) : said.score);
+  at("answer").textContent = silent ? NOTHING : reply.answer;
+  meter("score-bar", "score", silent ? (answers.length ? answers[0].score : 0) : reply.score);
   at("score-bar").closest("div").querySelector("dt").textContent = silent ? "Best answer" : "This answer";
-  meter("none-bar", "none", said.no_answer);
-  show("why", silent && answers.length > 0 && answers[0].score > said.no_answer);
-  highlight(letters, said, said.alternatives);
+  meter("none-bar", "none", reply.no_answer);
+  show("why", silent && answers.length > 0 && answers[0].score > reply.no_answer);
+  highlight(letters, reply, reply.alternatives);
   const runners = at("runners");
   runners.replaceChildren();
-  for (const one of said.alternatives) {
+  for (const one of reply.alternatives) {
     const button = make("button");
     button.type = "button";
     button.setAttribute("aria-pressed", "false");
@@ -129,14 +129,14 @@ function showAnswer(said, text) {
       const pressed = button.getAttribute("aria-pressed") === "true";
       for (const other of runners.querySelectorAll("button")) other.setAttribute("aria-pressed", "false");
       button.setAttribute("aria-pressed", String(!pressed));
-      const main = pressed ? said : one;
+      const main = pressed ? reply : one;
       highlight(letters, main, answers.filter((other) => other !== main));
     });
     const item = make("li");
     item.append(button);
     runners.append(item);
   }
-  show("others", said.alternatives.length > 0);
+  show("others", reply.alternatives.length > 0);
 }
 
 function headWords(head) {
@@ -162,7 +162,7 @@ function showHeads(replies) {
   show("side", heads.length > 1);
 }
 
-function showLayers(said) {
+function showLayers(reply) {
   at("layers").replaceChildren(
     ...said.heads.map((head) => {
       const chart = make("div", "chart");
@@ -196,18 +196,18 @@ function noteLayers(note) {
 
 // Only where they are looked at, since they take longer than the answer; exported packs cannot tell of layers.
 async function askLayers() {
-  const mine = shown;
-  if (!at("depth").open || mine === explained) return;
-  explained = mine;
+  const question = shown;
+  if (!at("depth").open || question === explained) return;
+  explained = question;
   at("layers").replaceChildren();
   noteLayers("Computing…");
   try {
-    const said = await call("/v1/layers", mine);
-    if (mine !== shown) return;
-    showLayers(said);
+    const reply = await call("/v1/layers", question);
+    if (question !== shown) return;
+    showLayers(reply);
     noteLayers("");
   } catch (error) {
-    if (mine !== shown) return;
+    if (question !== shown) return;
     noteLayers(describe(error));
     explained = null; // so that opening it again asks again
   }
@@ -224,7 +224,7 @@ async function ask(event) {
   const first = at("question").value;
   const text = at("text").value;
   if ((at("question").required && !first.trim()) || !text.trim()) return;
-  const mine = ++newest;
+  const number = ++newest;
   show("problem", false);
   at("ask").setAttribute("aria-busy", "true");
   try {
@@ -235,14 +235,14 @@ async function ask(event) {
     const more = spans ? { top: 5 } : {};
     const all = asked.map((one) => call(ROUTES[one.kind], { ...request(one, first, text), ...more }));
     const replies = await Promise.all(all);
-    if (mine !== newest) return;
-    const said = replies.find((reply) => reply.pack === pack.name);
+    if (number !== newest) return;
+    const reply = replies.find((reply) => reply.pack === pack.name);
     show("answered", spans);
     show("in-text", spans);
     show("others", false);
     show("predicted", !spans);
-    if (spans) showAnswer(said, text);
-    else showPrediction(said);
+    if (spans) showAnswer(reply, text);
+    else showPrediction(reply);
     showHeads(replies);
     show("empty", false);
     show("said", true);
@@ -250,11 +250,11 @@ async function ask(event) {
     shown = request(pack, first, text);
     askLayers();
   } catch (error) {
-    if (mine !== newest) return;
+    if (number !== newest) return;
     show("said", false); // it answers another question
     complain(error);
   } finally {
-    if (mine === newest) at("ask").removeAttribute("aria-busy");
+    if (number === newest) at("ask").removeAttribute("aria-busy");
   }
 }
 
@@ -284,15 +284,15 @@ function fit() {
 }
 
 async function open() {
-  const said = await call("/v1/packs");
-  const spans = said.packs.filter((pack) => pack.kind === "spans");
+  const reply = await call("/v1/packs");
+  const spans = reply.packs.filter((pack) => pack.kind === "spans");
   packs = [...spans, ...said.packs.filter((pack) => pack.kind !== "spans")];
   at("pack").replaceChildren(...packs.map((pack) => new Option(`${pack.name} (${pack.heads.join(", ")})`, pack.name)));
   show("packs", packs.length > 1);
   fit();
   const encoders = [...new Set(packs.map((pack) => pack.encoder))];
   at("served").textContent = `${packs.length > 1 ? "Packs" : "Pack"} ${packs.map((pack) => pack.name).join(", ")} · encoder ${encoders.join(", ")}`;
-  const most = said.text_characters;
+  const most = reply.text_characters;
   const count = () => {
     const length = Array.from(at("text").value).length;
     at("count").textContent = `${length.toLocaleString("en")} of ${most.toLocaleString("en")} characters`;
