@@ -81,13 +81,13 @@ def test_few_examples_are_solved_in_what_they_span_and_nothing_is_lost(
     y = x[:, :3].sum(dim=1) if kind == "scores" else (x[:, 0] > 1.0).long() + (x[:, 1] > 1.0)
     layout, outputs = Layout(layers=2, parts=parts, alike=parts - 1), 1 if kind == "scores" else 3
     sizes: list[tuple[int, ...]] = []
-    axes = module._most_variance  # noqa: SLF001 - sees what is solved
+    axes = module._principal_components  # noqa: SLF001 - sees what is solved
 
     def look(inputs: Tensor) -> tuple[Tensor, Tensor]:
         sizes.append(tuple(inputs.shape))
         return axes(inputs)
 
-    monkeypatch.setattr(module, "_most_variance", look)
+    monkeypatch.setattr(module, "_principal_components", look)
     few = solve_at(x, y, strength=0.3, kind=kind, outputs=outputs, layout=layout)
     monkeypatch.setattr(module, "MIN_NUMBERS_PER_EXAMPLE", 10**6)
     whole = solve_at(x, y, strength=0.3, kind=kind, outputs=outputs, layout=layout)
