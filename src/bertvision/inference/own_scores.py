@@ -1,4 +1,4 @@
-"""What a tuned run's snapshot answers by itself, window by window."""
+"""The outputs of a snapshot with the head it was tuned with."""
 
 from collections.abc import Sequence
 from dataclasses import replace
