@@ -26,7 +26,7 @@ def own_scores(  # noqa: PLR0913 - what they depend on
         splits: token windows of each.
         name: what the encoder was loaded by.
         passes: how it is run.
-        task: what is asked.
+        task: its kind decides between span logits and pooled rows.
 
     Raises:
         BertVisionError: the head is not there.

@@ -97,7 +97,7 @@ class LinearProblem:
         """
         self._numbers = inputs.shape[1]
         self._layout = layout
-        self._sums = layout.layers * layout.alike if sums else 0
+        self._sums = sums
         if sums:
             inputs = torch.cat([inputs, _alike(inputs, layout).sum(dim=3).flatten(1)], dim=1)
         self._mean = inputs.mean(dim=0)
