@@ -1,4 +1,4 @@
-"""Where each architecture keeps its layers: the one table of foreign names."""
+"""Names of modules inside the transformers models of each architecture."""
 
 from dataclasses import dataclass
 
@@ -81,7 +81,7 @@ def blocks_of(model: nn.Module, architecture: Architecture) -> list[nn.Module]:
 
 
 def calls_of(model: nn.Module, architecture: Architecture, layers: int) -> list[nn.Module]:
-    """The layer that runs at each step of a pass, lowest first.
+    """The module that computes each layer, lowest first; in ALBERT one module may compute several layers.
 
     Args:
         model: a transformers model.
@@ -98,7 +98,7 @@ def calls_of(model: nn.Module, architecture: Architecture, layers: int) -> list[
 
 
 def drop_attention_dropout(model: nn.Module, architecture: Architecture) -> None:
-    """Set the dropout of attention weights to nothing; all other dropouts stay as they are."""
+    """Set the dropout rate of attention weights to 0; other dropouts stay as they are."""
     for block in blocks_of(model, architecture):
         owner, _, name = architecture.attention_dropout.rpartition(".")
         module = block.get_submodule(owner)

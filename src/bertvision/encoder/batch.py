@@ -1,4 +1,4 @@
-"""Windows → what an encoder takes: padded to the longest of a batch, or packed end to end without padding."""
+"""TokenBatch: windows as tensors for an encoder, padded to the longest, or packed end to end without padding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +12,8 @@ from bertvision.tasks.token_rows import TokenRows
 from bertvision.tasks.windows import Windows
 
 MULTIPLE = 16
-"""Lengths of windows are rounded up to this on a GPU, and tokens of packed ones to at most this many for each window: a
-couple of dozen shapes, for each of which steps are recorded and convolutions planned once, and hardly more padding."""
+"""On a GPU, lengths are rounded up to a multiple of this; packed windows get at most this many tokens of padding each.
+That leaves a couple of dozen shapes, each with its own CUDA graph and convolution plans, for little more padding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class TokenBatch:
         types: (batch, tokens) segment numbers; more than 0 is the second text, see `SECOND`.
         mask: (batch, tokens) True where a token is real.
         bounds: packed only: (windows + fillers + 1,) int32, where each window begins among all tokens.
-        longest: tokens of the longest window, or a few more.
-        full: whether no token is padding; known here, so that a GPU need not be asked.
-        fillers: packed only: windows of nothing but padding, behind all others; some may be empty.
+        longest: upper bound of the windows' lengths.
+        full: whether no token is padding; stored, because computing it would synchronise with the GPU.
+        fillers: packed only: number of windows of padding behind all others; some may be empty.
     """
 
     ids: Tensor
@@ -64,21 +64,21 @@ class TokenBatch:
 
 
 def move(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor on a device; a GPU takes it over from the CPU while it still computes."""
-    # from ordinary memory the copy would wait for all that the GPU has to do before
+    """Copy a tensor to a device, asynchronously from the CPU to a GPU."""
+    # only copies from pinned memory are asynchronous
     pinned = device.type == "cuda" and not tensor.is_cuda
     return (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=True)
 
 
 def token_batch(windows: Windows, rows: IntArray, *, packed: bool, pad: int, even: bool = False) -> TokenBatch:
-    """Windows as an encoder reads them, padded or packed; of pairs encoded apart, first texts and then second texts.
+    """The batch of some windows; of pairs encoded apart, all first texts and then all second texts.
 
     Args:
         windows: the windows of a split.
-        rows: which of them.
-        packed: whether they stand end to end.
+        rows: their numbers.
+        packed: whether to pack them end to end.
         pad: number of the padding token.
-        even: whether there is a little more padding, so that few shapes occur.
+        even: whether to round sizes up (see `MULTIPLE`), so that few shapes occur.
     """
     tokens: TokenRows = windows
     if windows.second is not None:
@@ -92,7 +92,7 @@ def token_batch(windows: Windows, rows: IntArray, *, packed: bool, pad: int, eve
 
 
 def filling(longest: int) -> int:
-    """Tokens per window that packed windows are filled up to: 4, 8 or 16, a sixteenth of the longest or less."""
+    """The `fill` of `packed_batch` for windows up to this length: 4 up to 64 tokens, 8 up to 128, 16 beyond."""
     return next((size for size in (4, 8) if longest <= 16 * size), MULTIPLE)
 
 
@@ -120,9 +120,10 @@ def packed_batch(
         windows: the windows of a split.
         rows: which of them.
         pad: number of the padding token, for fillers.
-        multiple: unpacked, windows have a multiple of so many tokens.
-        fill: round all tokens up to a multiple of so many per window: behind every batch stand as many fillers as
-            windows, each of at most so many tokens; None has none.
+        multiple: round `longest` up to a multiple of this.
+        fill: round the total number of tokens up to a multiple of `fill` times the number of windows. The padding is
+            divided into as many filler windows as there are windows, of at most `fill` tokens each, so that the shape
+            of `bounds` depends on the number of windows alone. None adds no fillers.
     """
     lengths = windows.lengths[rows]
     source = windows.places(rows)
@@ -148,13 +149,13 @@ def packed_batch(
 
 
 def unpack(rows: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-    """Rows of a packed batch, (all tokens, …), as (windows, tokens, …), with their mask; padding is 0."""
+    """Pad the windows of a packed batch: (all tokens, …) → (windows, tokens, …), 0 in padding, and their mask."""
     if batch.bounds is None:
         raise ValueError("the batch is not packed")
     window, place = window_places(batch.bounds, len(rows))
     lengths = batch.bounds.diff()[: batch.windows]
     mask = torch.arange(batch.longest, device=rows.device) < lengths[:, None]  # (windows, tokens)
-    # by numbers, not by the mask: counting its True values would make the program wait for the GPU
+    # index by numbers, not by the mask: counting its True values would synchronise with the GPU
     if batch.fillers:  # all of them go into one more window
         window = window.clamp(max=batch.windows)
     padded = rows.new_zeros((len(mask) + bool(batch.fillers), *mask.shape[1:], *rows.shape[1:]))

@@ -26,7 +26,7 @@ def apply_changes(encoder: Encoder, learn: Learn, changes: Mapping[str, Tensor])
         BertVisionError: the names are not those that `learn` changes in this encoder.
     """
     apply_learn(encoder, learn)
-    if not encoder.can_pool:  # it may have been there while tuning, and nobody misses it now
+    if not encoder.can_pool:  # the encoder may have had a pooler while tuning, which is not needed now
         changes = {name: value for name, value in changes.items() if not name.startswith("pooler.")}
     learning = {
         name: value
@@ -47,7 +47,7 @@ def apply_changes(encoder: Encoder, learn: Learn, changes: Mapping[str, Tensor])
 
 
 def freeze(encoder: Encoder) -> None:
-    """Merge what can be merged, and let nothing learn any more."""
+    """Merge LoRA weights, set `requires_grad` to False, and switch to evaluation mode."""
     merge_lora(encoder)
     encoder.model.requires_grad_(requires_grad=False)
     encoder.eval()

@@ -18,15 +18,15 @@ from bertvision.errors import BertVisionError
 from bertvision.tasks.token_rows import SECOND
 
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""Attention kernels on a GPU: all but cuDNN's, which plans anew for every length of windows, and whose gradients may be
-NaN where windows of 64, 192 or 320 tokens are masked (torch 2.11)."""
+"""Attention kernels on a GPU: all but cuDNN's, which is planned again for every sequence length, and whose gradients
+may be NaN for masked sequences of 64, 192 or 320 tokens (torch 2.11)."""
 
 Visitor = Callable[[int, Tensor], None]
 """Takes a layer's number and its states, (batch, tokens, width)."""
 
 
 class _DeepEnoughError(Exception):
-    """Leaves a pass at the last layer that is needed; never seen outside."""
+    """Stops a forward pass at the last layer that is needed; always caught in `Encoder.visit`."""
 
 
 @final
@@ -48,7 +48,7 @@ class Encoder(nn.Module):
         self.architecture = architecture_of(config.model_type)
         self._calls = calls_of(model, self.architecture, config.num_hidden_layers)
         self._attention_when_padded: str = config._attn_implementation  # noqa: SLF001 - there is no public name for it
-        # the kernel for packed windows has none, and elsewhere it would keep the fast kernels away: decisions/0007
+        # packed attention has no dropout, and for padded windows it would rule out fast kernels: decisions/0007
         drop_attention_dropout(model, self.architecture)
         if config.model_type == "mpnet":
             from bertvision.encoder.relative import speed_up_attention  # noqa: PLC0415 - imports all of MPNet
@@ -71,7 +71,7 @@ class Encoder(nn.Module):
         return blocks_of(self.model, self.architecture)
 
     def top_blocks(self, layers: int) -> list[nn.Module]:
-        """The layers that run in the last so many steps; in ALBERT they may serve below, too."""
+        """The modules of the top layers; ALBERT shares its modules, so they may also be those of lower layers."""
         return list(dict.fromkeys(self._calls[self.depth - layers :]))
 
     @property
@@ -81,22 +81,22 @@ class Encoder(nn.Module):
 
     @property
     def can_pack(self) -> bool:
-        """Whether windows can be packed end to end; models with their own kind of attention are padded instead."""
+        """Whether it supports packed windows; models with an attention of their own do not."""
         return bool(getattr(self.model, "_supports_attention_backend", False))
 
     @property
     def can_pool(self) -> bool:
-        """Whether there is a pooled vector to be had."""
+        """Whether it has a pooler."""
         return getattr(self.model, "pooler", None) is not None
 
     def has_room(self, longest: int, multiple: int) -> bool:
-        """Whether it takes windows as long as the longest one rounded up; two positions may be set aside."""
+        """Whether `longest`, rounded up to a multiple, is within the maximum length; 2 positions may be reserved."""
         most = getattr(self.config, "max_position_embeddings", None)
         rounded = -(-longest // multiple) * multiple
         return rounded == longest or most is None or rounded + 2 <= most
 
     def set_dropout(self, share: float) -> None:
-        """Set every dropout inside the encoder but that of attention weights, which is always left out."""
+        """Set the rate of all dropouts inside the encoder; dropout of attention weights is always 0."""
         for module in self.modules():
             if isinstance(module, nn.Dropout):
                 module.p = share
@@ -104,7 +104,7 @@ class Encoder(nn.Module):
 
     @contextmanager
     def plain_attention(self) -> Iterator[None]:
-        """Compute attention in single steps: traced, they are fewer and faster than what a fused kernel becomes."""
+        """Use transformers' eager attention, for tracing: a fused kernel is traced as more and slower operations."""
         before = self.config._attn_implementation  # noqa: SLF001 - transformers has no public name for it
         self.config._attn_implementation = "eager"  # noqa: SLF001
         try:
@@ -113,12 +113,12 @@ class Encoder(nn.Module):
             self.config._attn_implementation = before  # noqa: SLF001
 
     def compile_layers(self) -> None:
-        """Compile what a layer computes, for any number of tokens; hooks and the rest of the model stay as they are."""
-        if next(self.model.parameters()).dtype is torch.bfloat16:  # where a shorter formula gives the same numbers
+        """Compile (`torch.compile`) the layers, for any number of tokens; hooks and all else stay eager."""
+        if next(self.model.parameters()).dtype is torch.bfloat16:  # the approximation is exact to bfloat16's precision
             from bertvision.encoder.gelu import shorten_gelu  # noqa: PLC0415 - imports transformers
 
             shorten_gelu(self.model)
-        # one program for all layers of a kind: each by itself would be compiled anew
+        # compile the class's function once: compiling every block would repeat the same work
         programs = {kind: torch.compile(kind.forward, dynamic=True) for kind in {type(block) for block in self.blocks}}
         for block in self.blocks:
             block.forward = MethodType(programs[type(block)], block)
@@ -146,15 +146,15 @@ class Encoder(nn.Module):
     def visit(
         self, batch: TokenBatch, visitor: Visitor, *, depth: int | None = None, pooled: bool = False
     ) -> Tensor | None:
-        """Show the layers to a visitor one after the other, up to `depth`; later layers are not computed.
+        """Call a visitor with the states of each layer in turn, up to `depth`; later layers are not computed.
 
-        Nothing is kept here, so memory does not grow with the number of layers unless the visitor keeps them.
+        No states are kept here, so memory does not grow with the number of layers unless the visitor keeps them.
 
         Returns:
             The encoder's own pooled vector, (batch, width), if it was asked for.
 
         Raises:
-            BertVisionError: `depth` is none of the encoder's, or it has no pooled vector.
+            BertVisionError: the encoder has no such depth, or no pooled vector.
         """
         last = self.depth if depth is None else depth
         if not 0 <= last <= self.depth:
@@ -204,10 +204,10 @@ class Encoder(nn.Module):
         return inputs
 
     def _bounded(self, batch: TokenBatch) -> bool:
-        """Whether padding is kept apart by bounds instead of a mask: the faster kernel, which knows 16 bits alone.
+        """Whether to pass padded windows as bounds instead of a mask, to a faster kernel that supports 16 bits only.
 
-        Also where there is none: compiled layers then have one way for all windows, and nothing left to compile when
-        their steps are recorded.
+        Batches without padding take the same path: compiled layers then have a single graph, and nothing is compiled
+        while CUDA graphs are captured.
         """
         if batch.packed or not self.can_pack or not batch.ids.is_cuda:
             return False
@@ -216,14 +216,14 @@ class Encoder(nn.Module):
         return dtype in {torch.bfloat16, torch.float16}
 
     def _mask(self, batch: TokenBatch) -> Tensor | None:
-        """Which tokens may be seen, as the model wants to be told."""
-        if self.config.model_type == "mpnet":  # as our attention takes it; transformers would wait for the GPU
+        """The attention mask in the model's format; None for no mask."""
+        if self.config.model_type == "mpnet":  # the format of our attention; that of transformers synchronises
             return batch.mask[:, None, None, :]
         # without padding there is nothing to mask, and attention without a mask is faster
         return None if batch.full and self.can_pack else batch.mask.long()
 
     def _attend(self, *, bounded: bool) -> None:
-        """Let the model attend as the windows ask for; transformers looks it up in the config at every layer."""
+        """Choose the attention implementation; transformers looks it up in the config at every layer."""
         if bounded and not self.can_pack:
             raise BertVisionError(f"{self.name} ({self.config.model_type}) cannot take packed windows; pad them.")
         now = self.config._attn_implementation  # noqa: SLF001 - set_attn_implementation checks a list we are not in
@@ -233,7 +233,7 @@ class Encoder(nn.Module):
             self.config._attn_implementation = PACKED if bounded else self._attention_when_padded  # noqa: SLF001
 
     def _positions(self, bounds: Tensor, tokens: int) -> Tensor:
-        """Position numbers that start anew with every window, (1, tokens)."""
+        """Position numbers of packed windows, (1, tokens); each window starts at the first position again."""
         first = self.architecture.first_position
         offset = self.config.pad_token_id + 1 if first is None else first
         return window_places(bounds, tokens)[1][None] + offset

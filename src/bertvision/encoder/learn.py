@@ -1,4 +1,4 @@
-"""What learns: the words of `--learn`, and which parameters they mean."""
+"""Which parameters are trained: the values of `--learn`, and how they are applied to an encoder."""
 
 import re
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ SIZES = "K is a whole number from 0 on, D and R are whole numbers from 1 on, suc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learn:
-    """Which parameters of an encoder learn.
+    """Which parameters of an encoder are trained.
 
     Attributes:
-        word: as the user wrote it.
+        word: the value of `--learn`.
         everything: all of the encoder's own parameters.
-        top: the last so many layers; None if layers do not learn as such.
-        norms: LayerNorms: all of them, those of the learning layers, or none by themselves.
-        biases: every bias.
-        houlsby: width of bottleneck adapters inside the layers.
-        lora: rank of low-rank changes to every linear map of the layers.
+        top: number of top layers; None for none as such.
+        norms: all LayerNorms, also those of layers that are not trained.
+        biases: all biases.
+        houlsby: width of bottleneck adapters inside the layers; None for none.
+        lora: rank of LoRA on every linear map of the layers; None for none.
     """
 
     word: str
@@ -71,10 +71,10 @@ def parse_learn(word: str) -> Learn:
 
 
 def apply_learn(encoder: Encoder, learn: Learn) -> None:
-    """Freeze the encoder but for what learns; adapters and low-rank changes are put in.
+    """Set `requires_grad` of every parameter, and add adapters or LoRA.
 
     Raises:
-        BertVisionError: the encoder has fewer layers, or nothing of the kind that is to learn.
+        BertVisionError: the encoder has fewer layers, or no parameters of this kind.
     """
     if learn.top is not None and learn.top > encoder.depth:
         raise MisfitError(f"--learn {learn.word}: {encoder.name} has {encoder.depth} layers only.")
@@ -88,7 +88,7 @@ def apply_learn(encoder: Encoder, learn: Learn) -> None:
 
 
 def _own_parameters(encoder: Encoder, learn: Learn) -> list[nn.Parameter]:
-    """The encoder's own parameters that learn in place: those of top layers, LayerNorms, or biases."""
+    """The encoder's own parameters that `learn` names: of top layers, LayerNorms, or biases."""
     modules = encoder.top_blocks(learn.top or 0)
     if learn.top and encoder.architecture.final_norm is not None:
         modules.append(encoder.model.get_submodule(encoder.architecture.final_norm))

@@ -1,4 +1,4 @@
-"""Low-rank changes to every linear map of the layers, through PEFT."""
+"""LoRA (low-rank adapters) on every linear map of the layers, through PEFT."""
 
 from torch import nn
 
@@ -8,14 +8,14 @@ from bertvision.errors import BertVisionError
 
 ADAPTER = "bertvision"
 SCALE = 2
-"""A change is multiplied by this: alpha / rank in PEFT's words."""
+"""LoRA's scaling, alpha / rank."""
 
 
 def add_lora(encoder: Encoder, rank: int) -> None:
-    """Put a low-rank change beside every linear map inside the layers; pooler and projections stay as they are.
+    """Add LoRA to every linear map inside the layers; pooler and embedding projections have none.
 
     Raises:
-        BertVisionError: the layers hold bottleneck adapters, behind which a low-rank change could not be merged.
+        BertVisionError: the layers hold bottleneck adapters, into which LoRA weights could not be merged.
     """
     if any(isinstance(module, HoulsbyAdapter) for module in encoder.model.modules()):
         raise BertVisionError(
@@ -33,7 +33,7 @@ def add_lora(encoder: Encoder, rank: int) -> None:
 
 
 def merge_lora(encoder: Encoder) -> None:
-    """Add every low-rank change to its linear map, so that a frozen encoder runs at its own speed."""
+    """Merge the LoRA weights into the linear maps, so that a frozen encoder is as fast as without them."""
     from peft.tuners.lora import LoraLayer  # noqa: PLC0415
 
     for name, module in list(encoder.model.named_modules()):

@@ -1,7 +1,7 @@
-"""Low-rank changes by products alone: PEFT's layers with their own forward and backward pass.
+"""LoRA layers of PEFT with a fused forward and backward pass.
 
-PEFT multiplies, scales and adds in turn, writes every result, and leaves each step to be undone by itself. A GPU that
-is fed one small operation at a time waits for that.
+PEFT's own layers multiply, scale and add in separate operations, each with its own backward pass. On a GPU, launching
+these small kernels takes longer than computing them.
 """
 
 from typing import Any, final
@@ -15,12 +15,12 @@ from typing_extensions import override
 
 @final
 class LowRankProduct(torch.autograd.Function):
-    """x Wᵀ + b + scale · (x Aᵀ) Bᵀ, where A and B learn, and x where it must; W and b do not."""
+    """x Wᵀ + b + scale · (x Aᵀ) Bᵀ, with gradients for A, B and, if needed, x; W and b are frozen."""
 
     @staticmethod
     @override
     def forward(ctx: Any, *args: Any, **kwargs: Any) -> Tensor:
-        """Two products into one result; the narrow one is kept."""
+        """Both products into one result; x and x Aᵀ are saved."""
         states, weight, bias, down, up, scale = args
         rows = states.reshape(-1, states.shape[-1])
         narrow = rows @ down.T
@@ -38,14 +38,14 @@ class LowRankProduct(torch.autograd.Function):
         wide = grad_outputs[0].reshape(-1, grad_outputs[0].shape[-1])
         inner = (wide @ up).mul_(ctx.scale)
         of_states = None
-        if ctx.needs_input_grad[0]:  # nobody learns below the lowest change
+        if ctx.needs_input_grad[0]:  # False in the lowest layer: nothing below it is trained
             of_states = (wide @ weight).addmm_(inner, down).view(ctx.shape)
         return of_states, None, None, inner.T @ rows, (wide.T @ narrow).mul_(ctx.scale), None
 
 
 @final
 class LowRankLinear(Linear):  # type: ignore[misc]  # PEFT has no types
-    """A linear map that does not learn with one low-rank change that does."""
+    """A frozen linear map with one LoRA adapter."""
 
     @override
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -62,7 +62,7 @@ class LowRankLinear(Linear):  # type: ignore[misc]  # PEFT has no types
 
 
 def speed_up_lora(model: nn.Module) -> None:
-    """Let PEFT's plain low-rank layers compute by products alone; others stay as they are."""
+    """Replace the class of PEFT's plain LoRA layers by `LowRankLinear`; other layers stay as they are."""
     for module in model.modules():
         if type(module) is Linear:
             module.__class__ = LowRankLinear

@@ -14,7 +14,7 @@ class HiddenStates:
         states: (batch, layers, tokens, width); layer 0 is the embedding output.
         mask: (batch, tokens) True where a token is real.
         pooled: (batch, width) the encoder's own pooled vector, where it has one and it was asked for.
-        context: (batch, tokens) True where a token belongs to the second text; None where nobody knows.
+        context: (batch, tokens) True where a token belongs to the second text; None if unknown.
     """
 
     states: Tensor

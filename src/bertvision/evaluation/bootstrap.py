@@ -1,4 +1,4 @@
-"""How sure a score is: bootstrap intervals, and a paired test of models on the same examples, all drawn at once."""
+"""Bootstrap confidence intervals, and a paired bootstrap test of two models; all resamples are scored at once."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,17 +10,18 @@ from bertvision.errors import BertVisionError
 from bertvision.tasks.examples import FloatArray
 
 Metric = Callable[[FloatArray], Mapping[str, FloatArray]]
-"""Scores of a model, given how often every example counts: (draws, rows) → (draws,) each, NaN where not defined."""
+"""Scores of a model on resamples, by how often each contains every example: (draws, rows) → (draws,) each; NaN if
+undefined."""
 
 LEVEL = 0.95
 LEAST_RESAMPLES = 100
 CHUNK = 1 << 22
-"""Most numbers in one table of draws: 32 MB."""
+"""Most elements in one table of resamples: 32 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Where a value lies with 95 % confidence."""
+    """A 95 % confidence interval."""
 
     low: float
     high: float
@@ -33,7 +34,7 @@ class Difference:
     Attributes:
         value: first minus second, on all examples.
         interval: interval of the difference.
-        p: two-sided probability of a difference this far from zero if there were none.
+        p: two-sided p-value of the hypothesis that there is no difference.
     """
 
     value: float
@@ -42,7 +43,7 @@ class Difference:
 
 
 def bootstrap_intervals(metric: Metric, rows: int, *, resamples: int = 1000, seed: int = 0) -> dict[str, Interval]:
-    """Percentile intervals of every value that `metric` gives, over examples drawn with replacement."""
+    """Percentile bootstrap intervals of every score of `metric`."""
     (draws,) = resample([metric], rows, resamples=resamples, seed=seed)
     return {name: interval_of(values) for name, values in draws.items()}
 
@@ -50,7 +51,7 @@ def bootstrap_intervals(metric: Metric, rows: int, *, resamples: int = 1000, see
 def paired_difference(
     first: Metric, second: Metric, rows: int, *, resamples: int = 1000, seed: int = 0
 ) -> dict[str, Difference]:
-    """Paired bootstrap test: both models are scored on the same draws, and their difference is what varies."""
+    """Paired bootstrap test: the distribution of the difference of two models on the same resamples."""
     ours, theirs = resample([first, second], rows, resamples=resamples, seed=seed)
     as_they_are = np.ones((1, rows))
     observed = first(as_they_are), second(as_they_are)
@@ -64,7 +65,7 @@ def paired_difference(
 def resample(
     metrics: Sequence[Metric], rows: int, *, resamples: int = 1000, seed: int = 0
 ) -> list[dict[str, FloatArray]]:
-    """Every value of every metric over the same draws of examples with replacement, (resamples,) each.
+    """Every score of every metric on the same resamples (examples drawn with replacement), (resamples,) each.
 
     Raises:
         BertVisionError: there are too few draws.
@@ -88,8 +89,8 @@ def check_resamples(resamples: int) -> None:
 
 
 def interval_of(values: FloatArray) -> Interval:
-    """Where the middle 95 % of draws lie; those without a value are left aside."""
-    values = values[~np.isnan(values)]  # such as that of answerable questions in a draw that holds none
+    """The middle 95 % of the values; NaN are ignored."""
+    values = values[~np.isnan(values)]  # such as the score of answerable questions in a resample without any
     if not len(values):
         return Interval(math.nan, math.nan)
     tail = (1.0 - LEVEL) / 2.0
@@ -98,16 +99,16 @@ def interval_of(values: FloatArray) -> Interval:
 
 
 def difference_of(observed: float, draws: FloatArray) -> Difference:
-    """A difference and what its draws say of it."""
+    """The difference `observed` on all examples, with interval and p-value from its values on resamples."""
     draws = draws[~np.isnan(draws)]
     beyond = min(int((draws <= 0).sum()), int((draws >= 0).sum()))
-    # one is added, since the data as they are count as a draw: p is never 0
+    # plus one, because the original sample counts as a resample: p is never 0
     p = min(1.0, 2.0 * (beyond + 1) / (len(draws) + 1))
     return Difference(observed, interval_of(draws), p)
 
 
 def _draws(rows: int, resamples: int, seed: int) -> Iterator[FloatArray]:
-    """How often each row is drawn, (draws, rows), as many draws at a time as fit."""
+    """How often each row occurs in every resample, (draws, rows), in chunks of at most `CHUNK` elements."""
     random = np.random.default_rng(seed)
     most = max(1, CHUNK // max(rows, 1))
     for begin in range(0, resamples, most):

@@ -1,4 +1,4 @@
-"""Start and end scores → answers: every legal span is compared, all questions at once."""
+"""Decoding of start and end logits to the n best answers; all legal spans of all questions are compared."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class SpanPredictions:
 
     @property
     def margin(self) -> FloatArray:
-        """How far "no answer" leads over the best answer, (questions,); answered with nothing above a threshold."""
+        """Score of "no answer" minus that of the best answer, (questions,); above a threshold the answer is empty."""
         return self.null - self.scores[:, 0]
 
     @property
@@ -73,7 +73,7 @@ def decode_spans(windows: Windows, start: Scores, end: Scores, *, limit: int = 3
 
 @final
 class SpanDecoder:
-    """Finds the best answers by the scores of any number of models; where legal spans lie is found once.
+    """Decodes the scores of any number of models on the same windows; where legal spans lie is computed once.
 
     Every span of at most `limit` context tokens is compared. A window's n best spans start at the n tokens whose own
     best span is best, so only those tokens' spans are ever laid out; a question's are among those of its windows.
@@ -178,36 +178,43 @@ def check_scores(windows: Windows, start: Scores, end: Scores) -> None:
 def _best_in_rows(
     starts: Scores, ends: Scores, limit: int, best: int
 ) -> tuple[IntArray, IntArray, IntArray, IntArray, Scores]:
-    """Row, rank in the row, first place, further places and score of the best spans."""
+    """The best spans of every row: row, rank in the row, first token, number of further tokens, and score of each span.
+
+    Args:
+        starts: (rows, width) start scores, -inf where no span may start.
+        ends: (rows, width + limit - 1) end scores, -inf where no span may end.
+        limit: most tokens in a span.
+        best: number of spans of a row.
+    """
     rows, width = starts.shape
     reach = starts + _forward_maximum(ends, limit)[:, :width]  # score of the best span that starts here
-    least = np.full(rows, np.finfo(np.float32).min)  # where a row has fewer tokens than spans are asked for: all legal
+    least = np.full(rows, np.finfo(np.float32).min)  # lower bound of the n best: at first anything but -inf
     if width >= best:
         nth = np.partition(reach, width - best, axis=1)[:, width - best]  # n spans are at least this good
         least = np.maximum(least, nth)
-    head = np.flatnonzero(reach >= least[:, None])  # places where a span that counts may start
-    row, at = np.divmod(head, width)
-    spans = sliding_window_view(ends, limit, axis=1)[row, at]  # (heads, lengths)
-    spans += starts.ravel()[head, None]
+    candidate = np.flatnonzero(reach >= least[:, None])  # tokens where one of the n best spans may start
+    row, at = np.divmod(candidate, width)
+    spans = sliding_window_view(ends, limit, axis=1)[row, at]  # (candidates, lengths)
+    spans += starts.ravel()[candidate, None]
     found = np.flatnonzero(spans >= least[row, None])
     score = spans.ravel()[found]
-    head, length = np.divmod(found, limit)
-    order = np.argsort((row[head] << 32) | _descending(score), kind="stable")
-    counts = np.bincount(row[head], minlength=rows)
+    candidate, length = np.divmod(found, limit)  # from here on numbers into `row` and `at`, one per span
+    order = np.argsort((row[candidate] << 32) | _descending(score), kind="stable")
+    counts = np.bincount(row[candidate], minlength=rows)
     rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
     order, rank = order[rank < best], rank[rank < best]
-    return row[head[order]], rank, at[head[order]], length[order], score[order]
+    return row[candidate[order]], rank, at[candidate[order]], length[order], score[order]
 
 
 def _descending(scores: Scores) -> IntArray:
-    """Whole numbers of 32 bits that are smaller the larger the score is: the float's bits, put in order."""
+    """32-bit integer sort keys that ascend as the scores descend, made from the bits of the floats."""
     bits = scores.view(np.int32).astype(np.int64)
     ascending = np.where(bits < 0, -(bits & 0x7FFF_FFFF), bits)
     return 0x8000_0000 - ascending
 
 
 def _rows_from(values: Scores, begins: IntArray, width: int) -> Scores:
-    """Stretches of `values` of one width, (stretches, width), copied whole; what lies behind the end is 0."""
+    """Copies of `values[begin : begin + width]` for every begin, (begins, width); 0 beyond the end."""
     reserve = int(begins.max()) + width - len(values)
     if reserve > 0:
         values = np.concatenate([values, np.zeros(reserve, dtype=values.dtype)])
@@ -215,7 +222,7 @@ def _rows_from(values: Scores, begins: IntArray, width: int) -> Scores:
 
 
 def _forward_maximum(values: Scores, reach: int) -> Scores:
-    """Largest of each value and the `reach - 1` after it in its row, by doubling: log2(reach) passes."""
+    """Sliding maximum of each value and the `reach - 1` after it in its row, in log2(reach) passes."""
     largest = values.copy()
     covered = 1
     while covered < reach:
@@ -226,7 +233,7 @@ def _forward_maximum(values: Scores, reach: int) -> Scores:
 
 
 def _chunks(sizes: IntArray, limit: int) -> list[IntArray]:
-    """Windows of like size, so that a table padded to the longest holds at most `CHUNK` numbers."""
+    """Groups of windows of similar sizes, such that a table padded to the longest has at most `CHUNK` elements."""
     order = np.argsort(-sizes, kind="stable")
     chunks = []
     begin = 0

@@ -1,4 +1,4 @@
-"""Several models as one: the maximum of their probabilities, the mean of the logarithms, and a choice of members."""
+"""Ensembles: maximum of probabilities, mean of log-probabilities, and greedy selection of members."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from bertvision.tasks.examples import FloatArray, IntArray
 
 How = Literal["max", "mean", "greedy"]
-"""How members become one: element-wise maximum, mean, or the mean of those that gain on held-out examples."""
+"""How members are combined: element-wise maximum, mean, or weighted mean of members selected on held-out examples."""
 
 Values = NDArray[np.float32]
 
 MOST_STEPS = 50
-"""Most members that a greedy choice takes, repeats counted."""
+"""Most steps of the greedy selection; each adds one member, maybe again."""
 
 
 def token_log_probabilities(scores: Values, bounds: IntArray) -> Values:
@@ -45,7 +45,7 @@ def largest(members: Sequence[Values]) -> Values:
 
 
 def weighted_mean(members: Sequence[Values], weights: FloatArray) -> Values:
-    """The element-wise mean, each member counting as its weight says; weights add up to 1."""
+    """The element-wise weighted mean; the weights sum to 1."""
     joined = np.zeros(members[0].shape)
     for member, weight in zip(members, weights.tolist(), strict=True):
         if weight:
@@ -54,13 +54,14 @@ def weighted_mean(members: Sequence[Values], weights: FloatArray) -> Values:
 
 
 def choose_greedily(members: int, score: Callable[[FloatArray], float]) -> tuple[FloatArray, list[float]]:
-    """Weights that add up to 1, and the score after every step: one member is added at a time, also repeatedly.
-
-    It ends when nobody gains anything. Of equal members the first is taken.
+    """Greedy forward selection with repetition, until no member improves the score; of equal ones the first is taken.
 
     Args:
-        members: how many there are to choose from.
-        score: score of an ensemble with the given weights, larger is better; on examples that choose and do not judge.
+        members: number of candidates.
+        score: score of the ensemble with the given weights, larger is better, on held-out examples.
+
+    Returns:
+        Weights, (members,), which sum to 1, and the score after every step.
     """
     counts = np.zeros(members)
     history: list[float] = []

@@ -31,7 +31,7 @@ def label_metrics(golds: IntArray, predictions: IntArray, *, classes: int, metri
             case "accuracy":
                 values[metric] = float((golds == predictions).mean())
             case "f1" if classes == 2:
-                values[metric] = float(f1_score(golds, predictions, labels=[0, 1], pos_label=1, zero_division=0))
+                values[metric] = float(f1_score(golds, predictions, pos_label=1, zero_division=0))
             case "f1":
                 labels = np.arange(classes)
                 values[metric] = float(f1_score(golds, predictions, labels=labels, average="macro", zero_division=0))

@@ -1,4 +1,4 @@
-"""Outputs of a model: scores of every token, or one row per example; and what several heads say together."""
+"""Outputs of a model on a split: logits of every token, or one row per example; and means over several heads."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from bertvision.tasks.windows import Windows
 
 @dataclass(frozen=True, slots=True)
 class SpanScores:
-    """Scores of every token as an answer's first and last, (tokens,), in the order of `Windows.ids`."""
+    """Start and end logits of every token, (tokens,) each, in the order of `Windows.ids`."""
 
     start: Scores
     end: Scores
@@ -28,14 +28,22 @@ Outputs = SpanScores | NDArray[np.float32]
 
 
 def as_spans(outputs: Outputs) -> SpanScores:
-    """The scores of a task whose answers are spans: no other task has a caller of this."""
+    """The outputs of a span task.
+
+    Raises:
+        TypeError: they are those of another task, which is a bug of the caller.
+    """
     if not isinstance(outputs, SpanScores):
         raise TypeError("spans come from scores of tokens")
     return outputs
 
 
 def as_rows(outputs: Outputs) -> NDArray[np.float32]:
-    """The rows of a task that asks for labels, tags or scores: no other task has a caller of this."""
+    """The outputs of a task with labels, tags or scores.
+
+    Raises:
+        TypeError: they are those of a span task, which is a bug of the caller.
+    """
     if isinstance(outputs, SpanScores):
         raise TypeError("labels, tags and scores come from rows")
     return outputs
@@ -48,7 +56,7 @@ def split_scores(scores: NDArray[np.float32]) -> SpanScores:
 
 @final
 class GatheredOutputs:
-    """The outputs of several models on a whole split, put together batch by batch, in whatever order batches come."""
+    """Collects the outputs of several models on a whole split from batches in any order."""
 
     def __init__(self, task: Task, windows: Windows, models: int) -> None:
         self._windows = windows
@@ -57,23 +65,23 @@ class GatheredOutputs:
         self._arrays = [np.empty((count, task.outputs), dtype=np.float32) for _ in range(models)]
 
     def put(self, rows: IntArray, values: Iterable[NDArray[np.float32]]) -> None:
-        """Keep what every model gave for the windows at `rows`.
+        """Add the outputs of every model for a batch.
 
         Args:
-            rows: which windows.
-            values: values of every model, (…, outputs): of spans all real tokens end to end, else one row per window.
+            rows: numbers of the windows.
+            values: of every model: for spans (tokens, 2), the real tokens of all windows; otherwise (windows, outputs).
         """
         places = self._windows.places(rows) if self._spans else rows
         for array, some in zip(self._arrays, values, strict=True):
             array[places] = some
 
     def outputs(self) -> list[Outputs]:
-        """The outputs of every model, once all windows were there."""
+        """The outputs of every model; call it after `put` for all windows."""
         return [split_scores(array) if self._spans else array for array in self._arrays]
 
 
 def all_finite(outputs: Outputs) -> bool:
-    """Whether every number is one that can be compared; padding is not among them."""
+    """Whether no output is NaN or infinite."""
     columns = (outputs.start, outputs.end) if isinstance(outputs, SpanScores) else (outputs,)
     return all(bool(np.isfinite(column).all()) for column in columns)
 
@@ -108,7 +116,7 @@ def merge_windows(task: Task, windows: Windows, outputs: Outputs) -> Outputs:
 
 
 def join_heads(task: Task, windows: Windows, outputs: Sequence[Outputs]) -> Outputs:
-    """What several heads say together: the mean, as in an ensemble; rows of an example's windows become one."""
+    """The ensemble (mean) of several heads; the windows of an example are merged to one row first."""
     whole = [merge_windows(task, windows, one) for one in outputs]
     if len(whole) == 1:
         return whole[0]
@@ -117,7 +125,7 @@ def join_heads(task: Task, windows: Windows, outputs: Sequence[Outputs]) -> Outp
 
 
 def predicted_targets(task: Task, rows: NDArray[np.float32]) -> IntArray | FloatArray:
-    """The likeliest class, every label that is likelier than not, or the score, of rows (examples, outputs)."""
+    """Predictions from logits, (examples, outputs): argmax for labels, probability above 1/2 for tags, or scores."""
     match task.kind:
         case "labels":
             likeliest: IntArray = rows.argmax(axis=1)
@@ -133,7 +141,7 @@ def predicted_targets(task: Task, rows: NDArray[np.float32]) -> IntArray | Float
 
 
 def predicted_words(task: Task, rows: NDArray[np.float32]) -> list[str] | list[list[str]] | list[float]:
-    """What is predicted for every row (examples, outputs), as a file has it: a label, a list of them, or a score."""
+    """Predictions from logits, (examples, outputs), as in files: a label, a list of labels, or a score each."""
     targets, words = predicted_targets(task, rows), task.labels
     match task.kind:
         case "labels":

@@ -1,4 +1,4 @@
-"""When to say "no answer": a threshold fitted on held-out questions, which refuses to judge those same questions."""
+"""The no-answer threshold: fitted on held-out questions, and never applied to those same questions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from bertvision.evaluation.squad_metric import QuestionScores, cut_totals, score
 from bertvision.tasks.examples import Questions
 
 NO_ANSWER_SHARE = 0.5
-"""Of the questions that a threshold is fitted for: as many without an answer as with one, as in SQuAD 2.0's dev and
-test sets. Of its training questions far fewer have none, and in many articles all of them have one."""
+"""The share of unanswerable questions that a threshold is fitted for: that of SQuAD 2.0's dev and test sets. In its
+training set the share is much smaller, and 0 in many articles."""
 
 FEWEST = 20
-"""Questions of each kind that a threshold needs: where one counts for many, chance would place it, and 0 is better."""
+"""Fewest questions with and without an answer for a fit; with fewer, the threshold would be noise, and 0 is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoAnswerThreshold:
-    """Questions whose margin (see `SpanPredictions.margin`) exceeds `value` are answered with nothing.
+    """Questions whose margin (see `SpanPredictions.margin`) exceeds `value` get the empty answer.
 
     Attributes:
         value: the threshold.
@@ -56,17 +56,17 @@ def fit_threshold(
     *,
     no_answer_share: float | None = NO_ANSWER_SHARE,
 ) -> NoAnswerThreshold:
-    """The threshold with the best F1 on held-out questions, if a given share of them had no answer.
+    """The threshold with the best F1 on held-out questions, reweighted to a given share without an answer.
 
-    It is placed half-way between the last question that it answers and the first that it does not, where a new
-    question is as likely to fall on either side. Questions with equal margins are answered together or not at all.
+    It lies half-way between the margins of the last question that it answers and of the first that it does not. Between
+    questions of equal margin there is no threshold.
 
     Args:
         predictions: for these questions.
         examples: held-out questions.
-        scores: scores of the best answer to each, where they are known; None scores them.
-        no_answer_share: how much questions without an answer count together, whatever their number here; with fewer
-            than `FEWEST` of either kind the threshold is 0. None counts every question once.
+        scores: scores of the best answer to each, if known; None computes them.
+        no_answer_share: total weight of the questions without an answer, whatever their number; with fewer than
+            `FEWEST` of either kind the threshold is 0. None gives every question the weight 1.
 
     Raises:
         BertVisionError: no such share can be.

@@ -1,4 +1,4 @@
-"""The metrics of labels, tags and scores over many weightings of the examples at once, for resampling."""
+"""The metrics of labels, tags and scores on many bootstrap resamples at once."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,13 +9,13 @@ from bertvision.evaluation.metrics import LABEL_METRICS, SCORE_METRICS, TAG_METR
 from bertvision.tasks.examples import FloatArray, IntArray
 
 SMALLEST = 1e-12
-"""A variance below this share of the mean square is that of a constant, but for rounding."""
+"""A variance below this share of the mean square is taken for that of a constant with rounding errors."""
 
 
 def weighted_label_metrics(
     golds: IntArray, predictions: IntArray, counts: FloatArray, *, classes: int, metrics: Sequence[str]
 ) -> dict[str, FloatArray]:
-    """What `label_metrics` gives if every row stood there as often as `counts` says, (draws, rows) → (draws,) each."""
+    """`label_metrics` on resamples; `counts` says how often each contains every row, (draws, rows) → (draws,) each."""
     table = _tables(golds * classes + predictions, counts, classes)  # (draws, gold classes, predicted classes)
     right, gold, predicted = np.einsum("dcc->dc", table), table.sum(axis=2), table.sum(axis=1)
     total = gold.sum(axis=1)
@@ -39,7 +39,7 @@ def weighted_label_metrics(
 def weighted_tag_metrics(
     golds: IntArray, predictions: IntArray, counts: FloatArray, *, metrics: Sequence[str]
 ) -> dict[str, FloatArray]:
-    """What `tag_metrics` gives if every row stood there as often as `counts` says, (draws, rows) → (draws,) each."""
+    """`tag_metrics` on resamples; `counts` says how often each contains every row, (draws, rows) → (draws,) each."""
     both = 2 * counts @ (golds * predictions)  # (draws, labels)
     either = counts @ (golds + predictions)
     values: dict[str, FloatArray] = {}
@@ -59,7 +59,7 @@ def weighted_tag_metrics(
 def weighted_score_metrics(
     golds: FloatArray, predictions: FloatArray, counts: FloatArray, *, metrics: Sequence[str]
 ) -> Mapping[str, FloatArray]:
-    """What `score_metrics` gives if every row stood there as often as `counts` says, (draws, rows) → (draws,) each."""
+    """`score_metrics` on resamples; `counts` says how often each contains every row, (draws, rows) → (draws,) each."""
     values: dict[str, FloatArray] = {}
     for metric in metrics:
         match metric:
@@ -83,7 +83,7 @@ def _tables(cells: IntArray, counts: FloatArray, classes: int) -> FloatArray:
 
 
 def _ranks(values: FloatArray, counts: FloatArray) -> FloatArray:
-    """The rank of every row in every draw, (draws, rows); equal values share the mean of theirs."""
+    """The rank of every row in every resample, (draws, rows); ties have their mean rank."""
     _, group = np.unique(values, return_inverse=True)
     order = np.argsort(group, kind="stable")
     begins = np.flatnonzero(np.diff(group[order], prepend=-1))
@@ -94,7 +94,7 @@ def _ranks(values: FloatArray, counts: FloatArray) -> FloatArray:
 
 
 def _correlation(first: FloatArray, second: FloatArray, counts: FloatArray) -> FloatArray:
-    """Pearson's, (draws,); first and second: (rows,) or (draws, rows)."""
+    """Pearson's correlation, (draws,), of two variables, each (rows,) or (draws, rows)."""
     total = counts.sum(axis=1)
 
     def mean(values: FloatArray) -> FloatArray:
@@ -110,5 +110,5 @@ def _correlation(first: FloatArray, second: FloatArray, counts: FloatArray) -> F
 
 
 def _divide(above: FloatArray, below: FloatArray) -> FloatArray:
-    """Quotients, 0 where nothing is below."""
+    """Quotients, 0 where the denominator is 0."""
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

@@ -1,4 +1,4 @@
-"""Where heads find their states: an encoder that runs again for every batch, or memory."""
+"""Sources of hidden states: a frozen encoder that runs again for every batch, or memory."""
 
 from collections.abc import Sequence
 from typing import final
@@ -22,7 +22,7 @@ from bertvision.training.states import StateBatch, read_parts
 
 @final
 class StreamStates:
-    """States of a split's windows from a frozen encoder, computed when they are asked for, and forgotten."""
+    """States of a split's windows, computed by a frozen encoder for every batch, and not kept."""
 
     def __init__(self, encoder: Encoder, windows: TokenRows, options: PassOptions, layers: range) -> None:
         self._encoder = encoder
@@ -40,26 +40,30 @@ class StreamStates:
         return StateBatch(hidden, lowest=self._layers[0], packed=tokens if tokens.packed else None)
 
     def follow(self, rows: IntArray, heads: Sequence[Head]) -> list[tuple[Tensor, Tensor]]:
-        """Outputs of heads, each (windows, tokens, outputs), and their mask; heads read the layers as they come.
+        """Outputs of heads, each (windows, tokens, outputs), and their mask, computed while the encoder runs.
 
-        No layer is kept, so memory does not grow with the depth. For heads that `can_follow`.
+        Only the heads' parts of a layer are kept, not its states, so memory hardly grows with the depth.
+
+        Args:
+            rows: numbers of the windows.
+            heads: heads that `can_follow`.
         """
         tokens = self._tokens(rows)
-        taken: list[list[tuple[Tensor, ...]]] = [[] for _ in heads]
+        parts: list[list[tuple[Tensor, ...]]] = [[] for _ in heads]  # of every head, layer by layer
 
-        def look(layer: int, states: Tensor) -> None:
+        def visit(layer: int, states: Tensor) -> None:
             one = states[:, None]  # (batch, 1, tokens, width)
             with self._autocast():
-                for head, mine in zip(heads, taken, strict=True):
+                for head, mine in zip(heads, parts, strict=True):
                     if layer in head.reads:
                         first = layer - head.reads[0]
                         mine.append(head.parts(one, first) if isinstance(head, LayerwiseHead) else (one,))
 
-        self._encoder.visit(tokens, look, depth=max(head.depth for head in heads))
+        self._encoder.visit(tokens, visit, depth=max(head.depth for head in heads))
         with self._autocast():
             return [
-                read_parts(head, tuple(torch.cat(kind, dim=1) for kind in zip(*mine, strict=True)), tokens)
-                for head, mine in zip(heads, taken, strict=True)
+                read_parts(head, tuple(torch.cat(part, dim=1) for part in zip(*mine, strict=True)), tokens)
+                for head, mine in zip(heads, parts, strict=True)
             ]
 
     def _autocast(self) -> torch.autocast:
@@ -75,18 +79,18 @@ class StreamStates:
 
 
 def can_follow(head: Head) -> bool:
-    """Whether a head can read the layers one at a time."""
+    """Whether a head can be computed while the encoder runs, from one layer at a time; see `StreamStates.follow`."""
     return isinstance(head, LayerwiseHead) or (len(head.reads) == 1 and head.token_wise)
 
 
 @final
 class RowStates:
-    """One row of states per window, in memory.
+    """Pooled states in memory, one row per window and layer.
 
     Attributes:
         rows: (windows, layers, width).
-        lowest: number of the first layer.
-        pairs: how two texts became one row; `together` where texts are single.
+        lowest: the encoder's number of the first layer.
+        pairs: how two texts became one row; `together` for single texts.
     """
 
     def __init__(self, rows: Tensor, device: torch.device, *, lowest: int = 0, pairs: Pairs = "together") -> None:
@@ -113,21 +117,21 @@ def encode_texts(  # noqa: PLR0913 - what rows depend on, by keyword
     layers: range | None = None,
     padding: int | None = None,
 ) -> Tensor:
-    """One row per example and layer, (examples, layers, parts · width), float32 in memory; one frozen pass.
+    """Encode and pool texts, or pairs of texts: (examples, layers, parts · width), float32 on the CPU.
 
     Args:
         encoder: frozen; it stops at the last of the layers.
-        texts: windows of the examples: one each, or of pairs apart or aligned, those of the first texts and the second.
+        texts: the windows of all examples; for pairs `apart` or `aligned`, those of the first and of the second texts.
         options: how the pass is computed.
-        pool: which row counts.
-        pairs: how two texts become one row.
-        layers: neighbouring ones; None takes all.
+        pool: how states are pooled over the tokens.
+        pairs: how two texts become one row; see `PARTS`.
+        layers: consecutive layers; None takes all.
         padding: most tokens of padding in a batch; see `frozen_batches`.
 
     Raises:
         BertVisionError: a state is not finite.
     """
-    if pairs == "apart":  # texts need not come in the order of the pairs, but in batches of like lengths
+    if pairs == "apart":  # each side by itself, so that batches have texts of similar lengths
         return join_texts(
             [encode_texts(encoder, [windows], options, pool=pool, layers=layers, padding=padding) for windows in texts]
         )

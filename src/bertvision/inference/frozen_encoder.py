@@ -1,4 +1,4 @@
-"""How an encoder that learns nothing is loaded and run, as precisely as is asked for."""
+"""How a frozen encoder is loaded and run: device, precision, packing."""
 
 import torch
 
@@ -10,7 +10,7 @@ from bertvision.inference.outputs import PassOptions
 
 
 def load_frozen(name: str, *, device: Device | torch.device, dtype: Dtype) -> Encoder:
-    """An encoder for a pass that learns nothing, its weights as precise as it computes.
+    """Load an encoder for inference, with weights of the type that it computes in.
 
     Raises:
         BertVisionError: there is no such encoder, or no such device.
@@ -20,18 +20,18 @@ def load_frozen(name: str, *, device: Device | torch.device, dtype: Dtype) -> En
 
 
 def frozen_passes(encoder: Encoder, *, dtype: Dtype) -> PassOptions:
-    """How an encoder that `load_frozen` gave is run: packed where that computes in bfloat16 on a GPU."""
+    """How an encoder from `load_frozen` is run; windows are packed on a GPU in bfloat16, if the encoder supports it."""
     gpu = encoder.device.type == "cuda"
     bf16 = in_bfloat16(dtype, encoder.device)
     return PassOptions(
         packed=gpu and bf16 and encoder.can_pack,
         pad=int(encoder.config.pad_token_id or 0),
         bf16=bf16,
-        # a convolution takes up to a second to plan for a new length: half as many lengths as where encoders learn
+        # twice the multiple of training, for half as many lengths: planning a convolution for one takes up to a second
         multiple=2 * MULTIPLE if gpu else 1,
     )
 
 
 def in_bfloat16(dtype: Dtype, device: torch.device) -> bool:
-    """Whether to compute in bfloat16: where it is asked for, and on a GPU unless something else is."""
+    """Whether to compute in bfloat16: `auto` does on a GPU only."""
     return dtype == "bfloat16" or (dtype == "auto" and device.type == "cuda")

@@ -17,8 +17,8 @@ from bertvision.tasks.windows import Windows
 from bertvision.training.model import TunedModel
 
 BATCH_TOKENS = {"cpu": 1024, "cuda": 65536}
-"""Most tokens in a batch of a frozen pass, padding included: on a CPU so few that what a layer computes stays in its
-cache and memory is not asked for anew; windows are of more like lengths, too."""
+"""Most tokens in a batch of a frozen pass, padding included. On a CPU a small batch is fastest: what a layer computes
+stays in the cache, memory is reused, and windows of similar lengths need less padding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class PassOptions:
         packed: whether windows are packed end to end.
         pad: number of the padding token.
         bf16: whether to compute in bfloat16; weights stay as they are.
-        multiple: heads that look at whole windows see lengths that are a multiple of this, where the encoder has room.
+        multiple: padded lengths are rounded up to a multiple of this, unless that exceeds the encoder's maximum.
     """
 
     packed: bool
@@ -40,7 +40,7 @@ class PassOptions:
 
 @torch.inference_mode()
 def span_scores(model: TunedModel, windows: Windows, options: PassOptions) -> SpanScores:
-    """Start and end scores of every token of a split."""
+    """Start and end logits of every token of a split."""
     scores = np.empty((len(windows.ids), 2), dtype=np.float32)
     for rows, outputs, mask in _passes(model, windows, options):
         scores[windows.places(rows)] = counted_outputs(outputs, mask, None)
@@ -49,7 +49,7 @@ def span_scores(model: TunedModel, windows: Windows, options: PassOptions) -> Sp
 
 @torch.inference_mode()
 def row_scores(model: TunedModel, windows: Windows, options: PassOptions, *, pool: Pool) -> NDArray[np.float32]:
-    """The outputs of every window's row, (windows, outputs)."""
+    """The pooled outputs of every window of a split, (windows, outputs)."""
     found = np.empty((len(windows), model.head.shape.outputs), dtype=np.float32)
     for rows, outputs, mask in _passes(model, windows, options):
         found[rows] = counted_outputs(outputs, mask, pool)
@@ -57,14 +57,20 @@ def row_scores(model: TunedModel, windows: Windows, options: PassOptions, *, poo
 
 
 def counted_outputs(outputs: Tensor, mask: Tensor, pool: Pool | None) -> NDArray[np.float32]:
-    """The outputs that count, (…, outputs): one row per window, or with a pool of None those of all real tokens."""
+    """Outputs pooled over the tokens, (windows, outputs); without a pool those of real tokens, (tokens, outputs)."""
     values = outputs.float()[mask] if pool is None else pool_rows(outputs.float(), mask, pool)
     found: NDArray[np.float32] = values.cpu().numpy()
     return found
 
 
 def frozen_batches(sizes: IntArray, device: torch.device, *, padding: int | None = None) -> list[IntArray]:
-    """Batches of windows for a pass without training, longest first, with a limit on padding."""
+    """Batches of windows of similar lengths for a frozen pass, longest first.
+
+    Args:
+        sizes: (windows,) tokens of each.
+        device: decides the batch size; see `BATCH_TOKENS`.
+        padding: most tokens of padding in a batch; None sets no limit.
+    """
     tokens = BATCH_TOKENS[device.type]
     return length_batches(sizes, size=tokens, tokens=tokens, padding=padding)
 

@@ -1,4 +1,4 @@
-"""What a tuned run's snapshot answers by itself, window by window."""
+"""The outputs of a snapshot with the head it was tuned with."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,7 +26,7 @@ def own_scores(  # noqa: PLR0913 - what they depend on
         splits: token windows of each.
         name: what the encoder was loaded by.
         passes: how it is run.
-        task: what is asked.
+        task: its kind decides between span logits and pooled rows.
 
     Raises:
         BertVisionError: the head is not there.

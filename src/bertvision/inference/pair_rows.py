@@ -11,13 +11,13 @@ from bertvision.tasks.task import Pairs, Pool
 from bertvision.training.linear_problem import Layout
 
 SHARPNESS = 30.0
-"""How much more a token counts the nearer it is: e to the power of this times the cosine."""
+"""Inverse temperature of the soft alignment: a softmax over cosine similarities."""
 
 PARTS: dict[Pairs, int] = {"together": 1, "apart": 2, "aligned": 6}
-"""Parts of a row that mean one thing each, and are as wide as the encoder."""
+"""Number of parts in a row, each as wide as the encoder."""
 
 ALIKE: dict[Pairs, int] = {"together": 0, "apart": 2, "aligned": 4}
-"""So many of them, the first ones, tell by their sum how alike two texts are."""
+"""Number of parts, the first ones, whose sum over the width measures how similar the two texts are."""
 
 
 def row_layout(layers: int, pairs: Pairs) -> Layout:
@@ -26,11 +26,11 @@ def row_layout(layers: int, pairs: Pairs) -> Layout:
 
 
 def read_texts(texts: Sequence[HiddenStates], pool: Pool, pairs: Pairs) -> Tensor:
-    """One row per example and layer, (examples, layers, parts · width), of one text each, or of two that are compared.
+    """Pool states to one row per example and layer, (examples, layers, parts · width); pairs of texts are compared.
 
     Args:
-        texts: states of one text of every example, or those of the first texts and of the second.
-        pool: which row stands for a text.
+        texts: the states of the texts; of pairs, those of the first and of the second texts.
+        pool: how states are pooled over the tokens.
         pairs: how two texts become one row.
     """
     if pairs == "aligned":
@@ -40,31 +40,29 @@ def read_texts(texts: Sequence[HiddenStates], pool: Pool, pairs: Pairs) -> Tenso
 
 
 def join_texts(rows: Sequence[Tensor]) -> Tensor:
-    """The rows of one text each, or of the first texts and the second as one; see `compare_rows`."""
+    """The rows of single texts as they are; those of first and second texts compared, see `compare_rows`."""
     first, *second = rows
     return compare_rows(first, *second) if second else first
 
 
 def compare_rows(first: Tensor, second: Tensor) -> Tensor:
-    """Two texts' rows as one, (…, 2 · width): how far they are apart, and how far they agree, number by number.
+    """Compare the rows of two texts: |u - v| and the elementwise product u ∘ v, concatenated, (…, 2 · width).
 
-    Every layer's row has length 1 before that, so that what the texts share is not lost among how long their rows are.
-    The sum of each part of a layer's row then says by itself how alike the texts are: the second is a cosine.
+    Every layer's row is normalised to length 1 first, so that differences in length do not hide what the texts share.
+    The sum of each part over the width then measures their similarity; that of the second is their cosine.
     """
-    return torch.cat(_differ(*(nn.functional.normalize(rows, dim=-1) for rows in (first, second))), dim=-1)
+    return torch.cat(_difference_product(*(nn.functional.normalize(rows, dim=-1) for rows in (first, second))), dim=-1)
 
 
 def compare_tokens(first: HiddenStates, second: HiddenStates, pool: Pool) -> Tensor:
-    """Two texts as one row of every layer, (pairs, layers, 6 · width): as wholes, then token by token.
+    """Compare two texts layer by layer, as wholes and token by token, (pairs, layers, 6 · width).
 
-    Every token, as a direction, is compared with what is nearest to it in the other text, in the same layer: how far
-    the two are apart, and how far they agree, on average over the tokens of a text, then over both texts. The last two
-    parts tell what the other text lacks: the mean direction of the tokens of the first text, and of the second, each
-    as long as 1 less how far it agrees. So a word without a counterpart shows, and which one it is; means over whole
-    texts hide it.
-
-    What is nearest is a mean over the other text's tokens that hardly counts any but the nearest ones, see `SHARPNESS`:
-    which of two comes first would depend on rounding, where both are as near.
+    Parts 1 and 2 are `compare_rows` of the pooled texts. For the others, every token t, normalised, is aligned with
+    the tokens of the other text: n is their mean, weighted by a softmax over cosine similarities (see `SHARPNESS`; a
+    hard maximum would depend on rounding between equally near tokens). Parts 3 and 4 are |t - n| and the elementwise
+    product t ∘ n, averaged over the tokens of each text and then over both texts. Parts 5 and 6 are the means of
+    (1 - ⟨t, n⟩) t over the tokens of the first and of the second text: they show which words have no counterpart, which
+    pooling would hide.
     """
     both = zip(first.states.unbind(dim=1), second.states.unbind(dim=1), strict=True)
     masks = first.mask, second.mask
@@ -83,15 +81,15 @@ def _compare_layer(first: Tensor, second: Tensor, masks: tuple[Tensor, Tensor], 
 
 
 def _compare_nearest(tokens: Tensor, others: Tensor, mask: Tensor, others_mask: Tensor) -> tuple[Tensor, ...]:
-    """How far tokens are from what is nearest, how far they agree with it, and what is left: means, (pairs, width)."""
-    query, keys = tokens[:, None], others[:, None]  # of one attention head, since ONNX and fast kernels want four axes
+    """Means over `tokens` of |t - n|, t ∘ n and (1 - ⟨t, n⟩) t, each (pairs, width); see `compare_tokens`."""
+    query, keys = tokens[:, None], others[:, None]  # as one attention head: ONNX and fast kernels want four axes
     attend = nn.functional.scaled_dot_product_attention
     nearest = attend(query, keys, keys, attn_mask=others_mask[:, None, None], scale=SHARPNESS)[:, 0]
-    apart, agree = _differ(tokens, nearest)
-    lonely = tokens * (1.0 - agree.sum(dim=-1, keepdim=True))
-    return tuple(pool_rows(part, mask, "mean") for part in (apart, agree, lonely))
+    difference, product = _difference_product(tokens, nearest)
+    unmatched = tokens * (1.0 - product.sum(dim=-1, keepdim=True))
+    return tuple(pool_rows(part, mask, "mean") for part in (difference, product, unmatched))
 
 
-def _differ(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor]:
-    """How far two are apart, and how far they agree, number by number."""
-    return (one - two).abs(), one * two
+def _difference_product(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Absolute difference and product, element by element."""
+    return (first - second).abs(), first * second

@@ -1,4 +1,4 @@
-"""SharedRows: one row of states per different text, or pair of texts, of several tasks, encoded once."""
+"""SharedRows: pooled states of the texts of several tasks; every distinct text is encoded once."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import final

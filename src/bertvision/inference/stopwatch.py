@@ -1,4 +1,4 @@
-"""How long something takes on a device, which may still be working when a call returns."""
+"""Timing on a device, with synchronisation."""
 
 import time
 from collections.abc import Callable
@@ -6,14 +6,14 @@ from collections.abc import Callable
 import torch
 
 REPEATS = 3
-"""The least of so many counts: other work on the machine only ever adds."""
+"""Number of repetitions; the minimum counts, since other load on the machine can only add time."""
 
 PATIENCE = 2.0
-"""Seconds after which nothing is repeated: what is slow is measured well enough."""
+"""Seconds after which a measurement is not repeated: noise hardly matters for long ones."""
 
 
 def seconds_of(function: Callable[[], object], device: torch.device) -> float:
-    """Seconds of a call; waits for a GPU before and after."""
+    """Seconds of a call; synchronises with a GPU before and after."""
     _wait(device)
     begin = time.perf_counter()
     function()
@@ -22,7 +22,7 @@ def seconds_of(function: Callable[[], object], device: torch.device) -> float:
 
 
 def least_seconds(function: Callable[[], object], device: torch.device) -> float:
-    """The least seconds of a few calls."""
+    """The minimum of the seconds of a few calls."""
     found = [seconds_of(function, device)]
     while len(found) < REPEATS and sum(found) < PATIENCE:
         found.append(seconds_of(function, device))

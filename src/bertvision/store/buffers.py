@@ -1,4 +1,4 @@
-"""Buffers: memory for batches that is used again, because fresh memory costs more than what is copied into it."""
+"""Buffers: reuses the memory of batches, because new memory costs more time than copying states into it."""
 
 import math
 import weakref
@@ -13,10 +13,10 @@ from torch import Tensor
 
 @final
 class Buffers:
-    """Hands out float32 tensors; the memory of one that nobody holds any more serves for the next.
+    """Allocates float32 tensors, reusing the memory of tensors that are no longer referenced.
 
-    The system hands out fresh memory page by page and clears it, at a few GB per second: on a CPU that takes as long as
-    widening 16-bit states into it.
+    The operating system clears new memory page by page, at a few GB per second: as long as it takes to convert 16-bit
+    states to float32.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Buffers:
         """An uninitialised tensor of a shape."""
         size = math.prod(shape)
         try:
-            buffer = self._free.pop()  # one step, so that two threads never get the same
+            buffer = self._free.pop()  # atomic, so two threads never get the same one
         except IndexError:
             buffer = np.empty(size, dtype=np.float32)
         if buffer.size < size:  # too small for this batch, and so for others: it is given up

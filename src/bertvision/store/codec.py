@@ -1,4 +1,4 @@
-"""States in fewer bits, and back: float16, bfloat16, or 8 bits of what is left when each channel is standardised."""
+"""Encoding of states in a store: float16, bfloat16, or 8-bit quantisation of standardised channels."""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from torch import Tensor
 from bertvision.errors import BertVisionError
 
 Keep = Literal["fp16", "bf16", "int8"]
-"""How states are kept."""
+"""The precision of a store."""
 
 LARGEST_HALF = float(torch.finfo(torch.float16).max)
 _INT8_MAX = 127
@@ -19,7 +19,7 @@ _BYTES = {"fp16": 2, "bf16": 2, "int8": 1}
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Mean and deviation of every channel of every layer over a sample of tokens, each (layers, width)."""
+    """Mean and standard deviation of every channel of every layer over a sample of tokens, each (layers, width)."""
 
     mean: Tensor
     deviation: Tensor
@@ -39,8 +39,8 @@ def measure(states: Tensor) -> Statistics:
     return Statistics(states.mean(dim=0), states.std(dim=0, correction=0).clamp(min=1e-6))
 
 
-def fitting(states: Tensor, keep: Keep) -> Keep:
-    """How states can be kept: as asked, or as bfloat16 where one of them is too large for float16.
+def precision_for(states: Tensor, keep: Keep) -> Keep:
+    """The precision that can represent these states: `keep`, or bfloat16 if float16 would overflow.
 
     Raises:
         BertVisionError: a value is not finite.
@@ -52,15 +52,19 @@ def fitting(states: Tensor, keep: Keep) -> Keep:
 
 
 def encode(states: Tensor, keep: Keep, statistics: Statistics | None = None) -> dict[str, Tensor]:
-    """States as they are kept, by name.
+    """Encode states.
 
     Args:
-        states: (tokens, layers, width), of which `fitting` says that they can be kept so.
-        keep: how.
+        states: (tokens, layers, width).
+        keep: a precision that can represent them, see `precision_for`.
         statistics: for int8.
 
+    Returns:
+        By name: `states`, (tokens, layers, width); for int8 also `scales`, (tokens, layers), the size of a quantisation
+        step.
+
     Raises:
-        BertVisionError: a value is too far from all that the statistics were measured on.
+        BertVisionError: a value is too large to be quantised with these statistics.
     """
     if keep == "bf16":
         return {"states": states.to(torch.bfloat16)}
@@ -77,20 +81,20 @@ def encode(states: Tensor, keep: Keep, statistics: Statistics | None = None) -> 
 
 
 def decode(kept: dict[str, Tensor], statistics: Statistics | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Kept states as numbers to compute with, (tokens, layers, width).
+    """Decode states, (tokens, layers, width).
 
     Args:
-        kept: what `encode` made, on any device.
+        kept: the result of `encode`, on any device.
         statistics: for int8, on the same device.
-        out: where to put them, strided as it may be, in any precision; None makes a new tensor in float32.
+        out: tensor to write to, of any strides and floating-point type; None creates one in float32.
     """
     states = kept["states"]
     if "scales" in kept:
         if statistics is None:
             raise ValueError("int8 needs statistics")
-        wide = out if out is not None and out.dtype == torch.float32 else None
-        wide = torch.mul(states, kept["scales"].float()[..., None], out=wide)
-        states = torch.addcmul(statistics.mean, wide, statistics.deviation, out=wide)
+        scaled = out if out is not None and out.dtype == torch.float32 else None
+        scaled = torch.mul(states, kept["scales"].float()[..., None], out=scaled)
+        states = torch.addcmul(statistics.mean, scaled, statistics.deviation, out=scaled)
     if out is None:
         return states.float()
     return out if out is states else out.copy_(states)

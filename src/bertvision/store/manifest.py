@@ -1,4 +1,4 @@
-"""Manifest: what a store holds, of which encoder and windows; written last, so a store without one is not finished."""
+"""Manifest: description of a finished store; written last, so that a store without a manifest is unfinished."""
 
 import hashlib
 from collections.abc import Callable

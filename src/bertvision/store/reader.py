@@ -1,4 +1,4 @@
-"""StoreReader: states of any windows of a store, memory-mapped, straight into a padded batch."""
+"""StoreReader: reads the states of any windows of a memory-mapped store, padded or packed."""
 
 from functools import cached_property, reduce
 from itertools import pairwise
@@ -67,11 +67,11 @@ class StoreReader:
     def batch(self, rows: IntArray, layers: range | None = None) -> HiddenStates:
         """The states of some windows, in that order, padded to the longest, as float32 on the CPU.
 
-        The memory of a batch is used for another one when nobody holds it any more.
+        Memory is reused once no tensor refers to it any more; see `Buffers`.
 
         Args:
             rows: which windows.
-            layers: which of its layers, without gaps; None reads all. The others are left on the disk.
+            layers: consecutive layers of the store; None reads all. Other layers are not read from disk.
         """
         layers = self.layers if layers is None else layers
         windows = self._windows(rows, layers)
@@ -90,7 +90,7 @@ class StoreReader:
     ) -> Tensor:
         """The states of some windows end to end, (layers, tokens, width), on a device.
 
-        A GPU gets them as they are kept, while it still computes, and widens them itself.
+        They are copied to a GPU asynchronously in the precision of the store, and decoded there.
 
         Args:
             rows: which windows.
@@ -128,14 +128,14 @@ class StoreReader:
         return states
 
     def kept(self, rows: IntArray, layers: range | None = None, *, pinned: bool = False) -> dict[str, Tensor]:
-        """The states of some windows end to end, as they are kept: what `codec.decode` takes.
+        """The encoded states of some windows end to end, as `codec.decode` takes them.
 
-        Where shards are kept in different types (`codec.fitting`), no window may lose by the others: it is float32.
+        If shards differ in precision (see `codec.precision_for`), all are converted to float32, which rounds nothing.
 
         Args:
             rows: which windows.
             layers: as in `batch`.
-            pinned: in memory that a GPU can read by itself.
+            pinned: whether to use pinned memory, for asynchronous copies to a GPU.
         """
         windows = self._windows(rows, self.layers if layers is None else layers)
         found = {}
@@ -147,7 +147,7 @@ class StoreReader:
         return found
 
     def broken(self) -> list[str]:
-        """What is wrong with its files, in words; empty if they are as they were written."""
+        """A message for every missing or changed file; empty if all are as they were written."""
         problems = []
         for shard in self.manifest.files:
             path = self.folder / shard.file
@@ -166,7 +166,7 @@ class StoreReader:
         return f"it has layers {in_layers(self.layers)}, {in_layers(layers)} are asked for"
 
     def _statistics(self, layers: range, device: torch.device) -> Statistics | None:
-        """The statistics of these layers, on a device; None where nothing was standardised."""
+        """The statistics of these layers on a device; None unless the store is int8."""
         if self.manifest.content.keep != "int8":
             return None
         if device not in self._moved:
@@ -178,17 +178,17 @@ class StoreReader:
 
     @cached_property
     def _moved(self) -> dict[torch.device, Statistics]:
-        """The statistics of all layers, by the device that they were moved to."""
+        """The statistics of all layers, by device."""
         return {torch.device("cpu"): load_statistics(self.folder)}
 
     def _places(self, layers: range) -> slice:
-        """The places of some layers among those of the store."""
+        """The slice of these layers among those of the store."""
         if not self._has(layers):
             raise BertVisionError(f"store {self.folder} does not fit: {self._missed(layers)}.")
         return slice(layers[0] - self.layers[0], layers[-1] - self.layers[0] + 1)
 
     def _windows(self, rows: IntArray, layers: range) -> list[dict[str, Tensor]]:
-        """Views of what is kept of some windows, by name; nothing is read yet."""
+        """Views of the encoded states of some windows, by name; nothing is read from disk yet."""
         chosen = self._places(layers)
         numbers, places = self._find(rows)
         found = []

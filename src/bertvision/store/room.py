@@ -1,4 +1,4 @@
-"""Room on disk: what a store takes, against what is allowed and what is free; one that cannot fit never begins."""
+"""Disk space: the size of a store, checked against the budget and the free space before it is written."""
 
 import math
 import shutil
@@ -13,19 +13,19 @@ from bertvision.store.manifest import Content
 from bertvision.store.writer import SHARD_WINDOWS
 
 _MAX_SHARD_OVERHEAD = 2048
-"""Most bytes of a shard that are no states: its header, its bounds, its lines in the manifest."""
+"""Upper bound of a shard's bytes besides states: header, bounds, entry in the manifest."""
 
 _MAX_STORE_OVERHEAD = 16384
-"""Most bytes of a store's other files, but for the statistics of int8."""
+"""Upper bound of the bytes of a store's other files, without the statistics of int8."""
 
 
 def store_bytes(content: Content) -> int:
-    """The most that a store takes on disk."""
+    """Upper bound of a store's size on disk, in bytes."""
     return bytes_on_disk(content.keep, content.layers, content.width, windows=content.windows, tokens=content.tokens)
 
 
 def bytes_on_disk(keep: Keep, layers: int, width: int, *, windows: int, tokens: int) -> int:
-    """The most that a store of so many windows and tokens takes on disk."""
+    """Upper bound of the size on disk of a store with so many windows and tokens, in bytes."""
     statistics = 8 * layers * width if keep == "int8" else 0
     shards = math.ceil(windows / SHARD_WINDOWS)
     overhead = shards * _MAX_SHARD_OVERHEAD + _MAX_STORE_OVERHEAD

@@ -1,4 +1,4 @@
-"""StoreWriter: shards of states, by one process or several; a killed writer goes on after the last whole one."""
+"""StoreWriter: writes shards of states, in one process or several, and resumes after the last complete shard."""
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bertvision.errors import BertVisionError
 from bertvision.provenance import file_digest
-from bertvision.store.codec import Statistics, encode, fitting, measure
+from bertvision.store.codec import Statistics, encode, measure, precision_for
 from bertvision.store.manifest import (
     MANIFEST,
     Content,
@@ -30,18 +30,18 @@ SHARD_WINDOWS = 128
 """Windows in a shard; the last one may have fewer."""
 
 GROUP_SHARDS = 8
-"""Most shards that are computed at once: with more windows to choose from, a batch has more of like lengths."""
+"""Most shards that are computed together: sorted by length, more windows give batches with less padding."""
 
 GROUP_BYTES = 2**30
-"""Most states that are held at once, in bytes of float32; a shard is never divided."""
+"""Most bytes of float32 states of the shards that are computed together, unless one shard alone has more."""
 
 STATISTICS = "statistics.safetensors"
 
 _SAMPLE_TOKENS = 4096
-"""About as many tokens as int8 is measured on; more of them make its error no smaller."""
+"""About the number of tokens that the statistics of int8 are measured on; more do not reduce the error."""
 
 _SAMPLE_WINDOWS = (16, 64)
-"""Fewest and most windows that those tokens are taken from."""
+"""Fewest and most windows that are measured."""
 
 _HALF_WRITTEN = (".*.safetensors.part", ".*.json.*", ".tmp??????")
 """Names of what a killed writer leaves half-written; the last one is that of safetensors, in earlier versions."""
@@ -49,14 +49,14 @@ _HALF_WRITTEN = (".*.safetensors.part", ".*.json.*", ".tmp??????")
 _IF_FULL = "Whole shards are kept; make room, and run the same command again."
 
 _CHUNK = 256
-"""Tokens that are encoded at once: they stay in the processor's cache, and a GPU needs little memory for them."""
+"""Tokens that are encoded at a time: they fit into the processor's cache, and on a GPU need little memory."""
 
 StatesOf = Callable[[IntArray], Tensor]
-"""Numbers of windows → their states end to end, (tokens, layers, width), in any precision, anywhere."""
+"""Numbers of windows → their states end to end, (tokens, layers, width), of any type, on any device."""
 
 
 def shard_sums(values: IntArray) -> IntArray:
-    """Sums of what windows have, (windows,), over every shard, such as their tokens."""
+    """Sum a number of every window, (windows,), over the windows of each shard, (shards,)."""
     return np.add.reduceat(values, np.arange(0, len(values), SHARD_WINDOWS)) if len(values) else values
 
 
@@ -74,14 +74,14 @@ def shard_groups(tokens: IntArray, layers: int, width: int) -> list[range]:
 
 @final
 class StoreWriter:
-    """Makes a store in a folder: `begin`, `measure`, `write` (each process its share), `finish`.
+    """Writes a store in four steps: `begin`, `measure`, `write` (every process its share), `finish`.
 
-    What is computed together depends on the windows alone, so that a store is the same to the last bit however many
-    processes wrote it, and however often they were killed.
+    Which windows are computed together depends on the windows alone, so a store is bit-identical however many processes
+    wrote it, and however often they were killed.
 
     Attributes:
-        folder: where.
-        content: what it will hold.
+        folder: of the store.
+        content: description of the store.
     """
 
     def __init__(self, folder: Path, content: Content, lengths: IntArray) -> None:
@@ -112,7 +112,7 @@ class StoreWriter:
 
     @property
     def bytes_there(self) -> int:
-        """Bytes of the shards that are there already, and of what `begin` will clear away."""
+        """Bytes of the existing shards, and of the half-written files that `begin` removes."""
         left = (file for path in self._left() for file in (path, *path.rglob("*")) if file.is_file())
         return sum(path.stat().st_size for path in (*self.folder.glob("0*.safetensors"), *left))
 
@@ -121,7 +121,7 @@ class StoreWriter:
         return sum(len(self._rows(number)) for group in self._groups()[process::processes] for number in group)
 
     def begin(self) -> None:
-        """Say what the store will hold, and clear away what a killed writer left half-written; one process alone.
+        """Write the content file, and remove half-written files of a killed writer; in one process only.
 
         Raises:
             BertVisionError: the folder holds something else, or cannot be written.
@@ -135,10 +135,11 @@ class StoreWriter:
                 left.unlink()
 
     def measure(self, states_of: StatesOf) -> None:
-        """Measure what int8 is standardised by, on windows spread over all; one process, before any of them writes.
+        """Measure the statistics of int8 on evenly spaced windows; in one process, before any `write`.
 
-        Every shard names the statistics that it was made with. Statistics that no shard names, lost, damaged or not
-        used yet, are measured anew; shards that then name others cannot be read any more, and are written again.
+        Every shard has the checksum of the statistics it was encoded with. If no shard has that of the statistics file
+        (it is lost, damaged, or was never used), they are measured again; shards with another checksum can no longer be
+        decoded, and `write` writes them again.
 
         Raises:
             BertVisionError: they cannot be written.
@@ -146,7 +147,7 @@ class StoreWriter:
         path = self.folder / STATISTICS
         if self.content.keep != "int8" or (path.is_file() and file_digest(path) in self._named_statistics()):
             return
-        (self.folder / MANIFEST).unlink(missing_ok=True)  # nobody may read old shards with new statistics
+        (self.folder / MANIFEST).unlink(missing_ok=True)  # old shards must not be read with new statistics
         windows = np.clip(_SAMPLE_TOKENS * self.content.windows // self.content.tokens, *_SAMPLE_WINDOWS)
         rows = np.unique(np.linspace(0, self.content.windows - 1, windows).astype(np.int64))
         found = measure(states_of(rows).float())
@@ -154,9 +155,9 @@ class StoreWriter:
         save_tensors(path, kept, otherwise=_IF_FULL)
 
     def write(self, states_of: StatesOf, *, process: int = 0, processes: int = 1) -> Iterator[Shard]:
-        """Write what is missing of one process's share, shard by shard; yields every shard that is whole.
+        """Write the missing shards of one process's share; yields every shard of the share once it is complete.
 
-        Of a finished store, what is no longer as it was written is written again.
+        In a finished store, shards whose checksum differs from the manifest are written again.
 
         Raises:
             BertVisionError: the disk is full, or a value is not finite; whole shards are kept.
@@ -176,15 +177,15 @@ class StoreWriter:
                 yield found[number] or self._write(number, some, statistics, named)
 
     def finish(self, shards: Iterable[Shard]) -> Manifest:
-        """Write the manifest, when every shard is whole; one process alone."""
+        """Write the manifest, once every shard is complete; in one process only."""
         ordered = tuple(sorted(shards, key=lambda shard: shard.file))
-        beside = _listed(self.folder / STATISTICS) if self.content.keep == "int8" else None
-        manifest = Manifest(content=self.content, shards=ordered, statistics=beside)
+        statistics = _shard_of(self.folder / STATISTICS) if self.content.keep == "int8" else None
+        manifest = Manifest(content=self.content, shards=ordered, statistics=statistics)
         write_manifest(self.folder, manifest)
         return manifest
 
     def write_all(self, states_of: StatesOf) -> Manifest:
-        """All four steps at once, in this process alone.
+        """All four steps, in this process only.
 
         Raises:
             BertVisionError: the folder holds something else, the disk is full, or a value is not finite.
@@ -200,7 +201,7 @@ class StoreWriter:
         return np.arange(number * SHARD_WINDOWS, min((number + 1) * SHARD_WINDOWS, self.content.windows))
 
     def _tokens(self, numbers: Iterable[int]) -> list[int]:
-        """How many tokens each of these shards has."""
+        """The number of tokens of each shard."""
         return [int(self._lengths[self._rows(number)].sum()) for number in numbers]
 
     def _left(self) -> list[Path]:
@@ -211,13 +212,13 @@ class StoreWriter:
         return self.folder / f"{number:06}.safetensors"
 
     def _known(self) -> dict[str, str]:
-        """Checksums of a store that was finished before, by file."""
+        """Checksums in the manifest of a finished store, by file name."""
         if not (self.folder / MANIFEST).is_file():
             return {}
         return {file.file: file.sha256 for file in read_manifest(self.folder).files}
 
     def _named_statistics(self) -> set[str]:
-        """Checksums of the statistics that shards were made with."""
+        """Checksums of the statistics that shards were encoded with."""
         named = set()
         for path in self.folder.glob("0*.safetensors"):
             try:
@@ -228,12 +229,12 @@ class StoreWriter:
         return named
 
     def _find(self, number: int, known: dict[str, str], statistics: str | None) -> Shard | None:
-        """A shard that is there and can be read to its end, which a truncated one cannot; None if it must be written.
+        """The existing shard of this number, if it is complete and unchanged; None if it must be written.
 
         Args:
             number: of the shard.
-            known: checksums of a store that was finished before.
-            statistics: checksum of the statistics that int8 is made with.
+            known: checksums of a finished store, by file name.
+            statistics: checksum of the statistics, for int8.
         """
         path = self._path(number)
         (tokens,) = self._tokens([number])
@@ -246,11 +247,11 @@ class StoreWriter:
                 wide = self.content.keep == "fp16" and states.get_dtype() == "BF16"
         except (OSError, SafetensorError):
             return None
-        shard = _listed(path, windows=len(self._rows(number)), tokens=tokens, wide=wide)
+        shard = _shard_of(path, windows=len(self._rows(number)), tokens=tokens, wide=wide)
         return shard if known.get(path.name, shard.sha256) == shard.sha256 else None
 
     def _write(self, number: int, states: Tensor, statistics: Statistics | None, named: str | None) -> Shard:
-        keep = fitting(states, self.content.keep)
+        keep = precision_for(states, self.content.keep)
         if statistics is not None:
             statistics = statistics.to(states.device)
         parts = [encode(part, keep, statistics) for part in torch.split(states, _CHUNK)]
@@ -259,10 +260,11 @@ class StoreWriter:
         kept["bounds"] = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]))
         path = self._path(number)
         save_tensors(path, kept, None if named is None else {"statistics": named}, otherwise=_IF_FULL)
-        return _listed(path, windows=len(lengths), tokens=len(states), wide=keep != self.content.keep)
+        return _shard_of(path, windows=len(lengths), tokens=len(states), wide=keep != self.content.keep)
 
 
-def _listed(path: Path, *, windows: int = 0, tokens: int = 0, wide: bool = False) -> Shard:
+def _shard_of(path: Path, *, windows: int = 0, tokens: int = 0, wide: bool = False) -> Shard:
+    """The manifest's entry of a file; `wide` if its states are bfloat16 although float16 was asked for."""
     return Shard(
         file=path.name,
         windows=windows,
@@ -274,10 +276,10 @@ def _listed(path: Path, *, windows: int = 0, tokens: int = 0, wide: bool = False
 
 
 def load_statistics(folder: Path) -> Statistics:
-    """The statistics that an int8 store was standardised by.
+    """The statistics of an int8 store.
 
     Raises:
-        BertVisionError: the file is not whole.
+        BertVisionError: the file is missing or damaged.
     """
     found = load_tensors(folder / STATISTICS, otherwise="Run the same extract again: it writes them anew.")
     return Statistics(found["mean"], found["deviation"])

@@ -1,4 +1,4 @@
-"""Checkpoints: everything a killed run needs to end as if nothing had happened, in safetensors and JSON."""
+"""Checkpoints in safetensors and JSON: a run resumed from one ends with the same result as an uninterrupted run."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -27,12 +27,12 @@ Loss = tuple[float, int]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is.
+    """How far a run is, with what early stopping needs.
 
     Attributes:
-        step: optimiser steps made.
-        best: best held-out score so far, None before the first.
-        stale: snapshots since then.
+        step: number of optimiser steps done.
+        best: best held-out score so far; None before the first.
+        stale: number of scored snapshots since the best one.
     """
 
     step: int = 0
@@ -42,7 +42,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a checkpoint holds beside its tensors: how far the run is, and the loss of every process."""
+    """The JSON part of a checkpoint: `Progress`, and the loss of every process."""
 
     step: int
     best: float | None
@@ -52,10 +52,10 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class OwnState:
-    """What every process has for itself.
+    """The state of one process, where processes differ.
 
     Attributes:
-        loss: of its share of the windows.
+        loss: of its windows.
         random: states of its random generators, by device type.
     """
 
@@ -71,18 +71,18 @@ def save_checkpoint(  # noqa: PLR0913, PLR0917 - what a checkpoint holds
     owns: Sequence[OwnState],
     streams: Mapping[str, RandomStream] = MappingProxyType({}),
 ) -> None:
-    """Write a checkpoint; it appears only when it is whole, and only when it is on the disk the one before is removed.
+    """Write a checkpoint atomically, then remove the previous one.
 
     Args:
         run: the run's folder.
         progress: how far it is.
-        model: whose learning parameters, gradients gathered so far and running statistics are kept.
-        optimizer: whose moments are kept.
-        owns: what every process has for itself, in the order of the processes.
-        streams: random numbers of parts of the model, by name.
+        model: its trained parameters, accumulated gradients and persistent buffers are saved.
+        optimizer: its moments are saved.
+        owns: the state of every process, in the order of the processes.
+        streams: random streams of parts of the model, by name.
 
     Raises:
-        WriteError: it cannot be written; the one before stays.
+        WriteError: it cannot be written; the previous one stays.
     """
     folder = run / f"{_PREFIX}{progress.step}"
     tensors = {f"model.{name}": value.detach() for name, value in _changing(model).items()}
@@ -111,10 +111,10 @@ def load_checkpoint(  # noqa: PLR0913 - as it was saved
     processes: int = 1,
     streams: Mapping[str, RandomStream] = MappingProxyType({}),
 ) -> tuple[Progress, Loss] | None:
-    """Put the newest checkpoint back into model, optimiser and random generators; None if there is none.
+    """Load the newest checkpoint into model, optimiser and random generators.
 
     Returns:
-        How far the run was, and the loss of this process.
+        How far the run was, and the loss of this process; None if there is no checkpoint.
 
     Raises:
         BertVisionError: it is damaged, of another format, of another model, or of another number of processes.
@@ -139,10 +139,10 @@ def load_checkpoint(  # noqa: PLR0913 - as it was saved
     _put_moments(learning_parameters(model), optimizer, tensors)
     for name, value in learning_parameters(model).items():
         gradient = tensors.get(f"gradient.{name}")
-        value.grad = None if gradient is None else _laid_as(value, gradient)
+        value.grad = None if gradient is None else _strided_like(value, gradient)
     for name, stream in streams.items():
         states = [value for key, value in sorted(tensors.items()) if key.startswith(f"stream.{name}.")]
-        if len(states) != len(stream.state):  # a GPU has one more
+        if len(states) != len(stream.state):  # a stream for a GPU has one state more
             raise BertVisionError(
                 f"the checkpoint {folder} was made on another kind of device. Go on with that --device."
             )
@@ -161,34 +161,34 @@ def _put_moments(
             _, kind, name = key.split(".", 2)
             value = learning[name]
             if kind != "step":
-                optimizer.state[value][kind] = _laid_as(value, moment)
-            else:  # a plain optimiser counts its steps on the CPU, a fused one beside the parameter
+                optimizer.state[value][kind] = _strided_like(value, moment)
+            else:  # a fused optimiser has its step counter on the parameter's device, any other on the CPU
                 optimizer.state[value][kind] = moment.to(value.device if fused[id(value)] else moment.device)
 
 
-def _laid_as(value: nn.Parameter, tensor: Tensor) -> Tensor:
-    """The same numbers in the order in which the parameter has its own in memory.
+def _strided_like(value: nn.Parameter, tensor: Tensor) -> Tensor:
+    """A copy with the parameter's strides, on its device.
 
-    A fused optimiser goes through both as they lie there: weights of convolutions of images would else meet the moments
-    of other weights, and nobody would be told.
+    A fused optimiser assumes equal strides without a check: with others (`channels_last` weights of convolutions) it
+    would silently pair weights with the moments of other weights.
     """
     return torch.empty_like(value, dtype=tensor.dtype, requires_grad=False).copy_(tensor)
 
 
 def remove_checkpoints(run: Path, *, keep: Path | None = None) -> None:
-    """Remove every checkpoint but one; half-written ones too."""
+    """Remove all checkpoints except `keep`, and half-written ones."""
     for path in [*run.glob(f"{_PREFIX}*"), *run.glob(f".{_PREFIX}*.part")]:
         if path != keep:
             shutil.rmtree(path, ignore_errors=True)
 
 
 def learning_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that learn, by name."""
+    """The trained parameters (`requires_grad`), by name."""
     return {name: value for name, value in model.named_parameters() if value.requires_grad}
 
 
 def _changing(model: nn.Module) -> dict[str, Tensor]:
-    """The parameters that learn, and what changes without a gradient: a head's running statistics."""
+    """The trained parameters, and persistent buffers such as running statistics."""
     kept = model.state_dict().keys()
     return {**learning_parameters(model), **{name: value for name, value in model.named_buffers() if name in kept}}
 

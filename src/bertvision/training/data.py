@@ -1,4 +1,4 @@
-"""TrainingData: what an encoder learns from, be it one task, several, or triplets, and what a batch of it costs."""
+"""TrainingData: the batches and losses that an encoder is trained on; here of one task."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
@@ -20,18 +20,18 @@ from bertvision.training.plan import Plan, StepPlan
 from bertvision.training.teacher import SoftTargets, TeacherTargets
 
 Forward = Callable[..., Any]
-"""A model, or what Accelerate wraps around it; training data knows what its own takes and gives."""
+"""A model, or Accelerate's wrapper of it; arguments and result are those that the training data expects."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainBatch:
-    """A batch to learn from.
+    """A training batch in a form that a CUDA graph can be captured from.
 
     Attributes:
-        tensors: all that changes from batch to batch, on the CPU; or on the model's device, those of one kind and shape
-            always at the same places.
-        compute: model and these tensors on its device → the loss of every row, (rows,).
-        kind: two of one kind and of like shapes are computed by the same steps; None is like no other.
+        tensors: the inputs, on the CPU; or on the model's device, then always at the same address for the same kind and
+            shapes.
+        compute: model, and the inputs on its device → the loss of every row, (rows,).
+        kind: batches of one kind with equal shapes can share a CUDA graph; None if the batch cannot be captured.
     """
 
     tensors: tuple[Tensor, ...]
@@ -44,20 +44,20 @@ class TrainBatch:
 
 
 class TrainingData(Protocol):
-    """What is learned from; rows are those of its plan."""
+    """What `tune_encoder` trains on: numbered rows, and the loss of any of them."""
 
     def plan(self, options: TuneOptions) -> StepPlan:
-        """Which rows are learned at which step."""
+        """The rows of every step's batch."""
 
     def ready(self, options: TuneOptions, device: torch.device) -> Self:
-        """The same with what depends on options and device.
+        """A copy with everything that depends on options or device, such as class weights.
 
         Raises:
-            BertVisionError: the options do not fit.
+            BertVisionError: an option does not suit this data.
         """
 
     def train_batch(self, rows: IntArray) -> TrainBatch:
-        """The batch of some rows."""
+        """The batch of these rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +65,15 @@ class TuneData:
     """Windows of one task, with their targets.
 
     Attributes:
-        task: what is asked.
+        task: its kind chooses the loss.
         windows: training windows with targets.
-        pool: which row counts for labels, tags and scores.
+        pool: how tokens are pooled, for labels, tags and scores.
         packed: whether windows are packed end to end.
         pad: number of the padding token.
         bf16: whether to compute in bfloat16; weights stay as they are.
-        even: whether there is a little more padding, and so few shapes occur that each can be recorded.
-        weights: (classes,) how much an example of each class counts; None lets every example count the same.
-        teacher: what a teacher says of the windows; None has none.
+        even: whether lengths are rounded up, so that few shapes occur and a CUDA graph can be captured for each.
+        weights: (classes,) factor of the loss of each class's examples; None leaves all losses as they are.
+        teacher: outputs of a teacher for the windows; None trains on the targets alone.
     """
 
     task: Task
@@ -111,11 +111,11 @@ class TuneData:
         return TrainBatch(tuple(tensors), partial(self._losses, batch), kind)
 
     def _losses(self, form: TokenBatch, model: Forward, tensors: tuple[Tensor, ...]) -> Tensor:
-        """The loss of every window, (rows,); the model gives outputs and mask."""
-        many = len(form.tensors)
-        targets, *soft = tensors[many:]
+        """The loss of every window, (rows,); the model returns outputs and mask."""
+        inputs = len(form.tensors)
+        targets, *soft = tensors[inputs:]
         with torch.autocast(targets.device.type, dtype=torch.bfloat16, enabled=self.bf16):
-            outputs, mask = model(form.with_tensors(tensors[:many]))
+            outputs, mask = model(form.with_tensors(tensors[:inputs]))
         losses = example_losses(self.task, outputs, mask, targets, pool=self.pool, class_weights=self.weights)
         if self.teacher is None:
             return losses
@@ -124,7 +124,7 @@ class TuneData:
 
 
 def class_weights(task: Task, targets: IntArray | FloatArray) -> Tensor:
-    """How much an example of each class counts, (classes,): all classes together the same, the mean over examples 1.
+    """Balanced class weights, (classes,): all classes have the same total weight, and the mean over the examples is 1.
 
     Raises:
         MisfitError: the task has no classes.

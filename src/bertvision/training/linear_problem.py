@@ -1,4 +1,4 @@
-"""LinearProblem: several linear maps of the same inputs, solved together for one strength of a penalty at a time."""
+"""LinearProblem: several L2-penalised linear models of the same inputs, solved together by L-BFGS."""
 
 import math
 from dataclasses import dataclass
@@ -10,32 +10,32 @@ from torch import Tensor, nn
 from bertvision.tasks.task import TaskKind
 
 MAX_STEPS = 100
-"""Most L-BFGS steps for one strength."""
+"""Most L-BFGS iterations for one strength of the penalty."""
 
 DIRECTIONS = 256
-"""Directions of most variance along which steps are scaled, so that few are needed."""
+"""Principal components that the preconditioner knows, so that few iterations are needed."""
 
 SUM_SCALE = 30.0
-"""How much larger than other inputs the sums of parts are made: their penalty is weaker by the square of that."""
+"""Factor of the standardised sums of parts; it makes their penalty weaker by its square."""
 
 DECORRELATION = 0.5
-"""How far layers are decorrelated before the penalty looks at them: 0 leaves them as they are, 1 does so wholly."""
+"""How far layers are decorrelated before they are penalised: 0 is not at all, 1 is whitening."""
 
 MIN_NUMBERS_PER_EXAMPLE = 8
-"""From so many numbers per example on, the span of the examples is found before anything is solved."""
+"""With at least so many inputs per example, the problem is solved in the span of the examples."""
 
 _ROWS = 4096
-"""Rows that are mixed at a time, so that no second copy of all inputs is needed."""
+"""Rows that are decorrelated at a time, so that no second copy of all inputs is needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How the inputs of a map stand.
+    """What the input columns are: layers · parts · width, in this order.
 
     Attributes:
-        layers: so many of the same width, one after the other.
-        parts: of a layer that mean one thing each; more than one where two texts are compared.
-        alike: so many of them, the first ones, tell by their sum how alike two texts are.
+        layers: number of layers.
+        parts: number of parts of a layer's row; more than one where two texts are compared.
+        alike: number of parts, the first ones, whose sum measures how similar two texts are.
     """
 
     layers: int = 1
@@ -62,11 +62,13 @@ def losses(kind: TaskKind, outputs: Tensor, targets: Tensor) -> Tensor:
 
 @final
 class LinearProblem:
-    """Several maps of the same inputs, each learning from some of the examples; goes on from the last solution.
+    """Linear or logistic models on the same inputs, each trained on its own subset of the examples.
 
-    The penalty looks at inputs that were standardised, number by number. A number of one layer is nearly the same in
-    the next, so that what all layers have in common would have hardly any penalty beside what they differ in: layers
-    are decorrelated half-way before.
+    `solve` may be called for several strengths of the penalty; each call starts at the last solution (warm start).
+
+    The L2 penalty applies to standardised inputs. Neighbouring layers are strongly correlated, so a penalty on them as
+    they are would hardly restrain what all layers share, but much what they differ in; therefore layers are
+    half-way decorrelated first.
     """
 
     def __init__(  # noqa: PLR0913 - what a solution depends on, by keyword
@@ -81,27 +83,27 @@ class LinearProblem:
         sums: bool,
         weights: Tensor | None,
     ) -> None:
-        """Take what the maps learn from.
+        """Standardise and decorrelate the inputs.
 
         Args:
             inputs: (examples, inputs), float32.
             targets: (examples,) class numbers, or scores; or (examples, labels) tags.
-            learned: (examples, maps), which examples each map learns from.
+            learned: (examples, maps) True where an example is in the training set of a map.
             kind: of the task.
-            outputs: how many: one per label, or one score.
+            outputs: number of outputs: one per label, or one for scores.
             layout: of the inputs.
-            sums: whether the sum of each part that tells how alike texts are is one more input, nearly without a
-                penalty.
-            weights: (classes,) how much an example of each class counts, for labels.
+            sums: whether to add the sum of each similarity part (`Layout.alike`) as an input with hardly any penalty.
+            weights: (classes,) factor of the loss of each class's examples, for labels.
         """
         self._numbers = inputs.shape[1]
         self._layout = layout
-        self._sums = layout.layers * layout.alike if sums else 0
+        self._sums = sums
         if sums:
             inputs = torch.cat([inputs, _alike(inputs, layout).sum(dim=3).flatten(1)], dim=1)
         self._mean = inputs.mean(dim=0)
         deviation = inputs.std(dim=0, correction=0)
-        self._constant = deviation <= 1e-6 + 1e-5 * self._mean.abs()  # but for rounding, which would be blown up
+        # constant up to rounding errors, which standardising would blow up
+        self._constant = deviation <= 1e-6 + 1e-5 * self._mean.abs()
         deviation[self._numbers :] /= SUM_SCALE
         self._deviation = torch.where(self._constant, 1.0, deviation)
         self._inputs = (inputs - self._mean).div_(self._deviation)  # in place: one copy less of all inputs
@@ -117,25 +119,29 @@ class LinearProblem:
         self._targets = targets.repeat_interleave(maps, dim=0)  # (examples · maps, …)
         shares = learned.float() if weights is None else learned * weights[targets][:, None]
         self._shares = shares / shares.sum(dim=0).clamp(min=1e-12)  # (examples, maps)
-        self._steepness = _steepness(targets, kind, outputs)
-        self._variances, self._axes = _most_variance(self._inputs)
+        self._curvature = _curvature(targets, kind, outputs)
+        self._variances, self._axes = _principal_components(self._inputs)
         self._sharing: Tensor | None = None
         self._first_bias = float(targets.float().mean()) if kind == "scores" else 0.0
         self._weight = inputs.new_zeros(maps, outputs, self._inputs.shape[1])
         self._bias = inputs.new_full((maps, outputs), self._first_bias)
 
     def solve(self, strength: float) -> None:
-        """Find all maps for a strength by L-BFGS, in coordinates in which the loss curves about alike everywhere."""
-        scales = (self._steepness * self._variances + strength).rsqrt()  # along the axes; the last one for the rest
+        """Fit all maps for a strength of the penalty, by L-BFGS in preconditioned coordinates.
+
+        The preconditioner is the inverse root of the approximate Hessian: curvature · variance + strength along the
+        principal components, and one common value for all other directions.
+        """
+        scales = (self._curvature * self._variances + strength).rsqrt()  # (components + 1,), last: the rest
         weight = self._rescaled(self._weight, 1.0 / scales).requires_grad_()
-        bias = (self._bias * self._steepness**0.5).requires_grad_()
+        bias = (self._bias * self._curvature**0.5).requires_grad_()
         optimizer = torch.optim.LBFGS(
             [weight, bias], max_iter=MAX_STEPS, history_size=10, tolerance_grad=1e-5, line_search_fn="strong_wolfe"
         )
 
         def loss() -> Tensor:
             optimizer.zero_grad()
-            self._weight, self._bias = self._rescaled(weight, scales), bias / self._steepness**0.5
+            self._weight, self._bias = self._rescaled(weight, scales), bias / self._curvature**0.5
             every = losses(self._kind, self._in_units().flatten(0, 1), self._targets).view_as(self._shares)
             value = (every * self._shares).sum() + 0.5 * strength * self._weight.square().sum()
             value.backward()  # type: ignore[no-untyped-call]  # torch has no type for it
@@ -143,36 +149,36 @@ class LinearProblem:
 
         optimizer.step(loss)  # type: ignore[no-untyped-call]
         self._weight = self._rescaled(weight.detach(), scales)
-        self._bias = bias.detach() / self._steepness**0.5
+        self._bias = bias.detach() / self._curvature**0.5
 
     def outputs(self) -> Tensor:
-        """What every map says of every example, (examples, maps, outputs)."""
+        """The outputs of every map for every example, (examples, maps, outputs)."""
         return self._in_units() * self._unit
 
     def _in_units(self) -> Tensor:
-        """The same in the unit that targets are learned in."""
+        """The outputs, scaled as the targets are for solving (see `_unit`)."""
         return (self._inputs @ self._shared().flatten(0, 1).T).view(-1, *self._bias.shape) + self._bias
 
     def likeness(self) -> Tensor:
-        """How alike the weights of each two outputs are, (maps, outputs, outputs)."""
+        """Dot products of the weight vectors of every two outputs, (maps, outputs, outputs)."""
         weight = self._shared()
         return weight @ weight.mT
 
     def relate(self, likeness: Tensor) -> None:
-        """Begin anew with a penalty that is weaker for what outputs have in common, and stronger for the rest.
+        """Start again with a Gaussian prior whose covariance between outputs is `likeness`, (maps, outputs, outputs).
 
-        Weights are thought to vary between outputs as `likeness` tells, (maps, outputs, outputs): of classes in an
-        order most goes along one axis, say from bad to good.
+        The penalty becomes weaker in directions that outputs have in common, and stronger in others. For ordered
+        classes, say from bad to good, most weights lie along one axis.
         """
         sizes, axes = torch.linalg.eigh(likeness)  # (maps, outputs), (maps, outputs, outputs)
         sizes = sizes.clamp(min=0.0)
-        sizes = sizes / sizes.mean(dim=1, keepdim=True).clamp(min=1e-12)  # as much penalty as before, on average
+        sizes = sizes / sizes.mean(dim=1, keepdim=True).clamp(min=1e-12)  # the same penalty as before, on average
         self._sharing = (axes * sizes.sqrt()[:, None]) @ axes.mT
         self._weight = torch.zeros_like(self._weight)
         self._bias = torch.full_like(self._bias, self._first_bias)
 
     def map(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias of the last map, for inputs as they are; a sum's weight is one of every number in it."""
+        """Weight and bias of the last map for the original inputs; the weight of a sum goes to each of its terms."""
         weight = self._shared()[-1].clone() if self._span is None else self._shared()[-1] @ self._span.T
         weight[:, : self._numbers] = _mixed(weight[:, : self._numbers], self._mixing)
         weight = (weight / self._deviation).masked_fill(self._constant, 0.0)
@@ -184,7 +190,7 @@ class LinearProblem:
         return weight * self._unit, bias * self._unit
 
     def _shared(self) -> Tensor:
-        """Weights of the maps, (maps, outputs, inputs)."""
+        """Weights of the maps for the transformed inputs, (maps, outputs, inputs); see `relate`."""
         return self._weight if self._sharing is None else self._sharing @ self._weight
 
     def _mix_inputs(self) -> None:
@@ -193,20 +199,21 @@ class LinearProblem:
                 some.copy_(_mixed(some, self._mixing))
 
     def _rescaled(self, weight: Tensor, scales: Tensor) -> Tensor:
+        """Multiply weights by a scale along each principal component, and by the last one in all other directions."""
         along = (weight @ self._axes) * (scales[:-1] - scales[-1])
         return scales[-1] * weight + along @ self._axes.T
 
 
 def _alike(values: Tensor, layout: Layout) -> Tensor:
-    """The parts that tell how alike two texts are, (rows, layers, such parts, width): a view."""
+    """The similarity parts, (rows, layers, layout.alike, width), as a view."""
     return values.view(len(values), layout.layers, layout.parts, -1)[:, :, : layout.alike]
 
 
 def _half_decorrelating(inputs: Tensor, layout: Layout) -> Tensor | None:
-    """What to mix layers with, (parts, layers, layers), so that they tell less of each other; None for one layer.
+    """Matrices that make layers less correlated, (parts, layers, layers); None for one layer.
 
-    It is the correlation of layers, as it is on average over their numbers, to the power of minus half of
-    `DECORRELATION`; the inputs have as much variance in all as before.
+    Each is C to the power of -`DECORRELATION` / 2, where C is the correlation matrix of the layers, averaged over the
+    width, and scaled so that the total variance stays the same.
     """
     if layout.layers == 1:
         return None
@@ -223,9 +230,9 @@ def _half_decorrelating(inputs: Tensor, layout: Layout) -> Tensor | None:
 
 
 def _span(inputs: Tensor) -> Tensor | None:
-    """Directions at right angles that few examples span, (inputs, examples); None for more examples.
+    """An orthonormal basis of the span of the examples, (inputs, examples); None unless there are few examples.
 
-    The best weights lie among them whatever the L2 penalty, so that as many numbers as examples say the same as all.
+    For any L2 penalty the best weights lie in this span (representer theorem), so nothing is lost.
     """
     examples, numbers = inputs.shape
     if MIN_NUMBERS_PER_EXAMPLE * examples > numbers:
@@ -235,7 +242,7 @@ def _span(inputs: Tensor) -> Tensor | None:
 
 
 def _mixed(values: Tensor, mixing: Tensor | None) -> Tensor:
-    """Every number with those at its place in the other layers, (rows, inputs)."""
+    """Multiply the layers at every place of the width by `mixing`, (rows, inputs) → the same."""
     if mixing is None:
         return values
     parts, layers, _ = mixing.shape
@@ -244,17 +251,18 @@ def _mixed(values: Tensor, mixing: Tensor | None) -> Tensor:
 
 
 def _unit(scores: Tensor) -> float:
-    """The power of two below the standard deviation of scores, in which they are learned; 1 where they are all alike.
+    """The unit that scores are divided by: the power of two below their standard deviation; 1 for equal scores.
 
-    When to stop is told by how large gradients are: of prices they would never be small enough, and of shares of a
-    thousandth always. A power of two rounds nothing.
+    L-BFGS stops by the absolute size of the gradient, which for prices would never be small enough, and for numbers of
+    a thousandth always. Division by a power of two is exact.
     """
     deviation, mean = float(scores.double().std(correction=0)), float(scores.double().mean())
-    return 2.0 ** math.floor(math.log2(deviation)) if deviation > 1e-9 * abs(mean) else 1.0  # but for rounding
+    varies = deviation > 1e-9 * abs(mean)  # by more than rounding errors
+    return 2.0 ** math.floor(math.log2(deviation)) if varies else 1.0
 
 
-def _steepness(targets: Tensor, kind: TaskKind, outputs: int) -> float:
-    """About how much a loss curves with an output: p (1 - p), where p is how often an output is right."""
+def _curvature(targets: Tensor, kind: TaskKind, outputs: int) -> float:
+    """The approximate second derivative of the loss by an output: p (1 - p), where p is the class's frequency."""
     match kind:
         case "labels":
             share = torch.bincount(targets, minlength=outputs) / len(targets)
@@ -265,8 +273,12 @@ def _steepness(targets: Tensor, kind: TaskKind, outputs: int) -> float:
     return max(float((share * (1.0 - share)).mean()), 0.01)
 
 
-def _most_variance(inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """Variances along the axes of most variance and, at the end, of the rest, (axes + 1,); the axes, (inputs, axes)."""
+def _principal_components(inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """The first principal components.
+
+    Returns:
+        (axes + 1,) their variances, and last the mean variance in all other directions; (inputs, axes) unit vectors.
+    """
     examples, numbers = inputs.shape
     axes = min(DIRECTIONS, examples, numbers)
     with torch.random.fork_rng(devices=[]):

@@ -23,7 +23,7 @@ class Losses:
         self._sum += loss
         self._count += count
 
-    def look(self, step: int) -> Loss:
+    def peek(self, step: int) -> Loss:
         """Sum and count of this process, without a reset.
 
         Raises:

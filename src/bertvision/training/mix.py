@@ -1,4 +1,4 @@
-"""TaskMix: the training data of several tasks that share an encoder, and the order of their batches."""
+"""TaskMix: multitask training data on a shared encoder, and the order of the tasks' batches."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,8 +19,8 @@ from bertvision.training.options import TuneOptions
 from bertvision.training.plan import StepPlan
 
 Order = Literal["sequence", "round-robin", "proportional", "temperature"]
-"""Order of an epoch's batches: task after task; one of each task in turn; all at random; or at random with small tasks
-more often."""
+"""Order of an epoch's batches: task by task; one of each task in turn; shuffled; or shuffled, with batches of small
+tasks repeated (temperature sampling)."""
 
 _SEED_STEP = 7_919
 """Distance between the seeds of two passes over a task within one epoch."""
@@ -28,13 +28,13 @@ _SEED_STEP = 7_919
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turns:
-    """How tasks take turns within an epoch, and what of each is learned.
+    """How the batches of several tasks are drawn and ordered within an epoch.
 
     Attributes:
         order: of the batches.
-        temperature: for that order: 1 has steps as there are windows, a large one the same number for every task.
+        temperature: T of the order `temperature`: a task's share of the steps is proportional to size^(1 / T).
         caps: most windows of a task in an epoch, by the task's name; every epoch draws others.
-        balance: draw windows so that every class, and every whole number of a score, is learned equally often.
+        balance: whether to draw windows so that all classes, or all rounded scores, are equally frequent.
     """
 
     order: Order = "sequence"
@@ -45,17 +45,17 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class TaskMix:
-    """The training data of several tasks: a batch is of one. Rows are the windows of all tasks, one after the other."""
+    """The training data of several tasks; every batch is of one task. Rows number the windows of all tasks in order."""
 
     tasks: Mapping[str, TuneData]
     turns: Turns
 
     def plan(self, options: TuneOptions) -> "MixPlan":
-        """Which windows of which task are learned at which step."""
+        """The rows of every step's batch."""
         return MixPlan(self.tasks, self.turns, options)
 
     def ready(self, options: TuneOptions, device: torch.device) -> Self:
-        """The same with class weights for tasks with classes, if they are asked for."""
+        """A copy with class weights for tasks with classes, if `options` asks for them."""
         ready = {
             name: data.ready(options, device) if data.task.kind == "labels" else data
             for name, data in self.tasks.items()
@@ -63,7 +63,7 @@ class TaskMix:
         return replace(self, tasks=ready)
 
     def train_batch(self, rows: IntArray) -> TrainBatch:
-        """The batch of some rows; the model takes the name of the task, too."""
+        """The batch of these rows, which must be of one task; the model is called with the task's name, too."""
         [(name, windows)] = self.split(rows).items()
         train_batch = self.tasks[name].train_batch(windows)
 
@@ -73,7 +73,7 @@ class TaskMix:
         return TrainBatch(train_batch.tensors, compute, None if train_batch.kind is None else (name, train_batch.kind))
 
     def split(self, rows: IntArray) -> dict[str, IntArray]:
-        """Rows by task, as numbers of its windows; tasks without any are left out."""
+        """The rows of every task that has any, converted to numbers of its windows."""
         bounds = np.cumsum([0, *(len(data.windows) for data in self.tasks.values())])
         number = np.searchsorted(bounds, rows, side="right") - 1
         names = list(self.tasks)
@@ -108,7 +108,7 @@ class MixPlan(StepPlan):
                 assert_never(self._turns.order)
 
     def _task(self, number: int, seed: int) -> list[IntArray]:
-        """The batches of a task, from as many passes over it as are needed."""
+        """The batches of a task in one epoch, from as many passes over its windows as needed."""
         data = self._tasks[number]
         batches: list[IntArray] = []
         while len(batches) < self._counts[number]:
@@ -118,7 +118,7 @@ class MixPlan(StepPlan):
         return batches[: self._counts[number]]
 
     def _draw(self, number: int, seed: int) -> IntArray:
-        """The windows of a task that one pass is over."""
+        """The windows of a task in one pass: all, a random sample, or a sample balanced by class."""
         data, size = self._tasks[number], self._sizes[number]
         classes = sampled_classes(data.task.kind, data.windows.targets) if self._turns.balance else None
         if classes is not None:
@@ -128,7 +128,13 @@ class MixPlan(StepPlan):
 
 
 def epoch_steps(windows: Mapping[str, int], turns: Turns, batch: int) -> list[int]:
-    """How many of an epoch's steps each task has, by the number of its windows."""
+    """The number of steps of each task in an epoch.
+
+    Args:
+        windows: number of windows of each task, by name.
+        turns: order and caps.
+        batch: batch size.
+    """
     sizes = _capped(windows, turns)
     counts = -(-np.array(sizes) // batch)
     if turns.order == "temperature":
@@ -142,17 +148,17 @@ def _capped(windows: Mapping[str, int], turns: Turns) -> list[int]:
 
 
 def temperature_steps(sizes: list[int], steps: int, temperature: float) -> IntArray:
-    """How many of an epoch's steps each task has, (tasks,): shares go with size^(1 / temperature), at least one."""
+    """Divide an epoch's steps among tasks, (tasks,), in proportion to size^(1 / temperature), at least one each."""
     raised = np.array(sizes, dtype=np.float64) ** (1.0 / temperature)
     exact = raised / raised.sum() * steps
     counts: IntArray = np.maximum(1, np.floor(exact)).astype(np.int64)
     missing = max(0, steps - int(counts.sum()))
-    counts[np.argsort(counts - exact, kind="stable")[:missing]] += 1  # those that rounding took most from
+    counts[np.argsort(counts - exact, kind="stable")[:missing]] += 1  # largest remainders first
     return counts
 
 
 def sampled_classes(kind: TaskKind, targets: IntArray | FloatArray) -> IntArray | None:
-    """What sampling is balanced by, (windows,): the class, or the nearest whole number of a score; None: not at all."""
+    """The class by which sampling is balanced, (windows,): the label, or the rounded score; None for other kinds."""
     match kind:
         case "labels":
             return targets.astype(np.int64)

@@ -1,4 +1,4 @@
-"""TunedModel: an encoder and a head as one module, so that they learn together; TaskModels: several that share one."""
+"""TunedModel: an encoder and a head trained together; TaskModels: several heads on one shared encoder."""
 
 from collections.abc import Mapping
 from typing import final
@@ -16,16 +16,16 @@ from bertvision.training.states import StateBatch
 
 @final
 class TunedModel(nn.Module):
-    """Token windows → one output row per token, or one per window.
+    """Token windows → one row of outputs per token, or one per window.
 
     Attributes:
-        encoder: gives the states.
+        encoder: computes the states.
         head: reads them.
-        pool: how a window becomes one row before the head reads it; None gives the head every token. A head that
-            looks beyond a token gets every token in any case, and its rows are pooled later.
-        pooled: whether the head gets the encoder's own pooled vector as one more layer, below all others.
-        apart: whether the first half of the windows are first texts of pairs and the rest their second texts, whose
-            pooled rows the head reads side by side.
+        pool: how states are pooled over the tokens before the head; None does not pool. For a head that is not
+            `token_wise` they are never pooled; its outputs are pooled later, in the loss.
+        pooled: whether the encoder's own pooled vector is an additional layer, below all others.
+        apart: whether the first half of the windows are the first texts of pairs and the second half the second ones;
+            the head then reads the pooled rows of both, concatenated.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class TunedModel(nn.Module):
 
     @override
     def forward(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-        """Outputs, (windows, tokens, outputs), and their mask; packed windows come out apart from each other."""
+        """Outputs, (windows, tokens, outputs), and their mask; those of packed windows are padded."""
         states = StateBatch(self._states(batch), lowest=self.head.reads[0], packed=batch if batch.packed else None)
         if self.apart and self.pool is not None:
             states = states.side_by_side(self.pool)
@@ -51,7 +51,7 @@ class TunedModel(nn.Module):
         if not self.pooled:
             hidden: HiddenStates = self.encoder(batch, layers=self.head.reads)
             return hidden
-        # the pooled vector is made from the last layer, so there is nothing to save by reading fewer
+        # the pooled vector needs the last layer, so the encoder cannot stop early
         everything = self.encoder(batch, pooled=True).with_pooled()
         states = everything.states[:, self.head.among(0)]
         return HiddenStates(states, batch.mask, context=everything.context)

@@ -1,4 +1,4 @@
-"""How an encoder is tuned: values, meanings, limits, and the settings of the source documents."""
+"""TuneOptions: hyper-parameters of fine-tuning, their limits, and the settings of the source documents."""
 
 import math
 from collections.abc import Collection
@@ -55,15 +55,15 @@ class TuneOptions:
     """Random seed of data order, held-out examples, dropout and the head's initial weights."""
 
     def check(self) -> None:
-        """Refuse values that cannot work, all at once.
+        """Check all values.
 
         Raises:
-            BertVisionError: naming every option with its value.
+            BertVisionError: some are invalid; the message names all of them.
         """
         refuse(self.problems())
 
     def problems(self) -> list[str]:
-        """What cannot work, option by option."""
+        """One message for every option with an invalid value."""
         whole = {"--batch": (self.batch, 1), "--accumulate": (self.accumulate, 1), "--seed": (self.seed, 0)}
         if self.patience is not None:
             whole["--patience"] = self.patience, 1
@@ -96,9 +96,9 @@ class TuneOptions:
 
 
 def default_rate(learn: str) -> float:
-    """The encoder's learning rate where none is given: few parameters take larger steps.
+    """The encoder's default peak learning rate; the fewer parameters are trained, the larger it is.
 
-    Those of full, top and lora were the best of two to four on held-out questions; see results/.
+    Those of full, top and lora were the best of two to four candidates on held-out questions; see results/.
     """
     if learn == "full" or learn.endswith("+full"):
         return 1e-4
@@ -125,7 +125,7 @@ RECIPE_LENGTHS: dict[Recipe, int] = {"bertvision": 386, "hulburd": 384, "silva":
 
 
 def with_recipe(options: TuneOptions, recipe: Recipe | None, given: Collection[str] = ()) -> TuneOptions:
-    """A recipe's settings, but for the options that the user gave.
+    """A recipe's settings, overridden by the options that the user gave.
 
     Args:
         options: those of the user, and defaults.

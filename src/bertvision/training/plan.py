@@ -1,4 +1,4 @@
-"""Plans: which windows are learned at which step, and after which steps there is a snapshot."""
+"""Plans: the batch of every training step, and the steps after which there is a snapshot."""
 
 import math
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ def total_steps(epochs: float, per_epoch: int) -> int:
 
 
 class StepPlan(ABC):
-    """The same steps for the same seed, wherever a run begins.
+    """The batches of a run, determined by the seed; a run that resumes at any step gets the same ones.
 
     Attributes:
         per_epoch: steps of one pass over the data.
@@ -37,11 +37,11 @@ class StepPlan(ABC):
         """The `per_epoch` batches of an epoch, in order; every epoch has a seed of its own."""
 
     def epoch(self, number: int) -> list[IntArray]:
-        """The batches of the epoch of that number, from 0 on."""
+        """The batches of an epoch; epochs are numbered from 0."""
         return self.batches(self._options.seed * 1_000_003 + number)
 
     def steps_from(self, begin: int) -> Iterator[tuple[int, IntArray]]:
-        """Every step from `begin` on with its windows."""
+        """The number and the batch of every step from `begin` on."""
         epoch, batches = -1, []
         for step in range(begin, self.total):
             if step // self.per_epoch != epoch:
@@ -50,7 +50,11 @@ class StepPlan(ABC):
             yield step, batches[step % self.per_epoch]
 
     def snapshot_steps(self, fractions: Sequence[float], *, option: str = "--snapshots") -> dict[int, float]:
-        """The step after which each snapshot is taken; `option` is what the user calls the fractions.
+        """Fractions of an epoch by the step after which each snapshot is taken.
+
+        Args:
+            fractions: epochs, such as 0.5.
+            option: name of the option, for messages.
 
         Raises:
             BertVisionError: a fraction is not within the run, or two of them fall on one step.

@@ -1,4 +1,4 @@
-"""Several processes that work as one, through Accelerate: the main one writes, all go on or stop together."""
+"""Distributed training by Accelerate: the main process writes, and all processes fail together."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,22 +11,22 @@ from bertvision.errors import BertVisionError, UnknownNameError
 T = TypeVar("T")
 
 Processes = Any
-"""An `accelerate.Accelerator`: this process among those it works with. Accelerate has no types."""
+"""An `accelerate.Accelerator`; Accelerate has no types."""
 
 
 def join_processes(
     *, cpu: bool, tracker: str | None = None, run: Path | None = None, partly: bool = False
 ) -> Processes:
-    """Accelerate's view of this process and of those it was launched with.
+    """Join the processes that this one was launched with; one process alone is fine, too.
 
     Args:
         cpu: compute on the CPU even where there is a GPU.
         tracker: the experiment tracker to report to, such as `tensorboard`.
         run: where a tracker keeps its files.
-        partly: whether a step may leave parts of the model without a gradient, as one of several tasks does.
+        partly: whether a step may leave some parameters without a gradient, as with several tasks.
 
     Raises:
-        BertVisionError: there is no such tracker here, or this process computes elsewhere already.
+        BertVisionError: the tracker is unknown or not installed, or this process has used another device before.
     """
     from accelerate import Accelerator, DistributedDataParallelKwargs  # noqa: PLC0415 - takes a second to import
 
@@ -45,26 +45,25 @@ def join_processes(
 
 
 def leave_processes() -> None:
-    """Leave the group of processes; nothing can be exchanged with the others afterwards."""
+    """Destroy the process group; afterwards processes can no longer communicate."""
     from accelerate import PartialState  # noqa: PLC0415
 
     PartialState().destroy_process_group()
 
 
 def is_main() -> bool:
-    """Whether this process is the one that speaks for all."""
+    """Whether this is the main process."""
     from accelerate import PartialState  # noqa: PLC0415
 
     return bool(PartialState().is_main_process)
 
 
 def on_main(accelerator: Processes, action: Callable[[], T]) -> T:
-    """Let the main process act, and give its result to every process.
+    """Run an action in the main process and broadcast its result.
 
     Raises:
-        BertVisionError: the action raised it; all processes raise one of its class, so that none waits for one that has
-            left.
-        RuntimeError: in the other processes, where the action raised something else, which the main process raises.
+        BertVisionError: the action raised one; every process raises the same, so that none waits for ever.
+        RuntimeError: in the other processes, if the action raised any other exception.
     """
     if accelerator.num_processes == 1:
         return action()
@@ -75,20 +74,20 @@ def on_main(accelerator: Processes, action: Callable[[], T]) -> T:
         try:
             outcome[0] = action()
         except Exception as error:
-            known = isinstance(error, BertVisionError)  # others need not be such that they can be sent
+            known = isinstance(error, BertVisionError)  # other exceptions may not be picklable
             message = str(error) if known else f"the main process failed: {type(error).__name__}: {error}"
             broadcast_object_list([None, (type(error) if known else RuntimeError, message)])
             raise
     broadcast_object_list(outcome)
     if outcome[1] is not None:
         kind, message = outcome[1]
-        raise kind.__new__(kind, message)  # some make their message themselves, of other words
+        raise kind.__new__(kind, message)  # not kind(message): some constructors take other arguments
     result: T = outcome[0]
     return result
 
 
 def gather(accelerator: Processes, value: T) -> list[T]:
-    """The value of every process, in the order of the processes; every process gets them all."""
+    """The values of all processes, in order, in every process (all-gather)."""
     if accelerator.num_processes == 1:
         return [value]
     from accelerate.utils import gather_object  # noqa: PLC0415
@@ -97,7 +96,7 @@ def gather(accelerator: Processes, value: T) -> list[T]:
 
 
 def _check_tracker(tracker: str) -> None:
-    """Refuse a tracker that is unknown or not installed: Accelerate would leave it out silently."""
+    """Refuse a tracker that is unknown or not installed; Accelerate would ignore it silently."""
     from accelerate.tracking import get_available_trackers  # noqa: PLC0415
     from accelerate.utils import LoggerType  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
-"""Recorder: what a GPU does for a batch, recorded once for every shape, and played again.
+"""Recorder: CUDA graphs of the forward and backward pass, one recording for every shape of a batch.
 
-A step is thousands of short operations. Started one by one from Python they take several times as long as they run; a
-recording (a CUDA graph) starts all of them at once.
+A step is thousands of short kernels. Launching them one by one from Python takes several times as long as running them;
+a CUDA graph launches all of them at once.
 """
 
 from collections.abc import Hashable, Sequence
@@ -16,12 +16,12 @@ from bertvision.encoder.batch import move
 from bertvision.training.data import Forward, TrainBatch
 
 MAX_RECORDINGS = 128
-"""Most recordings that are kept; further shapes are computed step by step."""
+"""Most recordings that are kept; batches of further shapes are computed without a graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Recording:
-    """A graph, what it reads, what it adds to, and what it gives."""
+    """A CUDA graph, its static inputs, the gradients that it adds to, and the loss that it writes."""
 
     graph: torch.cuda.CUDAGraph
     inputs: tuple[Tensor, ...]
@@ -29,24 +29,24 @@ class _Recording:
     loss: Tensor
 
     def play(self, train_batch: TrainBatch) -> Tensor:
-        """Add the gradients of a batch to those that are there; its summed loss."""
+        """Add the gradients of a batch to the present ones; returns its summed loss."""
         for own, tensor in zip(self.inputs, train_batch.tensors, strict=True):
-            if not tensor.is_cuda:  # else it is at its place already
+            if not tensor.is_cuda:  # else it is a static input already
                 own.copy_(tensor.pin_memory(), non_blocking=True)
         _use(self.gradients)
         self.graph.replay()
-        return self.loss.clone()  # the next one overwrites it
+        return self.loss.clone()  # the next replay overwrites it
 
 
 @final
 class GraphMemory:
-    """Memory that CUDA graphs share; those that share it are played one after the other.
+    """A memory pool that CUDA graphs share; they must be replayed one at a time.
 
     Attributes:
         device: a GPU.
-        stream: of the GPU, on which they are made.
-        pool: their memory.
-        is_open: whether more can be made, and those that were made may be played.
+        stream: the CUDA stream on which graphs are captured.
+        pool: the handle of the pool.
+        is_open: whether graphs can be captured and replayed; False after a failed capture.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -56,30 +56,33 @@ class GraphMemory:
         self.is_open = True
 
     def make_room(self) -> None:
-        """Give back memory that single steps took, where it is more than half: recordings have memory of their own."""
+        """Free torch's cached memory, which graphs cannot use, if less than half of the GPU's memory is free."""
         torch.cuda.synchronize(self.device)
         free, total = torch.cuda.mem_get_info(self.device)
         if free < total / 2:
             torch.cuda.empty_cache()
 
     def close(self) -> None:
-        """Record nothing any more: random numbers of what was recorded would no longer be those of single steps."""
+        """Stop using graphs: after a failed capture, their random numbers would differ from those without a graph."""
         self.is_open = False
-        with suppress(RuntimeError):  # torch 2.11 leaves memory that a failed recording asked for in its hands
+        with suppress(RuntimeError):  # torch 2.11 goes on allocating from the pool after a failed capture
             torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), self.pool)  # noqa: SLF001 - no public name
         torch.cuda.empty_cache()
 
 
 @final
 class StaticInputs:
-    """Tensors on a GPU that recordings read their inputs from: one for every shape, all of them views of one buffer."""
+    """Input tensors of CUDA graphs, which read from fixed addresses: one per argument and shape.
+
+    The tensors of an argument are views of one buffer, so only the largest takes memory.
+    """
 
     def __init__(self) -> None:
         self._room: dict[int, Tensor] = {}
         self._places: dict[Hashable, Tensor] = {}
 
     def put(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Copy tensors into those of their shapes; what was there before is overwritten."""
+        """Copy tensors into the static inputs of their shapes, which are returned; earlier contents are lost."""
         return tuple(self._place(number, tensor).copy_(tensor) for number, tensor in enumerate(tensors))
 
     def _place(self, number: int, tensor: Tensor) -> Tensor:
@@ -94,20 +97,20 @@ class StaticInputs:
 
 @final
 class Recorder:
-    """Computes gradients of batches by recordings, where a batch has a kind and the GPU allows it."""
+    """Computes gradients by CUDA graphs, or without where a batch has no kind or capturing has failed."""
 
     def __init__(self, model: nn.Module, memory: GraphMemory) -> None:
         """Make a recorder without recordings.
 
         Args:
-            model: what learns; its parameters stay where they are.
-            memory: that its recordings share.
+            model: its parameters must stay at their addresses.
+            memory: shared by its recordings, and maybe those of other models.
         """
         self._model = model
         self._memory = memory
         self._learning = [value for value in model.parameters() if value.requires_grad]
         self._gradients: dict[nn.Parameter, Tensor] = {}
-        self._met: dict[Hashable, list[nn.Parameter]] = {}
+        self._warmed_up: dict[Hashable, list[nn.Parameter]] = {}  # parameters with a gradient, by shape
         self._recordings: dict[Hashable, _Recording] = {}
 
     @property
@@ -116,9 +119,10 @@ class Recorder:
         return len(self._recordings)
 
     def backward(self, train_batch: TrainBatch, share: float) -> Tensor:
-        """Add the gradients of a batch's losses, times a share; their sum.
+        """Backpropagate the summed losses times `share`; returns the sum.
 
-        A shape is computed step by step when it is met first, recorded when it is met again, and played from then on.
+        The first batch of a shape is computed without a graph (warm-up), the second one is captured, and from then on
+        the graph is replayed.
         """
         device = self._memory.device
         if not self._memory.is_open:
@@ -126,9 +130,9 @@ class Recorder:
         if train_batch.kind is None or not self._memory.is_open:
             return backward(self._model, device, train_batch, share)
         key = train_batch.kind, share, *(tensor.shape for tensor in train_batch.tensors)
-        if key not in self._met:
+        if key not in self._warmed_up:
             loss = backward(self._model, device, train_batch, share)
-            self._met[key] = [value for value in self._learning if value.grad is not None]
+            self._warmed_up[key] = [value for value in self._learning if value.grad is not None]
             return loss
         if key not in self._recordings and len(self._recordings) < MAX_RECORDINGS:
             self._record(key, train_batch, share)
@@ -136,14 +140,14 @@ class Recorder:
         return backward(self._model, device, train_batch, share) if recording is None else recording.play(train_batch)
 
     def _record(self, key: Hashable, train_batch: TrainBatch, share: float) -> None:
-        """Make a recording, to be played later; if something in it cannot be recorded, the memory is closed."""
-        learning = self._met[key]
+        """Capture a graph, which computes nothing yet; if that fails, the memory is closed."""
+        learning = self._warmed_up[key]
         inputs = tuple(move(tensor, self._memory.device) for tensor in train_batch.tensors)
         for value in learning:
             if value not in self._gradients:
                 self._gradients[value] = torch.zeros_like(value)
         gradients = {value: self._gradients[value] for value in learning}
-        _use(gradients)  # a recording adds to what it finds at these places, whenever it is played
+        _use(gradients)  # the graph will add to these tensors at every replay
         graph = torch.cuda.CUDAGraph()
         random = torch.cuda.default_generators[torch.cuda.current_device()]
         spare = random.clone_state()
@@ -157,23 +161,23 @@ class Recorder:
                     loss = losses.detach().sum()
                 finally:
                     graph.capture_end()
-            except RuntimeError:  # an operation that waits for its result, in somebody's encoder; or no room
+            except RuntimeError:  # an operation of the encoder that synchronises, or out of memory
                 self._memory.close()
                 self._recordings.clear()
-                random.graphsafe_set_state(spare)  # its own believes that it is still being recorded
+                random.graphsafe_set_state(spare)  # the generator's own state stays in capture mode
                 return
         self._recordings[key] = _Recording(graph, inputs, gradients, loss)
 
 
 def backward(model: Forward, device: torch.device, train_batch: TrainBatch, share: float) -> Tensor:
-    """Add the gradients of a batch's losses, times a share, step by step; their sum."""
+    """Backpropagate the summed losses times `share`, without a graph; returns the sum."""
     losses = train_batch.losses(model, device)
     (losses.sum() * share).backward()  # type: ignore[no-untyped-call]  # torch's own
     return losses.detach().sum()
 
 
 def _use(gradients: dict[nn.Parameter, Tensor]) -> None:
-    """Accumulate gradients at these places, which begin with zero or with the gradient that there is elsewhere."""
+    """Make these tensors the parameters' gradients; they keep the present gradients, or start at zero."""
     fresh = [place for value, place in gradients.items() if value.grad is None]
     if fresh:
         torch._foreach_zero_(fresh)

@@ -1,7 +1,7 @@
 """Convex heads are solved, not trained: logistic or ridge regression, its penalty chosen by cross-validation.
 
-One map per fold, which learns from the other folds, and one that learns from all examples are solved together, so that
-the inputs are read once for all of them.
+The models of all folds and the final model on all examples are solved together, so that the inputs are read once for
+all of them.
 """
 
 import math
@@ -17,40 +17,39 @@ from bertvision.tasks.task import TaskKind
 from bertvision.training.linear_problem import Layout, LinearProblem, losses
 
 STRENGTHS = tuple(10.0**power for power in [4.0, 3.0, 2.0, *np.arange(1.5, -4.01, -0.25).tolist()])
-"""Strengths of the L2 penalty that are tried, strongest first: each start is the solution before.
+"""Strengths of the L2 penalty, strongest first, so that each solution is a warm start for the next.
 
-The first few leave hardly more than how frequent the classes are, for inputs that tell nothing.
+The first few allow little more than the class frequencies, for inputs without information.
 """
 
 FOLDS = 5
-"""Parts of the examples that choose the penalty."""
+"""Folds of the cross-validation."""
 
 LOSS_TOLERANCE = 1.02
-"""How much worse than the best a loss may be before weaker penalties are left untried."""
+"""Weaker penalties are not tried once the loss is worse than the best by this factor."""
 
 SHARED_FACTOR = 10.0
-"""Classes' common structure is read from maps of so many times the best strength, whose weights hold less noise."""
+"""The covariance of the classes' weights is taken at this many times the best strength, where it is less noisy."""
 
 MIN_SUM_EXAMPLES = 500
-"""From so many examples on, maps are tried only with the sums that tell how alike two texts are, not without them."""
+"""With at least so many examples, similarity sums (`Layout.alike`) are always used; with fewer, the folds decide."""
 
 MIN_SHIFT_EXAMPLES = 200
-"""Fewest examples for which a decision is shifted: with fewer the shift would be chance."""
+"""Fewest examples for which a decision threshold is fitted: with fewer it would be noise."""
 
 Score = Callable[[IntArray, IntArray, FloatArray], float]
-"""Right and given class numbers, and how often each two of them count → how good that is, more being better."""
+"""Gold class numbers, predicted ones, and weights of the examples → a metric; larger is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A linear map that was learned from all examples.
+    """A linear map fitted to all examples.
 
     Attributes:
-        weight: (outputs, inputs), for inputs as they are.
+        weight: (outputs, inputs), for the original inputs, not standardised.
         bias: (outputs,).
         strength: of the L2 penalty that was chosen.
-        loss: mean over the examples, each by a map that did not learn from its fold; where classes have weights, each
-            example counts by that of its class.
+        loss: mean loss in cross-validation, weighted by class weights if there are any.
     """
 
     weight: Tensor
@@ -71,51 +70,52 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     weights: Tensor | None = None,
     score: Score | None = None,
 ) -> Solution:
-    """Solve for every penalty, and keep the one with the least loss of examples that were not learned from.
+    """Solve for many penalties, and keep the one with the smallest loss in cross-validation.
 
-    Penalties differ in their strength. Those of compared texts also differ in whether sums that tell how alike two
-    texts are, are nearly free; those of three labels or more in whether they share what they learn.
+    Penalties differ in their strength; for compared texts also in whether similarity sums are nearly free of it (see
+    `LinearProblem`), and for three labels or more in whether labels share structure (`LinearProblem.relate`).
 
     Args:
         inputs: (examples, inputs), float32.
         targets: (examples,) class numbers, or scores; or (examples, labels) tags.
         kind: of the task.
-        outputs: how many: one per label, or one score.
-        folds: parts of the examples; each is judged by a map that learned from the others.
-        groups: (examples,) whatever has the same number is in one fold, such as copies of a text: a map that learned
-            from a copy would flatter weak penalties; None where there are no copies.
+        outputs: number of outputs: one per label, or one for scores.
+        folds: number of folds.
+        groups: (examples,) examples of one group, such as copies of a text, are in one fold: a copy in the training
+            part would favour weak penalties; None puts every example in a group of its own.
         layout: of the inputs.
-        weights: (classes,) how much an example of each class counts, for labels.
-        score: what counts in the end, for two labels: between them is decided where it is to be best for examples
-            that were not learned from; None decides for the likelier one.
+        weights: (classes,) factor of the loss of each class's examples, for labels.
+        score: a metric, for two labels: the decision threshold is chosen to maximise its expectation on out-of-fold
+            outputs; None leaves the threshold at equal probabilities.
     """
     groups = np.arange(len(targets)) if groups is None else groups
     folds = min(folds, len(np.unique(groups)))
     fold = torch.from_numpy(fold_rows(targets.cpu().numpy(), folds, kind, groups)).to(inputs.device)
-    judged = fold[:, None] == torch.arange(folds + 1, device=inputs.device)  # (examples, maps); the last judges none
+    # (examples, maps): True in the validation set of a map; the last map is trained on all examples
+    held_out = fold[:, None] == torch.arange(folds + 1, device=inputs.device)
     counts = torch.ones(len(targets), device=inputs.device) if weights is None else weights[targets]
 
-    def mean_loss(unseen: Tensor) -> float:
-        return float((losses(kind, unseen, targets) * counts).sum() / counts.sum())
+    def mean_loss(out_of_fold: Tensor) -> float:
+        return float((losses(kind, out_of_fold, targets) * counts).sum() / counts.sum())
 
     steps: list[_Step] = []
     ways = [False, True] if layout.alike else [False]
-    # with few examples sums may mislead: the folds tell
+    # with few examples sums may mislead: cross-validation decides
     for sums in ways[-1:] if len(targets) >= MIN_SUM_EXAMPLES else ways:
         problem = LinearProblem(
-            inputs, targets, ~judged, kind=kind, outputs=outputs, layout=layout, sums=sums, weights=weights
+            inputs, targets, ~held_out, kind=kind, outputs=outputs, layout=layout, sums=sums, weights=weights
         )
-        steps += _follow(problem, judged, mean_loss)
+        steps += _solve_path(problem, held_out, mean_loss)
     best = _best(steps)
     if kind == "labels" and outputs > 2:
         same = [step for step in steps if step.problem is best.problem]
         wanted = SHARED_FACTOR * best.solution.strength
-        firmer = min(same, key=lambda step: abs(math.log(step.solution.strength / wanted)))
-        best.problem.relate(firmer.likeness)
-        best = _best([best, *_follow(best.problem, judged, mean_loss)])  # labels may have nothing in common
+        stronger = min(same, key=lambda step: abs(math.log(step.solution.strength / wanted)))
+        best.problem.relate(stronger.likeness)
+        best = _best([best, *_solve_path(best.problem, held_out, mean_loss)])  # labels may have nothing in common
     if score is None:
         return best.solution
-    shift = best.solution.bias.new_tensor([0.0, _shift(best.unseen, score)])
+    shift = best.solution.bias.new_tensor([0.0, _decision_threshold(best.out_of_fold, score)])
     return replace(best.solution, bias=best.solution.bias - shift)
 
 
@@ -129,9 +129,9 @@ def solve_at(  # noqa: PLR0913 - what a solution depends on, by keyword
     layout: Layout = Layout(),  # noqa: B008 - it is frozen
     weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Weight and bias for one strength of the penalty; arguments as those of `solve_linear`.
+    """Weight and bias for one strength of the penalty, without cross-validation; arguments as those of `solve_linear`.
 
-    Nobody judges whether labels should share what they learn, so they do not; sums of compared texts are nearly free.
+    Labels share no structure, and similarity sums are always used.
     """
     everything = torch.ones(len(inputs), 1, dtype=torch.bool, device=inputs.device)
     problem = LinearProblem(
@@ -142,9 +142,9 @@ def solve_at(  # noqa: PLR0913 - what a solution depends on, by keyword
 
 
 def fold_rows(targets: IntArray | FloatArray, folds: int, kind: TaskKind, groups: IntArray) -> IntArray:
-    """The fold of every example, (examples,): of each class, or of like scores, about equally many in each.
+    """Folds stratified by class or by score, as the fold of every example, (examples,).
 
-    A group is in one fold, by the target of the example of it that is drawn first.
+    A group is in one fold; it is stratified by the target of one of its examples, chosen at random.
     """
     _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.random.default_rng(0).permutation(len(targets))
@@ -161,28 +161,29 @@ def fold_rows(targets: IntArray | FloatArray, folds: int, kind: TaskKind, groups
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A solution on the way from the strongest penalty to weaker ones.
+    """A point on the regularisation path.
 
     Attributes:
         problem: that was solved.
         solution: for one strength.
-        unseen: what maps say of the examples that they did not learn from, (examples, outputs).
-        likeness: of outputs, (maps, outputs, outputs).
+        out_of_fold: (examples, outputs) of the models that were not trained on them.
+        likeness: see `LinearProblem.likeness`.
     """
 
     problem: LinearProblem
     solution: Solution
-    unseen: Tensor
+    out_of_fold: Tensor
     likeness: Tensor
 
 
-def _follow(problem: LinearProblem, judged: Tensor, mean_loss: Callable[[Tensor], float]) -> list[_Step]:
+def _solve_path(problem: LinearProblem, held_out: Tensor, mean_loss: Callable[[Tensor], float]) -> list[_Step]:
+    """Solve from the strongest penalty to weaker ones, until the loss in cross-validation gets worse."""
     steps: list[_Step] = []
     for strength in STRENGTHS:
         problem.solve(strength)
-        unseen = problem.outputs()[judged]
-        loss = mean_loss(unseen)
-        steps.append(_Step(problem, Solution(*problem.map(), strength, loss), unseen, problem.likeness()))
+        out_of_fold = problem.outputs()[held_out]
+        loss = mean_loss(out_of_fold)
+        steps.append(_Step(problem, Solution(*problem.map(), strength, loss), out_of_fold, problem.likeness()))
         if loss > LOSS_TOLERANCE * _best(steps).solution.loss:
             break  # weaker penalties only fit the noise
     return steps
@@ -192,20 +193,23 @@ def _best(steps: list[_Step]) -> _Step:
     return min(steps, key=lambda step: step.solution.loss)
 
 
-def _shift(outputs: Tensor, score: Score) -> float:
-    """How far the second of two labels must be ahead, so that the score is to be best; 0 where that is no better.
+def _decision_threshold(outputs: Tensor, score: Score) -> float:
+    """The log odds of the second of two labels above which it is predicted, for the best expected score.
 
-    Each example counts as both labels, as likely as they are: what it turned out to be would add chance to the choice.
+    It is 0 with few examples, and where no other threshold is better.
+
+    The expectation is over labels drawn from the predicted probabilities: every example counts as both labels, weighted
+    by their probabilities. The actual labels would add noise to the choice.
     """
     if len(outputs) < MIN_SHIFT_EXAMPLES:
         return 0.0
-    leads = (outputs[:, 1] - outputs[:, 0]).double().cpu()
-    ahead, likely = leads.numpy(), leads.sigmoid().numpy()
-    golds, counts = np.repeat([1, 0], len(ahead)), np.concatenate([likely, 1.0 - likely])
+    log_odds = (outputs[:, 1] - outputs[:, 0]).double().cpu()
+    leads, probabilities = log_odds.numpy(), log_odds.sigmoid().numpy()
+    golds, counts = np.repeat([1, 0], len(leads)), np.concatenate([probabilities, 1.0 - probabilities])
 
-    def expected(cut: float) -> float:
-        return score(golds, np.tile(ahead > cut, 2).astype(np.int64), counts)
+    def expected(threshold: float) -> float:
+        return score(golds, np.tile(leads > threshold, 2).astype(np.int64), counts)
 
-    cuts = np.quantile(ahead, np.linspace(0.03, 0.97, 95))
-    best = max(cuts.tolist(), key=expected)
+    thresholds = np.quantile(leads, np.linspace(0.03, 0.97, 95))
+    best = max(thresholds.tolist(), key=expected)
     return best if expected(best) > expected(0.0) else 0.0

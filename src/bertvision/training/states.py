@@ -1,4 +1,4 @@
-"""StateBatch: states of some windows, from an encoder or from a store, and how a head reads them."""
+"""StateBatch: the hidden states of a batch of windows, padded or packed, and the outputs of heads for them."""
 
 from functools import cached_property
 from typing import final
@@ -15,12 +15,12 @@ from bertvision.objectives import Pool, pool_rows
 
 @final
 class StateBatch:
-    """States of some windows at neighbouring layers; many heads may read one.
+    """The states of a batch of windows at consecutive layers; many heads may read them.
 
     Attributes:
         hidden: padded, (windows, layers, tokens, width), or packed, (1, layers, all tokens, width).
-        lowest: number of its first layer.
-        packed: where packed windows begin; None for padded ones.
+        lowest: the encoder's number of the first layer.
+        packed: the batch of packed windows; None if they are padded.
     """
 
     def __init__(self, hidden: HiddenStates, *, lowest: int = 0, packed: TokenBatch | None = None) -> None:
@@ -30,7 +30,7 @@ class StateBatch:
 
     @cached_property
     def padded(self) -> HiddenStates:
-        """The states window by window; made once, for all heads that need it."""
+        """The padded states; computed once, for all heads that need them."""
         if self.packed is None:
             return self.hidden
         states, mask = unpack(self.hidden.states[0].transpose(0, 1), self.packed)  # (windows, tokens, layers, width)
@@ -39,20 +39,20 @@ class StateBatch:
 
     @property
     def padded_bytes(self) -> int:
-        """What the states take window by window, without making them."""
+        """The size of the padded states in bytes, without computing them."""
         rows, layers, tokens, width = self.hidden.states.shape
         if self.packed is not None:
             rows, tokens = self.packed.windows, self.packed.longest
         return rows * layers * tokens * width * self.hidden.states.element_size()
 
     def only(self, windows: Tensor) -> "StateBatch":
-        """Some of its windows, by number."""
+        """The batch of these windows, by number."""
         whole = self.padded
         context = None if whole.context is None else whole.context[windows]
         return StateBatch(HiddenStates(whole.states[windows], whole.mask[windows], context=context), lowest=self.lowest)
 
     def side_by_side(self, pool: Pool) -> "StateBatch":
-        """The pooled rows of the first half of the windows beside those of the second, (windows / 2, …, 2 · width)."""
+        """Pool, and concatenate each window of the first half with one of the second, (windows / 2, …, 2 · width)."""
         hidden = self.padded
         first, second = pool_rows(hidden.states, hidden.mask, pool).chunk(2)  # (pairs, layers, width) each
         rows = torch.cat([first, second], dim=-1).unsqueeze(2)  # (pairs, layers, 1, 2 · width)
@@ -62,9 +62,9 @@ class StateBatch:
         """A head's outputs, (windows, tokens, outputs), and their mask.
 
         Args:
-            head: reads its layers.
-            pool: how a window becomes one row before the head reads it, unless the head has learned that itself; None
-                gives the head every token. A head that looks beyond a token gets every token in any case.
+            head: its layers must be in the batch.
+            pool: how states are pooled over the tokens before the head, unless it has a `token_pool`; None does not
+                pool. For a head that is not `token_wise` they are never pooled.
         """
         if self.packed is not None and pool is None and (head.token_wise or isinstance(head, LayerwiseHead)):
             states = self.hidden.states[:, head.among(self.lowest)]
@@ -76,7 +76,7 @@ class StateBatch:
         return head(rows, mask), mask
 
     def attention(self, head: Head, pool: Pool | None = None) -> tuple[Tensor, Tensor] | None:
-        """How much each layer counts for a head, (windows, layers, tokens, outputs), and the mask; None if it is fixed.
+        """A head's attention over layers, (windows, layers, tokens, outputs), and the mask; None if it has none.
 
         Args:
             head: see `Head.layer_attention`.
@@ -90,7 +90,7 @@ class StateBatch:
         return None if found is None else (found, mask)
 
     def _rows(self, head: Head, pool: Pool) -> tuple[Tensor, Tensor]:
-        """What a head reads of every window, as windows of one token, and their mask."""
+        """The states that a head reads, pooled to windows of one token, and their mask."""
         hidden = self.padded
         states = hidden.states[:, head.among(self.lowest)]
         own = head.token_pool
@@ -100,19 +100,19 @@ class StateBatch:
 
 
 def read_parts(head: Head, parts: tuple[Tensor, ...], tokens: TokenBatch) -> tuple[Tensor, Tensor]:
-    """A head's outputs, (windows, tokens, outputs), and their mask, from what it took from all its layers.
+    """A head's outputs, (windows, tokens, outputs), and their mask, from the parts of all its layers.
 
     Args:
-        head: takes parts, or looks at no other token; parts of the latter are the states themselves.
-        parts: each (batch, layers, tokens, numbers), of padded or packed windows.
-        tokens: those windows.
+        head: a `LayerwiseHead`; or one that is `token_wise`, whose only part is the states themselves.
+        parts: see `LayerwiseHead.parts`, of padded or packed windows.
+        tokens: the windows.
     """
     mask = tokens.mask
     if tokens.bounds is not None and isinstance(head, PackedHead) and head.takes_packed(parts):
         windows = WindowBounds(tokens.bounds, tokens.longest, None if tokens.full else mask)
         return unpack(head.combine_packed(parts, windows)[0], tokens)
     if tokens.packed and not head.token_wise:
-        # what it took is a small part of the states
+        # padding the parts is cheap: they are much smaller than the states
         unpacked = [unpack(part[0].transpose(0, 1), tokens) for part in parts]
         parts, mask = tuple(part.transpose(1, 2) for part, _ in unpacked), unpacked[0][1]
     outputs = head.combine(parts, mask) if isinstance(head, LayerwiseHead) else head(parts[0], mask)

@@ -1,4 +1,4 @@
-"""TeacherTargets: what a teacher says of a student's windows, token by token where both tokenize differently."""
+"""TeacherTargets: a teacher's logits as soft targets of a student, also where their tokenizers differ."""
 
 import math
 from dataclasses import dataclass
@@ -23,11 +23,12 @@ _MAX_WINDOWS = 8192
 
 @dataclass(frozen=True, slots=True)
 class SoftTargets:
-    """What a teacher says of a batch.
+    """The soft targets of a batch.
 
     Attributes:
-        outputs: (windows, tokens, 2) scores, -inf where it has none and in padding; or (windows, outputs).
-        share: (windows,) how much of a window's loss comes from the teacher.
+        outputs: the teacher's logits: for spans (windows, tokens, 2), -inf where it has none and in padding; otherwise
+            (windows, outputs).
+        share: (windows,) weight of the distillation loss, from 0 to 1.
     """
 
     outputs: Tensor
@@ -36,15 +37,16 @@ class SoftTargets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeacherTargets:
-    """What a teacher says of every window of a student.
+    """The soft targets of a student's windows.
 
     Attributes:
-        task: what is asked.
+        task: its kind chooses the loss.
         windows: the student's.
-        outputs: (tokens, 2) the teacher's scores in the order of the student's `Windows.ids`, -inf where it has none;
-            or (windows, outputs).
-        taught: (windows,) whether the teacher can say what is right; others are learned from their targets alone.
-        share: how much of a taught window's loss comes from the teacher.
+        outputs: the teacher's logits: for spans (tokens, 2) in the order of the student's `Windows.ids`, -inf where it
+            has none; otherwise (windows, outputs).
+        taught: (windows,) whether the teacher has logits for the correct answer; if not, the window is trained on its
+            targets alone.
+        share: weight of the distillation loss of a taught window, from 0 to 1.
         temperature: see `teacher_losses`.
     """
 
@@ -59,27 +61,28 @@ class TeacherTargets:
     def align(  # noqa: PLR0913 - what they are made of
         cls, task: Task, windows: Windows, teacher: Windows, outputs: Scores, *, share: float, temperature: float
     ) -> Self:
-        """Lay a teacher's outputs over a student's windows of the same examples; see `matching_windows`.
+        """Align a teacher's outputs with a student's windows of the same examples; see `matching_windows`.
 
         Args:
-            task: what is asked.
+            task: its kind chooses the loss.
             windows: the student's.
             teacher: the teacher's.
-            outputs: (tokens, 2) in the order of the teacher's `Windows.ids`, or (windows, outputs).
-            share: how much of a window's loss comes from the teacher.
+            outputs: the teacher's logits: for spans (tokens, 2) in the order of its `Windows.ids`; otherwise (windows,
+                outputs).
+            share: weight of the distillation loss, from 0 to 1.
             temperature: see `teacher_losses`.
         """
         if task.kind == "spans":
-            laid = align_tokens(windows, teacher, outputs)
+            aligned = align_tokens(windows, teacher, outputs)
             first, last = (windows.bounds[:-1, None] + windows.targets.astype(np.int64)).T  # of the right answer
-            taught = np.isfinite(laid[first, 0]) & np.isfinite(laid[last, 1])
+            taught = np.isfinite(aligned[first, 0]) & np.isfinite(aligned[last, 1])
         else:
-            laid = outputs[matching_windows(windows, teacher)]
+            aligned = outputs[matching_windows(windows, teacher)]
             taught = np.ones(len(windows), dtype=np.bool_)
-        return cls(task=task, windows=windows, outputs=laid, taught=taught, share=share, temperature=temperature)
+        return cls(task=task, windows=windows, outputs=aligned, taught=taught, share=share, temperature=temperature)
 
     def batch(self, rows: IntArray, tokens: int) -> SoftTargets:
-        """What it says of the windows at `rows`, padded to so many tokens."""
+        """The soft targets of the windows at `rows`; those of spans are padded to `tokens`."""
         share = torch.from_numpy(np.where(self.taught[rows], self.share, 0.0).astype(np.float32))
         if self.task.kind != "spans":
             return SoftTargets(torch.from_numpy(self.outputs[rows]), share)
@@ -92,24 +95,24 @@ class TeacherTargets:
     def losses(  # noqa: PLR0913 - what a loss depends on
         self, usual: Tensor, outputs: Tensor, mask: Tensor, soft: SoftTargets, *, pool: Pool, counts: Tensor | None
     ) -> Tensor:
-        """Losses that come partly from the teacher, (windows,).
+        """Mix the usual losses with those by the teacher, (windows,).
 
         Args:
-            usual: (windows,) losses by the targets.
+            usual: (windows,) losses by the targets, weighted already.
             outputs: (windows, tokens, outputs) of the student.
             mask: (windows, tokens) True where a token is real.
-            soft: what the teacher says of them.
-            pool: which row counts for labels, tags and scores.
-            counts: (windows,) how much each window counts; None lets all count the same.
+            soft: the soft targets of these windows.
+            pool: how outputs are pooled over the tokens, for labels, tags and scores.
+            counts: (windows,) class weights of the windows; None for none.
         """
-        taught = teacher_losses(self.task, outputs, mask, soft.outputs, pool=pool, temperature=self.temperature)
+        distilled = teacher_losses(self.task, outputs, mask, soft.outputs, pool=pool, temperature=self.temperature)
         if counts is not None:
-            taught = taught * counts
-        return (1.0 - soft.share) * usual + soft.share * taught
+            distilled = distilled * counts
+        return (1.0 - soft.share) * usual + soft.share * distilled
 
 
 def matching_windows(student: Windows, teacher: Windows) -> IntArray:
-    """The teacher's window for each of a student's: same example, most characters in common, the first of equals."""
+    """The teacher's window for each of a student's: same example, largest overlap, the first of equals."""
     counts = np.bincount(teacher.example)
     many = counts[student.example]
     firsts = (np.cumsum(counts) - counts)[student.example]
@@ -144,7 +147,7 @@ def align_tokens(student: Windows, teacher: Windows, scores: Scores) -> Scores:
     for rows in np.array_split(np.arange(len(student)), math.ceil(len(student) / _MAX_WINDOWS)):
         number, place, ours = _context_tokens(student, rows)
         their_number, their_place, theirs = _context_tokens(teacher, matching[rows])
-        # a window and a character as one number, (tokens, 2); one more at the end is nobody's, so that all find some
+        # window and character as one sortable key, (tokens, 2); a last key that matches nothing keeps indices valid
         keys = number[:, None] * characters + ours
         their_keys = np.append(their_number[:, None] * characters + theirs, [[len(rows) * characters] * 2], axis=0)
         first = np.searchsorted(their_keys[:, 0], keys[:, 0], side="left")

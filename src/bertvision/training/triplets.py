@@ -1,4 +1,4 @@
-"""TripletData: an encoder alone learns which texts are near each other."""
+"""TripletData: triplets of texts as training data of an encoder without a head."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -25,11 +25,11 @@ from bertvision.training.states import StateBatch
 
 @final
 class SentenceModel(nn.Module):
-    """Token windows → one vector each, from the last layer.
+    """Token windows → sentence vectors, pooled from the last layer.
 
     Attributes:
-        encoder: gives the states.
-        pool: how tokens become one vector.
+        encoder: computes the states.
+        pool: how they are pooled over the tokens.
     """
 
     def __init__(self, encoder: Encoder, pool: Pool) -> None:
@@ -82,7 +82,7 @@ class TripletData:
         return self
 
     def train_batch(self, rows: IntArray) -> TrainBatch:
-        """The batch of some triplets; how many texts it has differs, so that no two are alike."""
+        """The batch of these triplets; its number of different texts varies, so it has no kind for CUDA graphs."""
         picked = self.triplets.select(rows)
         numbers = np.concatenate([picked.anchor, picked.positive, picked.negatives.ravel()])
         texts, place = np.unique(numbers, return_inverse=True)  # a text is encoded once, however often it is needed

@@ -1,4 +1,4 @@
-"""Stage 1: the encoder learns, with heads on top, and leaves snapshots at fractions of an epoch."""
+"""Stage 1: fine-tune the encoder together with its head, with snapshots at fractions of an epoch."""
 
 import math
 import time
@@ -33,32 +33,32 @@ from bertvision.training.recorded import GraphMemory, Recorder, backward
 from bertvision.training.schedule import rate_factor
 
 LOG_STEPS = 20
-"""Steps between two lines of the log; the loss is looked at only then, so that a GPU never waits for it."""
+"""Steps between two lines of the log; reading the loss synchronises with the GPU, so it is read only then."""
 
 SAVE_SECONDS = 60.0
-"""Least seconds between two checkpoints."""
+"""Minimum time between two checkpoints."""
 
 
 class Watcher(Protocol):
-    """Who follows a run: writes its log, shows its progress. Only the main process calls it."""
+    """Callbacks of `tune_encoder`: log, progress, snapshots. Called in the main process only."""
 
     def on_begin(self, step: int, total: int) -> None:
-        """Called once, with the steps that were made before, and those of the whole run."""
+        """Called once, with the number of steps done before and in all."""
 
     def on_step(self, step: int) -> None:
-        """Called after every step, of which a GPU may still have some to do."""
+        """Called after every step; a GPU may still be computing it."""
 
     def on_log(self, step: int, values: dict[str, float]) -> None:
-        """Called after the first step, which may compile, every `LOG_STEPS`, and before every snapshot.
+        """Called after the first step, which may compile, every `LOG_STEPS` steps, and before every snapshot.
 
-        With the mean loss since the last time, and the learning rate.
+        `values` holds `loss`, the mean since the last call, and `lr`, the learning rate.
         """
 
     def on_snapshot(self, fraction: float, step: int) -> float | None:
-        """Called at every snapshot; saves and scores it. Returns a held-out score, larger is better, or None."""
+        """Called at every snapshot, to save it; returns its score on held-out examples (larger is better) or None."""
 
     def on_saved(self, seconds: float) -> None:
-        """Called after every checkpoint, with the seconds that it took."""
+        """Called after every checkpoint, with the time it took."""
 
 
 def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
@@ -73,20 +73,34 @@ def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
     rate: float,
     save_every: int | None = None,
 ) -> Progress:
-    """Tune until the last step, or until it no longer pays; goes on from a checkpoint if the run has one.
+    """Train to the last step or until early stopping, or resume from the checkpoint in the run's folder.
 
-    Every process calls it with the same arguments; `accelerator` says which of them it is. The last checkpoint is
-    left to the caller, who removes it when the results are safe.
+    All processes call it with the same arguments. The last checkpoint stays; the caller removes it when the results are
+    saved.
+
+    Args:
+        model: what is trained; it is changed in place.
+        data: the training data; its batches fit the model.
+        options: epochs, batch size, schedule and so on.
+        run: folder for checkpoints.
+        fractions: epochs after which snapshots are taken.
+        watcher: callbacks.
+        accelerator: the processes that train together.
+        rate: peak learning rate of the encoder; that of heads is in `options`.
+        save_every: steps between checkpoints; None writes one every `SAVE_SECONDS` or so.
+
+    Returns:
+        The step of the end, and the best held-out score.
 
     Raises:
-        BertVisionError: the loss is not finite, or something cannot be written; snapshots made so far are kept.
+        BertVisionError: the loss is not finite, or a file cannot be written; earlier snapshots are kept.
     """
     plan = data.plan(options)
     stops = plan.snapshot_steps(fractions)
     data = data.ready(options, accelerator.device)
     torch.manual_seed(options.seed + accelerator.process_index)
     optimizer = build_optimizer(model, options, rate)
-    progress, loss = _continue(run, model, optimizer, accelerator)
+    progress, loss = _resume(run, model, optimizer, accelerator)
     on_main(accelerator, lambda: watcher.on_begin(progress.step, plan.total))
     tuning = _Tuning(model, data, options, accelerator, optimizer, Losses(accelerator, loss))
     saving = _Saving(run, accelerator, save_every)
@@ -106,7 +120,7 @@ def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
         if fraction is not None:
             tuning.check_weights(progress.step)
             score = on_main(accelerator, lambda: watcher.on_snapshot(fraction, progress.step))  # noqa: B023 - called at once
-            progress = _judge(progress, score)
+            progress = _with_score(progress, score)
             model.train()
         if fraction is not None or saving.due(progress.step):
             seconds = saving.save(progress, tuning)
@@ -114,10 +128,10 @@ def tune_encoder(  # noqa: PLR0913 - what a run depends on, by keyword
     return progress
 
 
-def _continue(
+def _resume(
     run: Path, model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Processes
 ) -> tuple[Progress, Loss]:
-    """Where the run goes on, the same in every process."""
+    """Load the checkpoint if there is one; the progress is that of all processes, the loss that of this one."""
     mine, many = accelerator.process_index, accelerator.num_processes
     progress, loss = load_checkpoint(run, model, optimizer, process=mine, processes=many) or (Progress(), (0.0, 0))
     steps = gather(accelerator, progress.step)
@@ -128,7 +142,7 @@ def _continue(
 
 @dataclass(slots=True)
 class _Tuning:
-    """All that a step needs and changes."""
+    """The state of a run: model, optimiser, running loss, and how gradients are computed on this device."""
 
     model: nn.Module
     data: TrainingData
@@ -150,7 +164,7 @@ class _Tuning:
             self.backward = partial(backward, self.model, device)
 
     def step(self, rows: IntArray, factor: float) -> None:
-        """Learn a batch, part by part, with the learning rates times a factor."""
+        """One optimiser step on a batch, with gradient accumulation; learning rates are multiplied by `factor`."""
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
         for part in np.array_split(rows, min(self.options.accumulate, len(rows))):
@@ -169,16 +183,17 @@ class _Tuning:
         self.optimizer.zero_grad(set_to_none=True)
 
     def _backward(self, part: IntArray, whole: int) -> tuple[Tensor, int]:
-        """Add this process's gradient of a part to those of its batch of `whole` rows; the sum and number of losses."""
-        share = self.accelerator.num_processes / whole  # gradients are averaged: this gives the mean of the batch
+        """Backpropagate this process's share of a part of a batch of `whole` rows; the sum and number of losses."""
+        # DDP averages the gradients of the processes: with this factor the result is the mean over the batch
+        share = self.accelerator.num_processes / whole
         mine = part[self.accelerator.process_index :: self.accelerator.num_processes]
-        if not len(mine):  # fewer windows than processes: this one joins the others with a gradient of zero
+        if not len(mine):  # fewer rows than processes: all must take part, so this one adds a gradient of zero
             mine, share = part[:1], 0.0
         loss = self.backward(self.data.train_batch(mine), share)
         return loss * bool(share), len(mine) * bool(share)
 
     def check_weights(self, step: int) -> None:
-        """Refuse to keep weights that are not finite."""
+        """Raise if a trained weight is not finite, before it is saved."""
         if not all(bool(value.isfinite().all()) for value in learning_parameters(self.model).values()):
             raise DivergedError(
                 f"weights are not finite after step {step}. Snapshots made before are kept; "
@@ -188,7 +203,7 @@ class _Tuning:
 
 @dataclass(slots=True)
 class _Saving:
-    """When there is a checkpoint, and who writes it."""
+    """Decides when a checkpoint is due, and writes it in the main process."""
 
     run: Path
     accelerator: Processes
@@ -196,14 +211,14 @@ class _Saving:
     last: float = field(default_factory=time.monotonic)
 
     def due(self, step: int) -> bool:
-        """Whether to make one now: all processes agree, whatever their clocks say."""
+        """Whether a checkpoint is due; the clock of the main process decides for all."""
         if self.every is not None:
             return step % self.every == 0
         return step % LOG_STEPS == 0 and on_main(self.accelerator, lambda: time.monotonic() - self.last > SAVE_SECONDS)
 
     def save(self, progress: Progress, tuning: _Tuning) -> float:
-        """Let the main process write down what all of them have; the seconds that takes."""
-        loss = tuning.losses.look(progress.step)  # waits for the steps, whose time is theirs
+        """Write a checkpoint with the state of all processes; returns the seconds it took."""
+        loss = tuning.losses.peek(progress.step)  # synchronises first, so that the time of steps is not counted
         begin = time.perf_counter()
         tuning.check_weights(progress.step)
         owns = gather(self.accelerator, OwnState(loss, random_states()))
@@ -213,7 +228,7 @@ class _Saving:
 
 
 def build_optimizer(model: nn.Module, options: TuneOptions, rate: float) -> torch.optim.Optimizer:
-    """AdamW with a learning rate of their own for heads, and weight decay where it applies."""
+    """AdamW with parameter groups by learning rate (heads have `head_lr`) and weight decay (see `decays`)."""
     heads = {id(p) for m in model.modules() if isinstance(m, Head) for p in m.parameters()}
     groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
     for name, value in model.named_parameters():
@@ -227,11 +242,11 @@ def build_optimizer(model: nn.Module, options: TuneOptions, rate: float) -> torc
         }
         for (of_head, decayed), values in sorted(groups.items(), key=lambda item: item[0])
     ]
-    return torch.optim.AdamW(listed, fused=True)  # one look at all numbers, on a CPU, too
+    return torch.optim.AdamW(listed, fused=True)  # one pass over memory; faster on a CPU, too
 
 
-def _judge(progress: Progress, score: float | None) -> Progress:
-    """Count how long there has been no better score; one that is not defined is not better."""
+def _with_score(progress: Progress, score: float | None) -> Progress:
+    """Note a snapshot's score for early stopping; NaN is no improvement, None leaves the progress as it is."""
     if score is None:
         return progress
     if math.isfinite(score) and (progress.best is None or score > progress.best):

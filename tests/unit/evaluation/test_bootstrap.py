@@ -60,6 +60,18 @@ def test_draws_are_the_same_however_many_are_made_at_a_time(monkeypatch: pytest.
     assert len(whole) == 101
 
 
+def test_no_table_of_draws_is_larger_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes: list[tuple[int, ...]] = []
+
+    def note(counts: FloatArray) -> dict[str, FloatArray]:
+        shapes.append(counts.shape)
+        return {"rows": counts.sum(axis=1)}
+
+    monkeypatch.setattr(bootstrap, "CHUNK", 160)
+    resample([note], 4, resamples=100)
+    assert shapes == [(40, 4), (40, 4), (20, 4)]
+
+
 def test_1000_resamples_with_seed_0_are_usual() -> None:
     metric = mean_of(np.random.default_rng(0).normal(size=10))
     assert bootstrap_intervals(metric, 10) == bootstrap_intervals(metric, 10, resamples=1000, seed=0)

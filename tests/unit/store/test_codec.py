@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from bertvision.errors import BertVisionError
-from bertvision.store.codec import Keep, Statistics, bytes_per_token, decode, encode, fitting, measure
+from bertvision.store.codec import Keep, Statistics, bytes_per_token, decode, encode, measure, precision_for
 
 KEEPS: list[Keep] = ["fp16", "bf16", "int8"]
 
@@ -93,15 +93,15 @@ def test_a_value_that_is_not_finite_is_refused(value: float, keep: Keep) -> None
     states = torch.zeros(2, 2, 3)
     states[1, 0, 2] = value
     with pytest.raises(BertVisionError, match="a state is not finite"):
-        fitting(states, keep)
+        precision_for(states, keep)
 
 
 @pytest.mark.parametrize("value", [65505.0, -1e5])
 def test_values_too_large_for_float16_are_kept_in_bfloat16(value: float) -> None:
     states = torch.zeros(2, 2, 3)
     states[1, 0, 2] = value
-    assert [fitting(states, keep) for keep in KEEPS] == ["bf16", "bf16", "int8"]
-    assert [fitting(states.clamp(-65504, 65504), keep) for keep in KEEPS] == KEEPS
+    assert [precision_for(states, keep) for keep in KEEPS] == ["bf16", "bf16", "int8"]
+    assert [precision_for(states.clamp(-65504, 65504), keep) for keep in KEEPS] == KEEPS
     back = decode(encode(states, "bf16"))
     assert float(back[1, 0, 2]) == pytest.approx(value, rel=2**-8)
 
@@ -114,7 +114,7 @@ def test_int8_has_no_room_for_a_value_far_from_all_that_was_measured() -> None:
 
 def test_no_tokens_are_no_error() -> None:
     states = torch.zeros(0, 2, 3)
-    assert encode(states, fitting(states, "fp16"))["states"].shape == (0, 2, 3)
+    assert encode(states, precision_for(states, "fp16"))["states"].shape == (0, 2, 3)
 
 
 @pytest.mark.parametrize("keep", KEEPS)

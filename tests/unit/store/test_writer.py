@@ -21,6 +21,7 @@ from bertvision.store.codec import Keep
 from bertvision.store.manifest import read_manifest
 from bertvision.store.reader import StoreReader
 from bertvision.store.writer import StoreWriter, load_statistics
+from close import FLOAT32
 from folders import differences, everything
 from tiny_store import Source, change_byte, cut_short, small_shards, write_store
 
@@ -100,6 +101,16 @@ def test_a_finished_store_is_not_computed_again(tmp_path: Path) -> None:
     write_store(tmp_path, again, keep="int8")
     assert again.asked == []
     assert everything(tmp_path) == before
+
+
+def test_statistics_of_16_bit_states_are_computed_in_single_precision(tmp_path: Path) -> None:
+    source = Source(*LENGTHS)
+    source.windows = [window.bfloat16() for window in source.windows]  # as a GPU computes them
+    write_store(tmp_path, source, keep="int8")
+    states = torch.cat(source.windows).float()
+    found = load_statistics(tmp_path)
+    torch.testing.assert_close(found.mean, states.mean(dim=0), rtol=FLOAT32, atol=FLOAT32)
+    torch.testing.assert_close(found.deviation, states.std(dim=0, correction=0), rtol=FLOAT32, atol=FLOAT32)
 
 
 def test_int8_is_standardised_by_windows_spread_over_all(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from bertvision.errors import BertVisionError
 from bertvision.tasks.examples import Questions, Texts
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.tokenizer import TextTokenizer
-from bertvision.tasks.windows import WindowOptions, Windows, build_windows
+from bertvision.tasks.windows import WindowOptions, Windows, build_windows, build_windows_apart
 from conftest import make_questions, make_tags
 
 SQUAD2, ANSWERABLE, SST2 = (TASKS[name] for name in ("squad2", "answerable", "sst2"))
@@ -87,6 +87,14 @@ def test_an_answer_is_labelled_by_the_tokens_that_cover_it(
     assert labelled_texts(build_windows(SQUAD2, questions, tokenizer), questions) == [covered]
 
 
+def test_every_answer_is_labelled_in_its_own_context(tokenizer: TextTokenizer) -> None:
+    rows = [("who ?", "one two three", "two"), ("what ?", "four five six", "six"), ("who ?", "one two three", "three")]
+    examples = make_questions(*rows)
+    windows = build_windows(SQUAD2, examples, tokenizer)
+    assert windows.targets.tolist() == [[5, 5], [6, 6], [6, 6]]  # behind [CLS], two tokens and [SEP]
+    assert labelled_texts(windows, examples) == ["two", "six", "three"]
+
+
 def test_white_space_around_an_answer_does_not_move_its_label(tokenizer: TextTokenizer) -> None:
     questions = make_questions(("who?", "it was Ada Lovelace then", " Ada Lovelace "))
     assert labelled_texts(build_windows(SQUAD2, questions, tokenizer), questions) == ["Ada Lovelace"]
@@ -137,6 +145,34 @@ def test_a_text_too_long_for_one_window_is_cut_and_counted(tokenizer: TextTokeni
     windows = build_windows(SST2, texts(["one two three four", "one"]), tokenizer, WindowOptions(length=5))
     assert windows.lengths.tolist() == [5, 3]
     assert windows.truncated == 1
+
+
+def test_of_pairs_apart_every_text_has_a_window_and_both_count(tokenizer: TextTokenizer) -> None:
+    pairs = texts(["one two three four", "one"], ["two", "three four five six seven"])
+    windows = build_windows_apart(SST2, pairs, tokenizer, WindowOptions(length=5))
+    assert windows.second is not None
+    assert windows.lengths.tolist() == [5, 3]  # [CLS] and [SEP] are among them
+    assert windows.second.lengths.tolist() == [3, 5]
+    assert windows.sizes.tolist() == [8, 8]
+    assert windows.truncated == 2  # one text on either side
+    assert windows.texts(np.array([1, 0])).lengths.tolist() == [3, 5, 5, 3]  # first texts, then second texts
+
+
+def test_single_texts_are_the_same_where_pairs_would_be_apart(tokenizer: TextTokenizer) -> None:
+    single, options = texts(["one two three four", "one"]), WindowOptions(length=5)
+    apart, usual = (
+        build_windows_apart(SST2, single, tokenizer, options),
+        build_windows(SST2, single, tokenizer, options),
+    )
+    assert apart.second is None
+    assert apart.ids.tolist() == usual.ids.tolist()
+    assert apart.sizes.tolist() == apart.lengths.tolist() == [5, 3]
+    assert apart.texts(np.array([1])).ids.tolist() == window_ids(usual, 1)
+
+
+def test_the_context_of_a_text_is_all_of_it_and_that_of_a_pair_its_second_text(tokenizer: TextTokenizer) -> None:
+    assert build_windows(SST2, texts(["one two three"]), tokenizer).context.tolist() == [[1, 4]]
+    assert build_windows(SST2, texts(["one two"], ["three"]), tokenizer).context.tolist() == [[4, 5]]
 
 
 def test_every_window_has_the_tags_of_its_text(tokenizer: TextTokenizer) -> None:

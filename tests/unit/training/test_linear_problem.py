@@ -81,13 +81,13 @@ def test_few_examples_are_solved_in_what_they_span_and_nothing_is_lost(
     y = x[:, :3].sum(dim=1) if kind == "scores" else (x[:, 0] > 1.0).long() + (x[:, 1] > 1.0)
     layout, outputs = Layout(layers=2, parts=parts, alike=parts - 1), 1 if kind == "scores" else 3
     sizes: list[tuple[int, ...]] = []
-    axes = module._most_variance  # noqa: SLF001 - sees what is solved
+    axes = module._principal_components  # noqa: SLF001 - sees what is solved
 
     def look(inputs: Tensor) -> tuple[Tensor, Tensor]:
         sizes.append(tuple(inputs.shape))
         return axes(inputs)
 
-    monkeypatch.setattr(module, "_most_variance", look)
+    monkeypatch.setattr(module, "_principal_components", look)
     few = solve_at(x, y, strength=0.3, kind=kind, outputs=outputs, layout=layout)
     monkeypatch.setattr(module, "MIN_NUMBERS_PER_EXAMPLE", 10**6)
     whole = solve_at(x, y, strength=0.3, kind=kind, outputs=outputs, layout=layout)
@@ -146,6 +146,36 @@ def test_classes_in_an_order_share_what_they_learn() -> None:
     assert found.loss < 0.97 * plain.loss
     before, after = (nn.functional.cross_entropy(x[300:] @ one.weight.T + one.bias, y[300:]) for one in (plain, found))
     assert after < 0.97 * before
+
+
+def test_what_labels_share_is_read_at_ten_times_the_best_strength(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = in_order(300)
+    related: list[Tensor] = []
+    seen: dict[float, Tensor] = {}
+    solve, likeness = LinearProblem.solve, LinearProblem.likeness
+
+    def note(problem: LinearProblem, strength: float) -> None:
+        solve(problem, strength)
+        seen.setdefault(strength, likeness(problem))  # of the first path, before anything is shared
+
+    monkeypatch.setattr(LinearProblem, "solve", note)
+    monkeypatch.setattr(solve_module, "STRENGTHS", (32.0, 3.2, 0.32, 0.032))
+    monkeypatch.setattr(LinearProblem, "relate", lambda _, given: related.append(given))
+    assert solve_linear(x, y, kind="labels", outputs=5).strength == 0.32
+    assert [torch.equal(given, seen[3.2]) for given in related] == [True]
+
+
+@pytest.mark.parametrize(("kind", "outputs", "times"), [("labels", 3, 1), ("labels", 2, 0), ("tags", 3, 0)])
+def test_labels_share_only_where_there_are_three_of_which_one_is_right(
+    kind: TaskKind, outputs: int, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = random(60, 4)
+    right = (x @ random(4, outputs, seed=1) + random(60, outputs, seed=2)).argmax(dim=1)
+    targets = right if kind == "labels" else nn.functional.one_hot(right, outputs)
+    related: list[Tensor] = []
+    monkeypatch.setattr(LinearProblem, "relate", lambda _, given: related.append(given))
+    solve_linear(x, targets, kind=kind, outputs=outputs)
+    assert len(related) == times
 
 
 def test_where_sharing_misleads_the_folds_are_against_it() -> None:

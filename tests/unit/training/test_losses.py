@@ -27,7 +27,7 @@ def test_the_mean_is_over_windows_since_the_last_look_at_it() -> None:
     losses = make()
     losses.add(torch.tensor(6.0), 3)
     losses.add(torch.tensor(2.0), 1)
-    assert losses.look(2) == (8.0, 4)
+    assert losses.peek(2) == (8.0, 4)
     assert losses.mean(2) == 2.0
     losses.add(torch.tensor(5.0), 1)
     assert losses.mean(3) == 5.0
@@ -42,7 +42,7 @@ def test_it_goes_on_from_a_checkpoint() -> None:
 def test_the_mean_is_over_all_processes_and_a_look_is_at_the_own_ones() -> None:
     losses = make(reduce=with_another)
     losses.add(torch.tensor(6.0), 2)
-    assert losses.look(1) == (6.0, 2)
+    assert losses.peek(1) == (6.0, 2)
     assert losses.mean(1) == 4.0  # 16 over 4 windows
 
 
@@ -52,6 +52,6 @@ def test_a_loss_that_is_not_finite_stops_the_run(value: float) -> None:
     losses.add(torch.tensor(value), 1)
     expected = rf"the loss is {value} at step 7\. Snapshots made before are kept; use a smaller --lr"
     with pytest.raises(BertVisionError, match=expected):
-        losses.look(7)
+        losses.peek(7)
     with pytest.raises(BertVisionError, match=expected):
         losses.mean(7)

@@ -366,6 +366,22 @@ def test_between_two_labels_is_decided_where_the_score_is_best() -> None:
     assert after > before + 0.1
 
 
+def test_for_the_decision_each_example_counts_as_both_labels_as_likely_as_they_are() -> None:
+    x, y = imbalanced()
+    asked: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def note(golds: np.ndarray, given: np.ndarray, counts: np.ndarray) -> float:
+        asked.append((golds, given, counts))
+        return 0.0
+
+    solve_linear(x, y, kind="labels", outputs=2, score=note)
+    for golds, given, counts in asked:
+        assert golds.tolist() == [1] * len(y) + [0] * len(y)
+        assert given[: len(y)].tolist() == given[len(y) :].tolist()
+        assert counts[: len(y)] + counts[len(y) :] == pytest.approx(np.ones(len(y)))
+        assert counts[: len(y)].mean() == pytest.approx(7 / 8, abs=0.01)  # as frequent as class 1
+
+
 def test_f1_is_best_where_a_label_is_half_as_likely_as_the_best_f1() -> None:
     # a theorem: Lipton, Elkan & Naryanaswamy 2014
     random = torch.Generator().manual_seed(0)
@@ -379,11 +395,17 @@ def test_f1_is_best_where_a_label_is_half_as_likely_as_the_best_f1() -> None:
     assert cut == pytest.approx(best / 2, abs=0.03)
 
 
+def accuracy(golds: np.ndarray, given: np.ndarray, counts: np.ndarray) -> float:
+    return float((counts * (golds == given)).sum() / counts.sum())
+
+
 def test_a_score_that_wants_the_likelier_label_or_has_few_examples_shifts_nothing() -> None:
     x, y = imbalanced()
     few = MIN_SHIFT_EXAMPLES - 1
+    even = (x[:, 0] + x.flip(1)[:, 0] > 0.5).long()
     for inputs, targets, score in [
         (x, y, lambda *_: 0.5),
+        (x + 0.5 * x.flip(0), even, accuracy),
         (x[:few], y[:few], balanced_accuracy),
     ]:
         plain = solve_linear(inputs, targets, kind="labels", outputs=2)

@@ -1,7 +1,11 @@
+import sys
+from types import ModuleType
+
 import pytest
 import torch
 from torch import Tensor
 
+from bertvision.heads.parts import adapter as module
 from bertvision.heads.parts.adapter import Adapter
 from bertvision.heads.parts.output import tokens_first
 from close import EXACT, FLOAT32, HALF_HEAD
@@ -98,3 +102,23 @@ def test_scores_of_some_layers_take_their_part_of_the_weight() -> None:
     whole = adapter.scores(states, weight)
     torch.testing.assert_close(adapter.scores(states[:, 1:2], weight, 1), whole[:, 1:2])
     torch.testing.assert_close(whole.sum(dim=1), tokens_first(adapter(states)) @ weight.T)
+
+
+@pytest.mark.parametrize(("batch", "layers", "outputs", "fits"), [(2, 3, 2, True), (2, 4, 2, False), (2, 3, 3, False)])
+def test_the_kernel_is_used_within_its_limits_of_layers_of_all_windows_and_of_outputs(
+    batch: int, layers: int, outputs: int, *, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = ModuleType("bertvision.heads.parts.adapted")  # the real one needs Triton
+    shapes: list[tuple[int, ...]] = []
+
+    def note(states: Tensor, weight: Tensor, bias: Tensor, projection: Tensor) -> Tensor:
+        shapes.append((*weight.shape, *bias.shape, *projection.shape))
+        return states.new_zeros(*states.shape[:3], projection.shape[1])
+
+    kernels.adapted_scores = note  # type: ignore[attr-defined]  # a module is made of what is put into it
+    monkeypatch.setitem(sys.modules, kernels.__name__, kernels)
+    for name, value in (("has_kernels", lambda _: True), ("MAX_GROUPS", 6), ("MAX_OUTPUTS", 2)):
+        monkeypatch.setattr(module, name, value)
+    adapter = Adapter(5, 4)
+    adapter.scores(torch.zeros(batch, layers, 7, 5), torch.zeros(outputs, layers * 4))
+    assert shapes == ([(5, 4, 4, layers, outputs, 4)] if fits else [])
