@@ -1,4 +1,4 @@
-"""When to say "no answer": a threshold fitted on held-out questions, which refuses to judge those same questions."""
+"""The no-answer threshold: fitted on held-out questions, and never applied to these same questions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ from bertvision.evaluation.squad_metric import QuestionScores, cut_totals, score
 from bertvision.tasks.examples import Questions
 
 NO_ANSWER_SHARE = 0.5
-"""Of the questions that a threshold is fitted for: as many without an answer as with one, as in SQuAD 2.0's dev and
-test sets. Of its training questions far fewer have none, and in many articles all of them have one."""
+"""Share of unanswerable questions that a threshold is fitted for: a half, as in SQuAD 2.0's dev and test sets; of its
+training questions far fewer are unanswerable, and in many articles none."""
 
 FEWEST = 20
-"""Questions of each kind that a threshold needs: where one counts for many, chance would place it, and 0 is better."""
+"""Fewest questions with and without an answer that a threshold is fitted on: on fewer it is a matter of chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoAnswerThreshold:
-    """Questions whose margin (see `SpanPredictions.margin`) exceeds `value` are answered with nothing.
+    """Answers are "" if their margin (see `SpanPredictions.margin`) exceeds `value`.
 
     Attributes:
         value: the threshold.
-        fitted_on: ids of the questions it was chosen on; it is not applied to any of them.
+        fitted_on: ids of the questions it was fitted on; it is not applied to any of them.
     """
 
     value: float
@@ -35,7 +35,7 @@ class NoAnswerThreshold:
         """The best answer of every question by id, "" where the margin exceeds the threshold.
 
         Raises:
-            BertVisionError: the threshold was fitted on one of these questions, so scores would flatter.
+            BertVisionError: the threshold was fitted on one of these questions, so that scores would be too high.
         """
         self.check_unseen(examples.ids)
         return predictions.texts(examples, self.value)
@@ -44,7 +44,7 @@ class NoAnswerThreshold:
         """Refuse questions that the threshold was fitted on.
 
         Raises:
-            BertVisionError: one of `ids` is among them.
+            BertVisionError: one of `ids` is among these.
         """
         check_unseen("no-answer threshold", self.fitted_on, ids)
 
@@ -56,20 +56,20 @@ def fit_threshold(
     *,
     no_answer_share: float | None = NO_ANSWER_SHARE,
 ) -> NoAnswerThreshold:
-    """The threshold with the best F1 on held-out questions, if a given share of them had no answer.
+    """The threshold with the best F1 on held-out questions, weighted so that a given share of them has no answer.
 
-    It is placed half-way between the last question that it answers and the first that it does not, where a new
-    question is as likely to fall on either side. Questions with equal margins are answered together or not at all.
+    It lies half-way between the margins of the last question that it answers and the first that it does not. Questions
+    with equal margins are answered together or not at all.
 
     Args:
         predictions: for these questions.
         examples: held-out questions.
-        scores: scores of the best answer to each, where they are known; None scores them.
-        no_answer_share: how much questions without an answer count together, whatever their number here; with fewer
-            than `FEWEST` of either kind the threshold is 0. None counts every question once.
+        scores: scores of the best answer to each question; None computes them.
+        no_answer_share: total weight of the questions without an answer, whatever their number; with fewer than
+            `FEWEST` questions with or without an answer the threshold is 0. None weighs all questions equally.
 
     Raises:
-        BertVisionError: no such share can be.
+        BertVisionError: `no_answer_share` is not between 0 and 1.
     """
     if scores is None:
         scores = score_questions(examples.golds(), predictions.texts(examples, None))
@@ -87,7 +87,7 @@ def fit_threshold(
     totals = cut_totals(scores, scores.f1, order, counts)
     totals[1:-1][margin[:-1] == margin[1:]] = -np.inf  # no threshold lies between equal margins
     answered = int(np.argmax(totals))
-    if answered == 0:  # silence everywhere is best
+    if answered == 0:  # no answer anywhere is best
         value = float(np.nextafter(margin[0], -np.inf))
     elif answered == len(margin) or not np.isfinite(margin[answered]):
         value = float(margin[answered - 1])
