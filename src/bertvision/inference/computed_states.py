@@ -1,4 +1,4 @@
-"""Where heads find their states: an encoder that runs again for every batch, or memory."""
+"""Sources of states for heads: a frozen encoder that runs for every batch, or one row per window in memory."""
 
 from collections.abc import Sequence
 from typing import final
@@ -22,15 +22,15 @@ from bertvision.training.states import StateBatch, read_parts
 
 @final
 class StreamStates:
-    """States of a split's windows from a frozen encoder, computed when they are asked for, and forgotten."""
+    """The states of a split's windows, computed by a frozen encoder batch by batch and not kept."""
 
     def __init__(self, encoder: Encoder, windows: TokenRows, options: PassOptions, layers: range) -> None:
         self._encoder = encoder
         self._windows = windows
         self._options = options
         self._layers = layers
-        room = encoder.has_room(int(windows.lengths.max(initial=0)), options.multiple)
-        self._multiple = options.multiple if options.packed or room else 1
+        fits = encoder.has_room(int(windows.lengths.max(initial=0)), options.multiple)
+        self._multiple = options.multiple if options.packed or fits else 1
 
     @torch.no_grad()
     def batch(self, rows: IntArray) -> StateBatch:
@@ -40,26 +40,30 @@ class StreamStates:
         return StateBatch(hidden, lowest=self._layers[0], packed=tokens if tokens.packed else None)
 
     def follow(self, rows: IntArray, heads: Sequence[Head]) -> list[tuple[Tensor, Tensor]]:
-        """Outputs of heads, each (windows, tokens, outputs), and their mask; heads read the layers as they come.
+        """Every head's outputs, (windows, tokens, outputs), and their mask; heads read each layer once it is computed.
 
-        No layer is kept, so memory does not grow with the depth. For heads that `can_follow`.
+        No layer is kept, so memory does not grow with the depth.
+
+        Args:
+            rows: numbers of the windows.
+            heads: for each of which `can_follow` is true.
         """
         tokens = self._tokens(rows)
-        taken: list[list[tuple[Tensor, ...]]] = [[] for _ in heads]
+        collected: list[list[tuple[Tensor, ...]]] = [[] for _ in heads]
 
-        def look(layer: int, states: Tensor) -> None:
-            one = states[:, None]  # (batch, 1, tokens, width)
+        def read_layer(layer: int, states: Tensor) -> None:
+            states = states[:, None]  # (batch, 1, tokens, width)
             with self._autocast():
-                for head, mine in zip(heads, taken, strict=True):
+                for head, parts in zip(heads, collected, strict=True):
                     if layer in head.reads:
                         first = layer - head.reads[0]
-                        mine.append(head.parts(one, first) if isinstance(head, LayerwiseHead) else (one,))
+                        parts.append(head.parts(states, first) if isinstance(head, LayerwiseHead) else (states,))
 
-        self._encoder.visit(tokens, look, depth=max(head.depth for head in heads))
+        self._encoder.visit(tokens, read_layer, depth=max(head.depth for head in heads))
         with self._autocast():
             return [
-                read_parts(head, tuple(torch.cat(kind, dim=1) for kind in zip(*mine, strict=True)), tokens)
-                for head, mine in zip(heads, taken, strict=True)
+                read_parts(head, tuple(torch.cat(layers, dim=1) for layers in zip(*parts, strict=True)), tokens)
+                for head, parts in zip(heads, collected, strict=True)
             ]
 
     def _autocast(self) -> torch.autocast:
@@ -75,7 +79,7 @@ class StreamStates:
 
 
 def can_follow(head: Head) -> bool:
-    """Whether a head can read the layers one at a time."""
+    """Whether a head can read one layer at a time: it is layer-wise, or reads a single layer token by token."""
     return isinstance(head, LayerwiseHead) or (len(head.reads) == 1 and head.token_wise)
 
 
@@ -85,8 +89,8 @@ class RowStates:
 
     Attributes:
         rows: (windows, layers, width).
-        lowest: number of the first layer.
-        pairs: how two texts became one row; `together` where texts are single.
+        lowest: number of the lowest layer.
+        pairs: how the two texts of a pair became one row; `together` for single texts.
     """
 
     def __init__(self, rows: Tensor, device: torch.device, *, lowest: int = 0, pairs: Pairs = "together") -> None:
@@ -96,7 +100,7 @@ class RowStates:
         self.pairs: Pairs = pairs
 
     def batch(self, rows: IntArray) -> StateBatch:
-        """The rows at `rows`, as windows of one token."""
+        """The windows at `rows`, each of one token, its row."""
         states = self.rows[torch.from_numpy(rows)].to(self._device).unsqueeze(2)
         mask = torch.ones(len(rows), 1, dtype=torch.bool, device=self._device)
         return StateBatch(HiddenStates(states, mask), lowest=self.lowest)
@@ -113,21 +117,21 @@ def encode_texts(  # noqa: PLR0913 - what rows depend on, by keyword
     layers: range | None = None,
     padding: int | None = None,
 ) -> Tensor:
-    """One row per example and layer, (examples, layers, parts · width), float32 in memory; one frozen pass.
+    """One row per example and layer, (examples, layers, parts · width), float32 on the CPU; see `read_texts`.
 
     Args:
-        encoder: frozen; it stops at the last of the layers.
-        texts: windows of the examples: one each, or of pairs apart or aligned, those of the first texts and the second.
-        options: how the pass is computed.
-        pool: which row counts.
-        pairs: how two texts become one row.
-        layers: neighbouring ones; None takes all.
-        padding: most tokens of padding in a batch; see `frozen_batches`.
+        encoder: frozen; layers above `layers` are not computed.
+        texts: one item: a window per example; for pairs `apart` or `aligned` two: those of first and of second texts.
+        options: how the forward pass is computed.
+        pool: how the tokens of a text become one row.
+        pairs: how the two texts of a pair become one row.
+        layers: neighbouring layers; None takes all.
+        padding: largest number of padding tokens in a batch; see `frozen_batches`.
 
     Raises:
-        BertVisionError: a state is not finite.
+        BertVisionError: a state is NaN or infinite.
     """
-    if pairs == "apart":  # texts need not come in the order of the pairs, but in batches of like lengths
+    if pairs == "apart":  # separately, so that first and second texts are in batches of similar lengths
         return join_texts(
             [encode_texts(encoder, [windows], options, pool=pool, layers=layers, padding=padding) for windows in texts]
         )
@@ -136,9 +140,9 @@ def encode_texts(  # noqa: PLR0913 - what rows depend on, by keyword
     rows = torch.empty(len(texts[0]), len(layers), PARTS[pairs] * encoder.width)
     streams = [StreamStates(encoder, windows, options, layers) for windows in texts]
     longest = np.maximum.reduce([windows.sizes for windows in texts])
-    for some in frozen_batches(longest, encoder.device, padding=padding):
-        found = read_texts([stream.batch(some).padded for stream in streams], pool, pairs).cpu()
-        if not bool(found.isfinite().all()):
+    for numbers in frozen_batches(longest, encoder.device, padding=padding):
+        values = read_texts([stream.batch(numbers).padded for stream in streams], pool, pairs).cpu()
+        if not bool(values.isfinite().all()):
             raise BertVisionError(f"a state of {encoder.name} is not finite. Is the encoder whole?")
-        rows[torch.from_numpy(some)] = found
+        rows[torch.from_numpy(numbers)] = values
     return rows

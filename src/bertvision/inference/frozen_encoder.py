@@ -1,4 +1,4 @@
-"""How an encoder that learns nothing is loaded and run, as precisely as is asked for."""
+"""How a frozen encoder is loaded and run, for the type of numbers that the user chose."""
 
 import torch
 
@@ -10,7 +10,7 @@ from bertvision.inference.outputs import PassOptions
 
 
 def load_frozen(name: str, *, device: Device | torch.device, dtype: Dtype) -> Encoder:
-    """An encoder for a pass that learns nothing, its weights as precise as it computes.
+    """Load an encoder for inference, with weights of the type that it computes in.
 
     Raises:
         BertVisionError: there is no such encoder, or no such device.
@@ -20,18 +20,18 @@ def load_frozen(name: str, *, device: Device | torch.device, dtype: Dtype) -> En
 
 
 def frozen_passes(encoder: Encoder, *, dtype: Dtype) -> PassOptions:
-    """How an encoder that `load_frozen` gave is run: packed where that computes in bfloat16 on a GPU."""
+    """How to run an encoder from `load_frozen` with the same `dtype`: packed if in bfloat16 on a GPU and possible."""
     gpu = encoder.device.type == "cuda"
     bf16 = in_bfloat16(dtype, encoder.device)
     return PassOptions(
         packed=gpu and bf16 and encoder.can_pack,
         pad=int(encoder.config.pad_token_id or 0),
         bf16=bf16,
-        # a convolution takes up to a second to plan for a new length: half as many lengths as where encoders learn
+        # to plan a convolution for a new length takes up to a second: so half as many lengths as in tuning
         multiple=2 * MULTIPLE if gpu else 1,
     )
 
 
 def in_bfloat16(dtype: Dtype, device: torch.device) -> bool:
-    """Whether to compute in bfloat16: where it is asked for, and on a GPU unless something else is."""
+    """Whether to compute in bfloat16: if `dtype` says so, or is `auto` on a GPU."""
     return dtype == "bfloat16" or (dtype == "auto" and device.type == "cuda")

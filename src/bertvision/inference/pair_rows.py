@@ -1,4 +1,4 @@
-"""Two texts as one row of every layer: compared as wholes and, if wanted, token by token."""
+"""Two texts as one row per layer: their pooled rows compared and, if `aligned`, also their tokens."""
 
 from collections.abc import Sequence
 
@@ -11,26 +11,26 @@ from bertvision.tasks.task import Pairs, Pool
 from bertvision.training.linear_problem import Layout
 
 SHARPNESS = 30.0
-"""How much more a token counts the nearer it is: e to the power of this times the cosine."""
+"""Inverse temperature of the alignment of tokens, a softmax over this times their cosines."""
 
 PARTS: dict[Pairs, int] = {"together": 1, "apart": 2, "aligned": 6}
-"""Parts of a row that mean one thing each, and are as wide as the encoder."""
+"""Number of parts of a row; each is as wide as the encoder and has one meaning."""
 
-ALIKE: dict[Pairs, int] = {"together": 0, "apart": 2, "aligned": 4}
-"""So many of them, the first ones, tell by their sum how alike two texts are."""
+SIMILARITY_PARTS: dict[Pairs, int] = {"together": 0, "apart": 2, "aligned": 4}
+"""Number of the first parts whose sums over their numbers measure how similar two texts are."""
 
 
 def row_layout(layers: int, pairs: Pairs) -> Layout:
     """The layout of the numbers in a row: layers, parts of each, and which parts measure similarity."""
-    return Layout(layers=layers, parts=PARTS[pairs], alike=ALIKE[pairs])
+    return Layout(layers=layers, parts=PARTS[pairs], alike=SIMILARITY_PARTS[pairs])
 
 
 def read_texts(texts: Sequence[HiddenStates], pool: Pool, pairs: Pairs) -> Tensor:
-    """One row per example and layer, (examples, layers, parts · width), of one text each, or of two that are compared.
+    """One row per example and layer, (examples, layers, parts · width), from one text each or from two.
 
     Args:
-        texts: states of one text of every example, or those of the first texts and of the second.
-        pool: which row stands for a text.
+        texts: states of one text per example; or two items, those of first and those of second texts.
+        pool: how the tokens of a text become one row.
         pairs: how two texts become one row.
     """
     if pairs == "aligned":
@@ -40,58 +40,58 @@ def read_texts(texts: Sequence[HiddenStates], pool: Pool, pairs: Pairs) -> Tenso
 
 
 def join_texts(rows: Sequence[Tensor]) -> Tensor:
-    """The rows of one text each, or of the first texts and the second as one; see `compare_rows`."""
+    """The rows as they are if texts are single; those of first and second texts joined by `compare_rows`."""
     first, *second = rows
     return compare_rows(first, *second) if second else first
 
 
 def compare_rows(first: Tensor, second: Tensor) -> Tensor:
-    """Two texts' rows as one, (…, 2 · width): how far they are apart, and how far they agree, number by number.
+    """The rows of two texts as one, (…, 2 · width): absolute differences and elementwise products.
 
-    Every layer's row has length 1 before that, so that what the texts share is not lost among how long their rows are.
-    The sum of each part of a layer's row then says by itself how alike the texts are: the second is a cosine.
+    Both rows are first scaled to length 1, since differences in length would hide what the texts have in common. So the
+    sum of either part measures similarity by itself: that of the products is the cosine.
     """
-    return torch.cat(_differ(*(nn.functional.normalize(rows, dim=-1) for rows in (first, second))), dim=-1)
+    return torch.cat(_compare(*(nn.functional.normalize(rows, dim=-1) for rows in (first, second))), dim=-1)
 
 
 def compare_tokens(first: HiddenStates, second: HiddenStates, pool: Pool) -> Tensor:
-    """Two texts as one row of every layer, (pairs, layers, 6 · width): as wholes, then token by token.
+    """Two texts as one row per layer, (pairs, layers, 6 · width): four measures of similarity, then what is unmatched.
 
-    Every token, as a direction, is compared with what is nearest to it in the other text, in the same layer: how far
-    the two are apart, and how far they agree, on average over the tokens of a text, then over both texts. The last two
-    parts tell what the other text lacks: the mean direction of the tokens of the first text, and of the second, each
-    as long as 1 less how far it agrees. So a word without a counterpart shows, and which one it is; means over whole
-    texts hide it.
+    The first two parts are those of `compare_rows`, from pooled rows. For the others, every token, scaled to length 1,
+    is compared with its nearest match in the same layer of the other text. Parts three and four are the absolute
+    differences and the products of token and match, averaged over the tokens of each text and over both texts. Parts
+    five and six are means over the tokens of the first and of the second text, each token times 1 less the cosine with
+    its match: they show that a word has no counterpart, and which word, which means over whole texts hide.
 
-    What is nearest is a mean over the other text's tokens that hardly counts any but the nearest ones, see `SHARPNESS`:
-    which of two comes first would depend on rounding, where both are as near.
+    The match is a softmax-weighted mean of the other text's tokens that hardly counts any but the nearest, see
+    `SHARPNESS`: if it were the nearest token alone, rounding would choose between tokens that are equally near.
     """
-    both = zip(first.states.unbind(dim=1), second.states.unbind(dim=1), strict=True)
+    layers = zip(first.states.unbind(dim=1), second.states.unbind(dim=1), strict=True)
     masks = first.mask, second.mask
-    # one layer after the other, so that comparing takes the memory of one
-    return torch.stack([_compare_layer(one.float(), two.float(), masks, pool) for one, two in both], dim=1)
+    # one layer after the other, since all at once would take as many times the memory
+    return torch.stack([_compare_layer(one.float(), two.float(), masks, pool) for one, two in layers], dim=1)
 
 
 def _compare_layer(first: Tensor, second: Tensor, masks: tuple[Tensor, Tensor], pool: Pool) -> Tensor:
     """`compare_tokens` for one layer, (pairs, tokens, width) each → (pairs, 6 · width)."""
-    wholes = compare_rows(*(pool_rows(text, mask, pool) for text, mask in zip((first, second), masks, strict=True)))
+    pooled = compare_rows(*(pool_rows(text, mask, pool) for text, mask in zip((first, second), masks, strict=True)))
     one, two = (nn.functional.normalize(text, dim=-1) for text in (first, second))
-    mine = _compare_nearest(one, two, *masks)
-    others = _compare_nearest(two, one, *masks[::-1])
-    both = [(here + there) / 2 for here, there in zip(mine[:2], others[:2], strict=True)]
-    return torch.cat([wholes, *both, mine[2], others[2]], dim=-1)
+    *first_parts, first_unmatched = _compare_nearest(one, two, *masks)
+    *second_parts, second_unmatched = _compare_nearest(two, one, *masks[::-1])
+    means = [(of_first + of_second) / 2 for of_first, of_second in zip(first_parts, second_parts, strict=True)]
+    return torch.cat([pooled, *means, first_unmatched, second_unmatched], dim=-1)
 
 
 def _compare_nearest(tokens: Tensor, others: Tensor, mask: Tensor, others_mask: Tensor) -> tuple[Tensor, ...]:
-    """How far tokens are from what is nearest, how far they agree with it, and what is left: means, (pairs, width)."""
+    """Difference, product and unmatched share of tokens and their matches in the other text: means, (pairs, width)."""
     query, keys = tokens[:, None], others[:, None]  # of one attention head, since ONNX and fast kernels want four axes
     attend = nn.functional.scaled_dot_product_attention
     nearest = attend(query, keys, keys, attn_mask=others_mask[:, None, None], scale=SHARPNESS)[:, 0]
-    apart, agree = _differ(tokens, nearest)
-    lonely = tokens * (1.0 - agree.sum(dim=-1, keepdim=True))
-    return tuple(pool_rows(part, mask, "mean") for part in (apart, agree, lonely))
+    difference, product = _compare(tokens, nearest)
+    unmatched = tokens * (1.0 - product.sum(dim=-1, keepdim=True))
+    return tuple(pool_rows(part, mask, "mean") for part in (difference, product, unmatched))
 
 
-def _differ(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor]:
-    """How far two are apart, and how far they agree, number by number."""
+def _compare(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor]:
+    """Absolute differences and products, elementwise."""
     return (one - two).abs(), one * two

@@ -1,4 +1,4 @@
-"""How long something takes on a device, which may still be working when a call returns."""
+"""Time that calls take on a device; a GPU may still be computing when a call returns."""
 
 import time
 from collections.abc import Callable
@@ -6,14 +6,14 @@ from collections.abc import Callable
 import torch
 
 REPEATS = 3
-"""The least of so many counts: other work on the machine only ever adds."""
+"""Largest number of calls of which the fastest counts, since other work on the machine can only slow a call down."""
 
 PATIENCE = 2.0
-"""Seconds after which nothing is repeated: what is slow is measured well enough."""
+"""Total seconds after which a call is not repeated: slow calls are measured well enough."""
 
 
 def seconds_of(function: Callable[[], object], device: torch.device) -> float:
-    """Seconds of a call; waits for a GPU before and after."""
+    """Seconds of a call; synchronises with a GPU before and after."""
     _wait(device)
     begin = time.perf_counter()
     function()
@@ -22,11 +22,11 @@ def seconds_of(function: Callable[[], object], device: torch.device) -> float:
 
 
 def least_seconds(function: Callable[[], object], device: torch.device) -> float:
-    """The least seconds of a few calls."""
-    found = [seconds_of(function, device)]
-    while len(found) < REPEATS and sum(found) < PATIENCE:
-        found.append(seconds_of(function, device))
-    return min(found)
+    """Seconds of the fastest of a few calls."""
+    seconds = [seconds_of(function, device)]
+    while len(seconds) < REPEATS and sum(seconds) < PATIENCE:
+        seconds.append(seconds_of(function, device))
+    return min(seconds)
 
 
 def _wait(device: torch.device) -> None:
