@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertvision.device import Device, choose_device
-from bertvision.encoder.load import load_encoder, usual_pool
+from bertvision.device import Device
+from bertvision.encoder.load import usual_pool
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.inference.computed_states import encode_texts
-from bertvision.inference.outputs import PassOptions
+from bertvision.inference.frozen_encoder import frozen_passes, load_frozen
 from bertvision.inference.pair_rows import join_texts
 from bertvision.tasks.batches import example_groups
 from bertvision.tasks.examples import IntArray, Texts
@@ -36,14 +36,12 @@ class TextRows:
     """A frozen encoder, and the rows of the texts, and of the aligned pairs of texts, that it has seen."""
 
     def __init__(self, encoder: str, *, pool: Pool | None, length: int, device: Device) -> None:
-        place = choose_device(device)
-        self.encoder = load_encoder(encoder, device=place)
+        self.encoder = load_frozen(encoder, device=device, dtype="float32")
         base = base_encoder(encoder)
         self._tokenizer = TextTokenizer.load(base)
         self._pool = pool or usual_pool(encoder)
         self._windows = WindowOptions(length=self._tokenizer.capped(length))
-        config = self.encoder.config
-        self._passes = PassOptions(packed=place.type == "cuda", pad=config.pad_token_id or 0, bf16=False)
+        self._passes = frozen_passes(self.encoder, dtype="float32")
         self._rows: dict[tuple[str, ...], Tensor] = {}
         self._lock = Lock()  # threads share it, as folds of scikit-learn in threads do
 
