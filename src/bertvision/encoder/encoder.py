@@ -105,7 +105,7 @@ class Encoder(nn.Module):
 
     @contextmanager
     def plain_attention(self) -> Iterator[None]:
-        """Within this context, compute attention without a fused kernel, whose trace is longer and slower."""
+        """Within this context, compute attention without a fused kernel, whose trace would be longer and slower."""
         before = self.config._attn_implementation  # noqa: SLF001 - transformers has no public name for it
         self.config._attn_implementation = "eager"  # noqa: SLF001
         try:
@@ -114,7 +114,7 @@ class Encoder(nn.Module):
             self.config._attn_implementation = before  # noqa: SLF001
 
     def compile_layers(self) -> None:
-        """Compile the forward pass of the layers, for any number of tokens; their hooks and all else stay."""
+        """Compile the forward pass of the layers in place, for any number of tokens, but not their hooks."""
         if next(self.model.parameters()).dtype is torch.bfloat16:  # too coarse to show the difference
             from bertvision.encoder.gelu import shorten_gelu  # noqa: PLC0415 - imports transformers
 

@@ -20,10 +20,10 @@ class Learn:
 
     Attributes:
         word: the choice as the user wrote it.
-        everything: all of the encoder's own parameters.
+        everything: whether all of the encoder's own parameters learn.
         top: number of uppermost layers that learn; None if no whole layers are chosen.
-        norms: all LayerNorms, also those of layers that do not learn otherwise.
-        biases: every bias.
+        norms: whether all LayerNorms learn, also those of layers that do not learn otherwise.
+        biases: whether all biases learn, except the pooler's.
         houlsby: inner width of new bottleneck adapters; None adds none.
         lora: rank of new low-rank changes to every linear map of the layers; None adds none.
     """
