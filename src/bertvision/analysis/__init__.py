@@ -1,1 +1,1 @@
-"""From scores to understanding: where models fail, what layers count, what quality costs; numbers only, no plots."""
+"""Analyses of models: where they fail, how well calibrated they are, which layers they read, what quality costs."""

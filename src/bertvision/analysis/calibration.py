@@ -1,4 +1,4 @@
-"""Are probabilities what they say? A temperature fitted on held-out examples, and reliability before and after."""
+"""Calibration: a temperature fitted on held-out examples, and how well confidence matches accuracy with and without."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,26 +14,28 @@ from bertvision.evaluation.held_out import check_unseen
 from bertvision.tasks.examples import FloatArray, IntArray
 
 LIMITS = (0.05, 20.0)
-"""Smallest and largest temperature: where all is right, or nothing, there is no best one."""
+"""Smallest and largest temperature, since there is no best one if all predictions are right, or none."""
 
 GRID = 49
+"""Number of temperatures that are tried first, at equal distances in logarithm."""
+
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 STEPS = 40
-"""Steps of the golden-section search: they leave less than 1e-8 of the stretch between two points of the grid."""
+"""Steps of the golden-section search: they narrow the interval around the grid's best point to 1e-8 of it."""
 
-LEAST = 1e-12
-"""Smallest probability in a logarithm."""
+MIN_PROBABILITY = 1e-12
+"""Smallest probability whose logarithm is taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class Temperature:
-    """Logits are divided by `value` before the softmax.
+    """A fitted temperature: logits are divided by `value` before the softmax.
 
     Attributes:
-        value: above 1 makes a model less sure.
+        value: the temperature; above 1 it lowers confidence.
         loss: mean log-loss on the examples it was fitted on.
         plain_loss: the same with a temperature of 1.
-        fitted_on: their ids; it is not applied to any of them.
+        fitted_on: ids of these examples; it is not applied to any of them.
     """
 
     value: float
@@ -44,14 +46,14 @@ class Temperature:
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityBin:
-    """Examples whose confidence lies in a stretch: above `low`, at most `high`.
+    """Examples whose confidence is above `low` and at most `high`.
 
     Attributes:
-        low: low end of the stretch.
-        high: high end of the stretch.
-        count: how many examples there are.
-        confidence: their mean; None without any.
-        accuracy: the part of them that is right, 0 to 1; None without any.
+        low: lower edge of the bin.
+        high: upper edge of the bin.
+        count: number of examples.
+        confidence: their mean confidence; None without examples.
+        accuracy: the share of right predictions among them, 0 to 1; None without examples.
     """
 
     low: float
@@ -63,14 +65,14 @@ class ReliabilityBin:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """How well confidence says what is right.
+    """How well confidence matches accuracy.
 
     Attributes:
-        count: how many examples there are.
-        confidence: the mean, 0 to 1.
-        accuracy: the part that is right, 0 to 1.
-        error: expected calibration error: |accuracy - confidence| of the bins, weighted by their examples.
-        bins: stretches of equal width.
+        count: number of examples.
+        confidence: mean confidence, 0 to 1.
+        accuracy: share of right predictions, 0 to 1.
+        error: expected calibration error: the mean of |accuracy - confidence| over bins, weighted by their examples.
+        bins: bins of confidence, of equal width.
     """
 
     count: int
@@ -86,9 +88,9 @@ class Calibration:
 
     Attributes:
         temperature: its value.
-        fitted_on: on how many held-out examples.
+        fitted_on: number of held-out examples that it was fitted on.
         before: with a temperature of 1.
-        after: with this one.
+        after: with this temperature.
     """
 
     temperature: float
@@ -98,64 +100,64 @@ class Calibration:
 
 
 def answer_logits(predictions: SpanPredictions, *, threshold: float = 0.0) -> FloatArray:
-    """Logits of "no answer" (first) and of the n best answers, (questions, 1 + best).
+    """Logits of "no answer" (first) and of the n-best answers, (questions, 1 + best).
 
-    "No answer" is the largest exactly where the threshold says so.
+    "No answer" has the largest logit exactly where its margin exceeds the threshold.
     """
     return np.concatenate([predictions.null[:, None] - threshold, predictions.scores], axis=1)
 
 
 def confidences(logits: FloatArray, temperature: float = 1.0) -> FloatArray:
-    """The probability of what is most likely, (rows,)."""
+    """The probability of the most likely class or answer, (rows,)."""
     scaled = logits / temperature
     return np.asarray(1.0 / np.exp(scaled - scaled.max(axis=1, keepdims=True)).sum(axis=1), dtype=np.float64)
 
 
 def fit_temperature(logits: FloatArray, golds: IntArray, *, ids: Sequence[str]) -> Temperature:
-    """The temperature with the least log-loss of the right classes (Guo et al. 2017).
+    """The temperature with the lowest log-loss of the gold classes (Guo et al., 2017).
 
     Args:
         logits: (rows, classes) of held-out examples.
-        golds: (rows,) right classes.
-        ids: (rows,).
+        golds: (rows,) class numbers.
+        ids: (rows,) ids of the examples.
 
     Raises:
-        BertVisionError: there is no row, columns have different lengths, or a class or logit cannot be.
+        BertVisionError: there is no row, arguments differ in length, or a class number or logit is not valid.
     """
     _check(logits, len(golds), ids)
     check_classes(golds, logits.shape[1], "golds")
-    right = logits[np.arange(len(logits)), golds]
-    most = logits.max(axis=1)
+    gold = logits[np.arange(len(logits)), golds]
+    highest = logits.max(axis=1)
 
     def loss(temperature: float) -> float:
-        # log p = (right - most) / T + log of the largest class's probability
-        largest = np.log(confidences(logits, temperature))
-        return -float(((right - most) / temperature + largest).mean())
+        # log p(gold) = (gold - highest) / T + log p(most likely class)
+        log_confidence = np.log(confidences(logits, temperature))
+        return -float(((gold - highest) / temperature + log_confidence).mean())
 
-    return _fitted(loss, ids)
+    return _minimise(loss, ids)
 
 
 def fit_answer_temperature(logits: FloatArray, right: NDArray[np.bool_], *, ids: Sequence[str]) -> Temperature:
-    """The temperature with the least log-loss of "the most likely answer is right".
+    """The temperature with the lowest log-loss of the confidence that the most likely answer is right.
 
-    For answers, of which several may be right, or none of the n best.
+    For answers, since several of the n best may be right, or none.
 
     Args:
         logits: (questions, answers) of held-out questions; see `answer_logits`.
-        right: (questions,) whether the most likely answer is.
-        ids: (questions,).
+        right: (questions,) whether the most likely answer is right.
+        ids: (questions,) ids of the questions.
 
     Raises:
-        BertVisionError: there is no question, columns have different lengths, or a logit cannot be.
+        BertVisionError: there is no question, arguments differ in length, or a logit is not valid.
     """
     _check(logits, len(right), ids)
 
     def loss(temperature: float) -> float:
-        sure = confidences(logits, temperature)
-        likely = np.where(right, sure, 1.0 - sure)
-        return -float(np.log(np.maximum(likely, LEAST)).mean())
+        confidence = confidences(logits, temperature)
+        likelihood = np.where(right, confidence, 1.0 - confidence)
+        return -float(np.log(np.maximum(likelihood, MIN_PROBABILITY)).mean())
 
-    return _fitted(loss, ids)
+    return _minimise(loss, ids)
 
 
 def calibrate(
@@ -166,12 +168,13 @@ def calibrate(
     Args:
         temperature: fitted on other examples.
         logits: (rows, classes or answers).
-        right: (rows,) whether the most likely is right.
-        ids: (rows,).
-        bins: bins of equal width.
+        right: (rows,) whether the most likely class or answer is right.
+        ids: (rows,) ids of the examples.
+        bins: number of bins of confidence.
 
     Raises:
-        BertVisionError: the temperature was fitted on one of these examples, or columns have different lengths.
+        BertVisionError: the temperature was fitted on one of these examples, arguments differ in length, or a logit is
+            not valid.
     """
     _check(logits, len(right), ids)
     check_unseen("temperature", temperature.fitted_on, ids)
@@ -184,11 +187,11 @@ def reliability(confidence: FloatArray, right: NDArray[np.bool_], *, bins: int =
 
     Args:
         confidence: (rows,) 0 to 1.
-        right: (rows,).
-        bins: how many.
+        right: (rows,) whether the prediction is right.
+        bins: number of bins.
 
     Raises:
-        BertVisionError: there is no row or bin, columns have different lengths, or a confidence cannot be.
+        BertVisionError: there is no row or bin, arguments differ in length, or a confidence is not within 0 and 1.
     """
     check_rows(len(confidence), len(right), "right or wrong marks")
     if not len(confidence) or bins < 1:
@@ -198,34 +201,36 @@ def reliability(confidence: FloatArray, right: NDArray[np.bool_], *, bins: int =
     edges = np.linspace(0.0, 1.0, bins + 1)
     place = np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, bins - 1)
     counts = np.bincount(place, minlength=bins)
-    filled = np.maximum(counts, 1)
-    sure = np.bincount(place, weights=confidence, minlength=bins) / filled
-    true = np.bincount(place, weights=right.astype(np.float64), minlength=bins) / filled
-    rows = zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), sure.tolist(), true.tolist(), strict=True)
+    divisors = np.maximum(counts, 1)
+    means = np.bincount(place, weights=confidence, minlength=bins) / divisors
+    accuracies = np.bincount(place, weights=right.astype(np.float64), minlength=bins) / divisors
+    columns = (edges[:-1], edges[1:], counts, means, accuracies)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
     return Reliability(
         count=len(confidence),
         confidence=float(confidence.mean()),
         accuracy=float(right.mean()),
-        error=float((counts * np.abs(true - sure)).sum() / len(confidence)),
+        error=float((counts * np.abs(accuracies - means)).sum() / len(confidence)),
         bins=tuple(
-            ReliabilityBin(low, high, count, mean if count else None, part if count else None)
-            for low, high, count, mean, part in rows
+            ReliabilityBin(low, high, count, mean if count else None, accuracy if count else None)
+            for low, high, count, mean, accuracy in rows
         ),
     )
 
 
 def _check(logits: FloatArray, rows: int, ids: Sequence[str]) -> None:
+    """Check logits and the lengths of the columns beside them."""
     if logits.ndim != 2 or not logits.size:
         raise BertVisionError(f"logits have shape {logits.shape}; (rows, classes) with a row is expected.")
     check_rows(len(logits), rows, "golds or marks")
     check_rows(len(logits), len(ids), "ids")
-    # -inf stands where a question has fewer answers, but something must be possible
+    # a question with fewer answers has logits of -inf, but not all of them
     if np.isnan(logits).any() or not np.isfinite(logits.max(axis=1)).all():
         raise BertVisionError("logits are NaN, or all of a row infinite; finite ones are expected.")
 
 
-def _fitted(loss: Callable[[float], float], ids: Sequence[str]) -> Temperature:
-    """Search on a grid of logarithms, then by golden sections around its best point."""
+def _minimise(loss: Callable[[float], float], ids: Sequence[str]) -> Temperature:
+    """The temperature of the lowest loss: a grid search in logarithms, then golden sections around its best point."""
     grid = np.linspace(math.log(LIMITS[0]), math.log(LIMITS[1]), GRID)
     best = int(np.argmin([loss(math.exp(place)) for place in grid]))
     low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, GRID - 1)])

@@ -1,4 +1,4 @@
-"""What every analysis checks of its input, and shares that may be undefined."""
+"""Checks of arguments for all analyses, and shares of a total that may be 0."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,15 @@ from bertvision.tasks.examples import IntArray
 
 
 def check_same_questions(expected: Sequence[str], got: Sequence[str], what: str) -> None:
-    """Refuse scores or predictions of other questions, or of the same in another order.
+    """Check that scores or predictions are of the expected questions, in the same order.
+
+    Args:
+        expected: ids of the questions.
+        got: ids that the scores or predictions have.
+        what: their name, in the plural, for messages.
 
     Raises:
-        BertVisionError: the ids differ.
+        BertVisionError: the ids or their order differ.
     """
     if len(expected) != len(got):
         raise BertVisionError(f"{what} are for {len(got):,} questions; {len(expected):,} are expected.")
@@ -23,7 +28,12 @@ def check_same_questions(expected: Sequence[str], got: Sequence[str], what: str)
 
 
 def check_rows(expected: int, got: int, what: str) -> None:
-    """Refuse a column that has more or fewer rows than there are examples.
+    """Check that a column has as many rows as there are examples.
+
+    Args:
+        expected: number of examples.
+        got: number of rows.
+        what: name of the rows, in the plural, for messages.
 
     Raises:
         BertVisionError: the numbers differ.
@@ -33,16 +43,16 @@ def check_rows(expected: int, got: int, what: str) -> None:
 
 
 def check_classes(numbers: IntArray, classes: int, what: str) -> None:
-    """Refuse class numbers that no class has.
+    """Check that class numbers are within 0 and `classes` - 1.
 
     Raises:
         BertVisionError: a number is below 0, or too large.
     """
-    beyond = numbers[(numbers < 0) | (numbers >= classes)]
-    if len(beyond):
-        raise BertVisionError(f"{what} hold class {beyond[0]}; 0 to {classes - 1} are expected.")
+    invalid = numbers[(numbers < 0) | (numbers >= classes)]
+    if len(invalid):
+        raise BertVisionError(f"{what} hold class {invalid[0]}; 0 to {classes - 1} are expected.")
 
 
 def share(part: int, whole: int) -> float | None:
-    """Part of a whole, 0 to 1; None where the whole is nothing."""
+    """Part of a whole, 0 to 1; None if the whole is 0."""
     return part / whole if whole else None

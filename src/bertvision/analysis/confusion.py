@@ -1,4 +1,4 @@
-"""Which labels are taken for which, and how often each is given: predicted against true."""
+"""Confusion of labels: how often each gold label got each predicted label, with precision and recall."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from bertvision.tasks.examples import IntArray
 
 @dataclass(frozen=True, slots=True)
 class LabelCounts:
-    """One label: how often it is true, and how often it was given.
+    """How often one label is gold, predicted, or both.
 
     Attributes:
-        label: its word.
-        gold: examples that have it.
-        predicted: examples that were given it.
-        right: examples where both hold.
-        recall: the part of `gold` that was found, 0 to 1; None without any.
-        precision: the part of `predicted` that is right, 0 to 1; None without any.
+        label: its name.
+        gold: number of examples that have it.
+        predicted: number of examples for which it was predicted.
+        right: number of examples of both.
+        recall: `right` / `gold`, 0 to 1; None if `gold` is 0.
+        precision: `right` / `predicted`, 0 to 1; None if `predicted` is 0.
     """
 
     label: str
@@ -33,11 +33,11 @@ class LabelCounts:
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Labels predicted against true.
+    """The confusion matrix of labels.
 
     Attributes:
         counts: (gold labels, predicted labels).
-        labels: (labels,) sums of rows and columns: the two histograms.
+        labels: (labels,) counts of each, which are the sums of rows and columns and the diagonal.
     """
 
     counts: tuple[tuple[int, ...], ...]
@@ -45,15 +45,15 @@ class Confusion:
 
 
 def confusion(labels: Sequence[str], golds: IntArray, predictions: IntArray) -> Confusion:
-    """Count which labels were given for which.
+    """Count gold and predicted labels.
 
     Args:
-        labels: words in class order.
+        labels: names of the classes, in order.
         golds: (rows,) class numbers.
-        predictions: (rows,).
+        predictions: (rows,) class numbers.
 
     Raises:
-        BertVisionError: there are more or fewer predictions than golds, or a class that has no label.
+        BertVisionError: there are more or fewer predictions than golds, or a class number without a label.
     """
     check_rows(len(golds), len(predictions), "predictions")
     for what, numbers in (("golds", golds), ("predictions", predictions)):
@@ -64,12 +64,12 @@ def confusion(labels: Sequence[str], golds: IntArray, predictions: IntArray) -> 
 
 
 def tag_counts(labels: Sequence[str], golds: IntArray, predictions: IntArray) -> tuple[LabelCounts, ...]:
-    """How often each label of texts with any number of them is true, and was given.
+    """Count gold and predicted tags, of which a text may have any number.
 
     Args:
-        labels: words in class order.
-        golds: (rows, labels) 1 where a text has the label.
-        predictions: (rows, labels).
+        labels: names of the tags, in order.
+        golds: (rows, labels) 1 where a text has the tag, else 0.
+        predictions: (rows, labels) the same.
 
     Raises:
         BertVisionError: there are more or fewer predictions than golds.
@@ -78,9 +78,9 @@ def tag_counts(labels: Sequence[str], golds: IntArray, predictions: IntArray) ->
     return _rows(labels, golds.sum(axis=0), predictions.sum(axis=0), (golds * predictions).sum(axis=0))
 
 
-def _rows(labels: Sequence[str], golds: IntArray, given: IntArray, right: IntArray) -> tuple[LabelCounts, ...]:
-    counts = zip(labels, golds.tolist(), given.tolist(), right.tolist(), strict=True)
+def _rows(labels: Sequence[str], golds: IntArray, predicted: IntArray, right: IntArray) -> tuple[LabelCounts, ...]:
+    counts = zip(labels, golds.tolist(), predicted.tolist(), right.tolist(), strict=True)
     return tuple(
-        LabelCounts(label, true, named, both, share(both, true), share(both, named))
-        for label, true, named, both in counts
+        LabelCounts(label, gold, given, both, share(both, gold), share(both, given))
+        for label, gold, given, both in counts
     )

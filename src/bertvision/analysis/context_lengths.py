@@ -1,4 +1,4 @@
-"""How long the contexts are of questions that two models answer, and of those that one of them alone does."""
+"""Context lengths of the questions that each of two models answers rightly, and of those that only one does."""
 
 from dataclasses import dataclass
 
@@ -14,12 +14,12 @@ from bertvision.tasks.windows import Windows
 
 @dataclass(frozen=True, slots=True)
 class LengthSummary:
-    """Lengths of some contexts, in one unit.
+    """A summary of context lengths, in tokens or in words.
 
     Attributes:
         mean: mean of the lengths.
-        interval: interval of the mean.
-        median: half are at most as long.
+        interval: 95 % bootstrap interval of the mean.
+        median: median of the lengths.
     """
 
     mean: float
@@ -29,12 +29,12 @@ class LengthSummary:
 
 @dataclass(frozen=True, slots=True)
 class ContextGroup:
-    """The contexts of some questions, each counted once for every question.
+    """Context lengths of some questions; a context of several questions counts for each.
 
     Attributes:
-        count: how many questions there are.
-        tokens: how long their contexts are in tokens; None without any question.
-        words: the same in words between white space.
+        count: number of questions.
+        tokens: lengths of their contexts in tokens; None without questions.
+        words: the same in words, which white space separates.
     """
 
     count: int
@@ -44,14 +44,14 @@ class ContextGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextLengths:
-    """Context lengths of all questions, and of those that two models answer rightly, which means exactly.
+    """Context lengths of all questions, and of those that two models answer rightly (exact match).
 
     Attributes:
-        all: every question.
-        first: right by the first model.
-        second: right by the second.
-        first_only: right by the first alone.
-        second_only: right by the second alone.
+        all: all questions.
+        first: those that the first model answers rightly.
+        second: those that the second model does.
+        first_only: those that only the first model does.
+        second_only: those that only the second model does.
     """
 
     all: ContextGroup
@@ -62,7 +62,7 @@ class ContextLengths:
 
 
 def context_tokens(windows: Windows) -> IntArray:
-    """Tokens in the context of every question, (questions,), however many windows it was cut into."""
+    """Number of tokens in the context of every question, (questions,), over all its windows."""
     begins = np.flatnonzero(np.diff(windows.example, prepend=-1))  # each question's first window
     ends = windows.context_token + windows.context[:, 1] - windows.context[:, 0]
     return np.asarray(np.maximum.reduceat(ends, begins) - windows.context_token[begins], dtype=np.int64)
@@ -82,11 +82,11 @@ def context_lengths(
         examples: the questions.
         tokens: (questions,) tokens in the context of each; see `context_tokens`.
         first: scores of the first model, in the order of the questions.
-        second: those of the second.
-        resamples: draws for the intervals of means.
+        second: scores of the second model, likewise.
+        resamples: number of bootstrap draws for the intervals.
 
     Raises:
-        BertVisionError: scores or lengths are of other questions.
+        BertVisionError: scores or lengths are not of these questions, or there are too few draws.
     """
     check_rows(len(examples), len(tokens), "context lengths")
     for scores, what in ((first, "the first model's scores"), (second, "the second model's scores")):
@@ -97,13 +97,13 @@ def context_lengths(
     def group(chosen: NDArray[np.bool_]) -> ContextGroup:
         return _group(tokens[chosen].astype(np.float64), words[chosen].astype(np.float64), resamples)
 
-    ours, theirs = first.exact == 1.0, second.exact == 1.0
+    first_right, second_right = first.exact == 1.0, second.exact == 1.0
     return ContextLengths(
         all=group(np.ones(len(examples), dtype=np.bool_)),
-        first=group(ours),
-        second=group(theirs),
-        first_only=group(ours & ~theirs),
-        second_only=group(theirs & ~ours),
+        first=group(first_right),
+        second=group(second_right),
+        first_only=group(first_right & ~second_right),
+        second_only=group(second_right & ~first_right),
     )
 
 

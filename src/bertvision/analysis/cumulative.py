@@ -1,4 +1,4 @@
-"""What each further layer adds: scores of heads that read layers 0 to k, after Tenney et al. (2019)."""
+"""What each further layer adds: scores of heads that read the layers 0 to k, for every k (Tenney et al., 2019)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ class CumulativeScores:
     """Scores of prefix heads by depth, over seeds.
 
     Attributes:
-        depths: (depths,) the last layer that each reads.
-        scores: (depths,).
-        differences: (depths - 1,) what the depths after the first gain over the one before.
-        expected_layer: Σ layer · difference / Σ difference, of the mean scores: where the score comes from. None where
-            the deepest is no better than the first.
+        depths: (depths,) the last layer that each head reads.
+        scores: (depths,) score of each head.
+        differences: (depths - 1,) score of each head after the first, minus that of the head one layer less deep.
+        expected_layer: Σ layer · difference / Σ difference, of the mean scores. None if the deepest head is no better
+            than the first.
     """
 
     depths: tuple[int, ...]
@@ -31,14 +31,14 @@ class CumulativeScores:
 def cumulative_scores(depths: Sequence[int], scores: FloatArray) -> CumulativeScores:
     """Score differences and the expected layer; a difference may be negative.
 
-    The heads should read all layers up to their depth, as `layer_mix` does; `last_layer` reads the deepest alone.
+    The heads should read all layers up to their depth, as `layer_mix` does; `last_layer` reads only the deepest.
 
     Args:
-        depths: the last layer that each prefix head reads, one after the other.
+        depths: the last layer that each prefix head reads, ascending by 1.
         scores: (seeds, depths).
 
     Raises:
-        BertVisionError: a depth is missing or out of order, or there are scores for more or fewer.
+        BertVisionError: a depth is missing or out of order, there are fewer than two, or not one score for each.
     """
     if scores.ndim != 2 or scores.shape[1] != len(depths) or len(depths) < 2:
         raise BertVisionError(
@@ -49,7 +49,7 @@ def cumulative_scores(depths: Sequence[int], scores: FloatArray) -> CumulativeSc
         raise BertVisionError(
             f"prefix heads have the depths {_listed(depths)}; {_listed(expected)} are expected. Fit one for each layer."
         )
-    gains = np.diff(scores, axis=1)  # (seeds, depths - 1), of a seed with itself
+    gains = np.diff(scores, axis=1)  # (seeds, depths - 1), each within one seed
     means = gains.mean(axis=0)
     total = float(means.sum())
     layer = float(means @ np.array(depths[1:], dtype=np.float64)) / total if total > 0 else None

@@ -1,4 +1,4 @@
-"""Curves: learning over steps, quality with less data, and quality over the snapshots of a tuned run."""
+"""Curves: loss and score over steps, score over the share of training data, and score over a run's snapshots."""
 
 import json
 import math
@@ -18,9 +18,9 @@ class Curve:
     """Values over the steps of a run.
 
     Attributes:
-        name: what they are of.
-        steps: (points,) made so far.
-        values: (points,).
+        name: of the values, such as a metric.
+        steps: (points,) number of steps done.
+        values: (points,) value after these steps.
     """
 
     name: str
@@ -30,11 +30,11 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class LearningCurves:
-    """How a run learnt.
+    """The learning curves of a run.
 
     Attributes:
-        losses: losses of the training examples; one for a tuned run, one for each head of a fit.
-        scores: scores of a tuned run's snapshots, or of each head on held-out examples.
+        losses: training loss: one curve for a tuned run, one for each head of a fit.
+        scores: score of a tuned run's snapshots, or of each head on held-out examples.
     """
 
     losses: tuple[Curve, ...]
@@ -43,14 +43,14 @@ class LearningCurves:
 
 @dataclass(frozen=True, slots=True)
 class DataCurve:
-    """How good a head is with less data.
+    """The score of a head over the share of training examples.
 
     Attributes:
         head: its name.
-        options: as JSON.
+        options: its options as JSON.
         fractions: (points,) shares of the training examples, ascending.
-        scores: (points,) over seeds.
-        rates: (points,) the learning rate at each, chosen by held-out score.
+        scores: (points,) score at each share, over seeds.
+        rates: (points,) learning rate at each share, chosen by held-out score.
     """
 
     head: str
@@ -62,15 +62,15 @@ class DataCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreezeCurve:
-    """How good a run's snapshots are; None where there is no value.
+    """Scores of a run's snapshots; None where there is no value.
 
     Attributes:
-        epochs: (snapshots,) of tuning.
-        own: (snapshots,) the run's own output.
-        heads: (snapshots,) the best head on each, chosen by held-out score.
-        names: (snapshots,) which head that is.
+        epochs: (snapshots,) epochs of tuning.
+        own: (snapshots,) score of the run's own output.
+        heads: (snapshots,) score of the best head on each, chosen by held-out score.
+        names: (snapshots,) name of this head.
         held_out: (snapshots,) its held-out score.
-        freeze_point: epochs from which more tuning gained no more than the tolerance.
+        freeze_point: epochs after which more tuning gained no more than the tolerance.
     """
 
     epochs: tuple[float, ...]
@@ -82,28 +82,28 @@ class FreezeCurve:
 
 
 def tune_curves(lines: Iterable[Mapping[str, Any]], metric: str) -> LearningCurves:
-    """Loss, and a metric of the snapshots, from the lines of a tuned run's `metrics.jsonl`.
+    """Training loss, and a metric of the snapshots, from the lines of a tuned run's `metrics.jsonl`.
 
     Raises:
-        BertVisionError: no snapshot has the metric; the nearest that one has is named.
+        UnknownNameError: no snapshot has the metric, but some have others.
     """
-    kept = list(lines)
-    snapshots = [line for line in kept if "snapshot" in line]
+    lines = list(lines)
+    snapshots = [line for line in lines if "snapshot" in line]
     _check_metric(metric, snapshots, without=("step", "snapshot"))
-    loss = _curve("loss", [(line["step"], line["loss"]) for line in kept if "loss" in line and "snapshot" not in line])
+    loss = _curve("loss", [(line["step"], line["loss"]) for line in lines if "loss" in line and "snapshot" not in line])
     score = _curve(metric, [(line["step"], line.get(metric)) for line in snapshots])
     return LearningCurves((loss,), (score,))
 
 
 def fit_curves(lines: Iterable[Mapping[str, Any]], names: Sequence[str]) -> LearningCurves:
-    """Loss and held-out score of every head that was trained, from the lines of a fit's `metrics.jsonl`.
+    """Training loss and held-out score of every trained head, from the lines of a fit's `metrics.jsonl`.
 
     Args:
         lines: lines of the log.
         names: names of the heads, by number.
 
     Raises:
-        BertVisionError: a line is of a head that has no name.
+        BertVisionError: a line is about a head without a name.
     """
     losses: dict[int, list[tuple[int, float | None]]] = defaultdict(list)
     scores: dict[int, list[tuple[int, float | None]]] = defaultdict(list)
@@ -112,9 +112,9 @@ def fit_curves(lines: Iterable[Mapping[str, Any]], names: Sequence[str]) -> Lear
             losses[int(number)].append((line["step"], loss))
         if "validated" in line:
             scores[line["head"]].append((line["step"], line["score"]))
-    beyond = max([*losses, *scores], default=-1)
-    if beyond >= len(names):
-        raise BertVisionError(f"the log tells of head {beyond}, and {len(names)} names were given; one for each.")
+    highest = max([*losses, *scores], default=-1)
+    if highest >= len(names):
+        raise BertVisionError(f"the log tells of head {highest}, and {len(names)} names were given; one for each.")
     return LearningCurves(
         tuple(_curve(names[number], points) for number, points in sorted(losses.items())),
         tuple(_curve(names[number], points) for number, points in sorted(scores.items())),
@@ -122,16 +122,16 @@ def fit_curves(lines: Iterable[Mapping[str, Any]], names: Sequence[str]) -> Lear
 
 
 def less_data_curves(leaderboard: Sequence[Mapping[str, Any]], metric: str) -> tuple[DataCurve, ...]:
-    """A metric over the share of training examples, for every head and its options, over seeds.
+    """A metric over the share of training examples, averaged over seeds, for every head with its options.
 
-    Of several learning rates the one with the best mean held-out score is taken at each share, never the best on dev.
+    Of several learning rates, the one with the best mean held-out score is taken at each share, never the best on dev.
 
     Args:
         leaderboard: rows of a fit.
-        metric: one of theirs.
+        metric: one of the rows' metrics.
 
     Raises:
-        BertVisionError: no row has the metric; the nearest that one has is named.
+        UnknownNameError: no row has the metric, but some have others.
     """
     _check_metric(metric, [row["metrics"] for row in leaderboard])
     heads: dict[tuple[str, str], dict[float, dict[float, list[Mapping[str, Any]]]]] = {}
@@ -151,10 +151,10 @@ def less_data_curves(leaderboard: Sequence[Mapping[str, Any]], metric: str) -> t
 
 
 def freeze_curve(table: Mapping[str, Any], metric: str) -> FreezeCurve:
-    """A metric over the snapshots of a tuned run, from what `freeze_points.json` holds.
+    """A metric over the snapshots of a tuned run, from the contents of `freeze_points.json`.
 
     Raises:
-        BertVisionError: no snapshot has the metric; the nearest that one has is named.
+        UnknownNameError: no snapshot has the metric, but some have others.
     """
     points = table["points"]
     own = [point["own"] or {} for point in points]
@@ -174,20 +174,21 @@ def freeze_curve(table: Mapping[str, Any], metric: str) -> FreezeCurve:
 def _best_rate(rates: Mapping[float, Sequence[Mapping[str, Any]]]) -> float:
     """The learning rate with the best mean held-out score; of equal ones the smallest."""
 
-    def worth(rate: float) -> tuple[float, float]:
+    def rank(rate: float) -> tuple[float, float]:
         held_out = [row["held_out"] for row in rates[rate]]
         return (-math.inf if None in held_out else float(np.mean(held_out))), -rate
 
-    return max(rates, key=worth)
+    return max(rates, key=rank)
 
 
 def _curve(name: str, points: Iterable[tuple[int, float | None]]) -> Curve:
-    """Points without a value, or with one that is not finite, are left out."""
+    """A curve of the points whose value is finite, by step."""
     kept = sorted((step, value) for step, value in points if value is not None and math.isfinite(value))
     return Curve(name, tuple(step for step, _ in kept), tuple(value for _, value in kept))
 
 
-def _check_metric(metric: str, found: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -> None:
-    known = {name for metrics in found for name in metrics if name not in without}
+def _check_metric(metric: str, rows: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -> None:
+    """Check that a row has the metric, unless no row has any; keys in `without` are no metrics."""
+    known = {name for metrics in rows for name in metrics if name not in without}
     if known and metric not in known:
         raise UnknownNameError("metric", metric, known)

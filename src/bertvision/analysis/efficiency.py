@@ -8,19 +8,19 @@ from typing import Literal, get_args
 from bertvision.errors import BertVisionError, UnknownNameError
 
 Cost = Literal["parameters", "training_seconds", "inference_seconds"]
-"""What quality is set against."""
+"""A cost that is compared with F1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostRow:
-    """A model, how good it is, and what it costs.
+    """The F1 and the costs of a model.
 
     Attributes:
-        name: name of the model, unlike any other's.
+        name: name of the model, unique in a table.
         f1: in percent.
-        parameters: numbers that learn.
-        training_seconds: None if nobody measured.
-        inference_seconds: over the same examples for all models; None if nobody measured.
+        parameters: number of trained parameters.
+        training_seconds: None if not measured.
+        inference_seconds: for the same examples with all models; None if not measured.
     """
 
     name: str
@@ -32,12 +32,12 @@ class CostRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EfficiencyRow:
-    """A model's cost and what it is worth.
+    """A model with its efficiency.
 
     Attributes:
-        cost: the model.
+        cost: the model, its F1 and costs.
         efficiency: (F1 - 50) / log10(parameters).
-        best_at: the costs at which no other model is as good for less, or better for the same.
+        best_at: the costs in which it is on the Pareto front; see `pareto_front`.
     """
 
     cost: CostRow
@@ -46,14 +46,14 @@ class EfficiencyRow:
 
 
 def efficiency(f1: float, parameters: int) -> float:
-    """F1 points above 50 for each power of ten of parameters, as document 001 has it.
+    """F1 points above 50 per power of ten of the number of parameters, as defined in document 001.
 
     Args:
         f1: in percent.
-        parameters: numbers that learn.
+        parameters: number of trained parameters.
 
     Raises:
-        BertVisionError: there are fewer than two parameters, or the F1 is no percentage.
+        BertVisionError: there are fewer than two parameters, or the F1 is not within 0 and 100.
 
     Example:
         >>> round(efficiency(75.2, 42_548_738), 2)
@@ -67,32 +67,32 @@ def efficiency(f1: float, parameters: int) -> float:
 
 
 def efficiency_table(rows: Sequence[CostRow]) -> tuple[EfficiencyRow, ...]:
-    """Every model with its efficiency and the costs at which it is on the Pareto front, in the given order.
+    """Every model with its efficiency and the costs in which it is on the Pareto front, in the given order.
 
     Raises:
-        BertVisionError: two models have one name, or a number cannot be.
+        BertVisionError: two models have the same name, or a number is not valid.
     """
     names = [row.name for row in rows]
-    double = next((name for name in names if names.count(name) > 1), None)
-    if double is not None:
-        raise BertVisionError(f"two models are called '{double}'; different names are expected.")
-    worth = [efficiency(row.f1, row.parameters) for row in rows]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise BertVisionError(f"two models are called '{repeated}'; different names are expected.")
+    efficiencies = [efficiency(row.f1, row.parameters) for row in rows]
     fronts: dict[Cost, set[str]] = {cost: set(pareto_front(rows, cost)) for cost in get_args(Cost)}
     return tuple(
         EfficiencyRow(
             cost=row, efficiency=value, best_at=tuple(cost for cost, front in fronts.items() if row.name in front)
         )
-        for row, value in zip(rows, worth, strict=True)
+        for row, value in zip(rows, efficiencies, strict=True)
     )
 
 
 def pareto_front(rows: Sequence[CostRow], cost: Cost) -> tuple[str, ...]:
-    """Names of the models that no other beats at a cost, the cheapest first; unmeasured ones are left out.
+    """Names of the models on the Pareto front of F1 and a cost, the cheapest first; unmeasured ones are left out.
 
-    One beats another if it is as good for less, or better for the same or less. Equal ones do not beat each other.
+    On it are the models to which no other is superior: as good for less, or better for the same cost or less.
 
     Raises:
-        BertVisionError: there is no such cost.
+        UnknownNameError: there is no such cost.
     """
     if cost not in get_args(Cost):
         raise UnknownNameError("cost", cost, get_args(Cost))

@@ -1,4 +1,4 @@
-"""How scores are spread, and how predicted ones lie against true ones."""
+"""Gold and predicted scores: their histograms, and a scatter plot of one against the other."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,13 @@ from bertvision.tasks.examples import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class ScoreHistogram:
-    """Scores in bins of equal width.
+    """Histograms of gold and predicted scores, in the same bins of equal width.
 
     Attributes:
-        edges: (bins + 1,) where bins begin and end; the last one's upper edge belongs to it.
-        golds: (bins,) counts of true scores.
-        predictions: (bins,) counts of predicted scores; those beyond the limits count in the outermost bins.
-        outside: predictions beyond the limits.
+        edges: (bins + 1,) edges of the bins; each bin includes its lower edge, and the last its upper edge, too.
+        golds: (bins,) counts of gold scores.
+        predictions: (bins,) counts of predicted scores; those outside the limits count in the outermost bins.
+        outside: number of predictions outside the limits.
     """
 
     edges: tuple[float, ...]
@@ -28,11 +28,11 @@ class ScoreHistogram:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """Predicted against true scores, point by point.
+    """The points of a scatter plot.
 
     Attributes:
-        golds: (points,).
-        predictions: (points,).
+        golds: (points,) gold scores.
+        predictions: (points,) predicted scores.
     """
 
     golds: tuple[float, ...]
@@ -40,15 +40,15 @@ class Scatter:
 
 
 def scatter(golds: FloatArray, predictions: FloatArray, *, most: int = 1000) -> Scatter:
-    """Predicted against true scores; of more examples than `most`, that many at equal distances.
+    """Gold and predicted scores as points; of more examples than `most`, that many at equal distances.
 
     Args:
-        golds: (rows,).
-        predictions: (rows,).
-        most: points.
+        golds: (rows,) gold scores.
+        predictions: (rows,) predicted scores.
+        most: largest number of points.
 
     Raises:
-        BertVisionError: there are more or fewer predictions than golds, or fewer than one point was asked for.
+        BertVisionError: there are more or fewer predictions than golds, or `most` is less than 1.
     """
     check_rows(len(golds), len(predictions), "predictions")
     if most < 1:
@@ -60,16 +60,17 @@ def scatter(golds: FloatArray, predictions: FloatArray, *, most: int = 1000) -> 
 def score_histogram(
     golds: FloatArray, predictions: FloatArray, *, limits: tuple[float, float], bins: int = 10
 ) -> ScoreHistogram:
-    """Count true and predicted scores.
+    """Histograms of gold and predicted scores.
 
     Args:
-        golds: (rows,).
-        predictions: (rows,).
-        limits: smallest and largest legal score, as a task has them.
-        bins: how many.
+        golds: (rows,) gold scores.
+        predictions: (rows,) predicted scores.
+        limits: smallest and largest valid score of the task.
+        bins: number of bins.
 
     Raises:
-        BertVisionError: there are more or fewer predictions than golds, or a score or bin cannot be.
+        BertVisionError: there are more or fewer predictions than golds, a score is not finite, a gold score is outside
+            the limits, or there is no bin.
     """
     check_rows(len(golds), len(predictions), "predictions")
     low, high = limits
@@ -80,10 +81,10 @@ def score_histogram(
     if len(golds) and (golds.min() < low or golds.max() > high):
         raise BertVisionError(f"true scores are {golds.min():g} to {golds.max():g}; {low:g} to {high:g} are expected.")
     edges = np.linspace(low, high, bins + 1)
-    inside = np.clip(predictions, low, high)
+    clipped = np.clip(predictions, low, high)
     return ScoreHistogram(
         tuple(edges.tolist()),
         tuple(np.histogram(golds, edges)[0].tolist()),
-        tuple(np.histogram(inside, edges)[0].tolist()),
-        int((inside != predictions).sum()),
+        tuple(np.histogram(clipped, edges)[0].tolist()),
+        int((clipped != predictions).sum()),
     )

@@ -1,4 +1,4 @@
-"""Which layers heads read: learned weights and attention, over seeds, and their centre of gravity."""
+"""Which layers heads read: learned layer weights and layer attention over seeds, with their centre of gravity."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ class LayerSet:
     """One set of layer weights over seeds.
 
     Attributes:
-        weights: (layers,) what each layer is multiplied by.
-        shares: (layers,) of their sum, by size without sign: what each layer counts for.
-        centre: Σ layer · share, the centre of gravity, in numbers of layers.
+        weights: (layers,) the factor of each layer.
+        shares: (layers,) |weight| / Σ |weight|.
+        centre: the centre of gravity, Σ layer · share.
     """
 
     weights: tuple[SeedMean, ...]
@@ -28,11 +28,11 @@ class LayerSet:
 
 @dataclass(frozen=True, slots=True)
 class LayerReport:
-    """What a head counts the layers for, over seeds.
+    """The layer weights of a head, over seeds.
 
     Attributes:
-        layers: their numbers; 0 is the embedding output.
-        sets: one set of weights for all outputs, or one for each.
+        layers: numbers of the layers; 0 is the embedding output.
+        sets: one set of weights for all outputs, or one set for each.
     """
 
     layers: tuple[int, ...]
@@ -40,36 +40,39 @@ class LayerReport:
 
 
 def learned_weights(heads: Sequence[Head]) -> LayerReport | None:
-    """The learned layer weights of one kind of head over seeds; None if it has none that hold for any token.
+    """The learned layer weights of a head over seeds; None if it has none that are the same for every token.
+
+    Args:
+        heads: the same head trained with several seeds.
 
     Raises:
-        BertVisionError: there is no head, or they read different layers.
+        BertVisionError: there is no head, or they differ in name, shape or options.
     """
     if not heads:
         raise BertVisionError("no head was given; one for each seed is expected.")
-    weights = [head.layer_weights() for head in heads]
-    found = [values.detach().double().cpu().numpy() for values in weights if values is not None]
-    if not found:
+    learned = [head.layer_weights() for head in heads]
+    weights = [values.detach().double().cpu().numpy() for values in learned if values is not None]
+    if not weights:
         return None
     if len({(head.name, head.shape, tuple(sorted(head.options.items()))) for head in heads}) > 1:
         raise BertVisionError(
             "heads of several names, shapes or options were given; heads that differ in their seed alone are expected."
         )
-    return layer_report(np.stack(found), lowest=heads[0].lowest)
+    return layer_report(np.stack(weights), lowest=heads[0].lowest)
 
 
 def layer_report(weights: FloatArray, *, lowest: int = 0) -> LayerReport:
     """Weights, shares and centres of gravity over seeds.
 
-    Shares are |w| / Σ |w|: of a softmax they are its weights, whatever the scale. Layers whose states are larger need
-    smaller weights, so compare layers only where the head normalises them.
+    Shares are |w| / Σ |w|; of a softmax times any factor, they are the values of the softmax. Layers with larger states
+    need smaller weights, so compare layers only if the head normalises them.
 
     Args:
         weights: (seeds, sets, layers).
-        lowest: number of the first layer.
+        lowest: number of the lowest layer.
 
     Raises:
-        BertVisionError: the shape is another, or all weights of a set are 0.
+        BertVisionError: the weights have another shape, or all weights of a set are 0.
     """
     if weights.ndim != 3 or not weights.size:
         raise BertVisionError(f"layer weights have shape {weights.shape}; (seeds, sets, layers) is expected.")
@@ -93,11 +96,11 @@ def window_attention(attention: FloatArray, lengths: IntArray) -> FloatArray:
     """Mean attention over the tokens of every window, (windows, outputs, layers).
 
     Args:
-        attention: (tokens, outputs, layers) of the real tokens of all windows, end to end; see `Head.layer_attention`.
+        attention: (tokens, outputs, layers) of the real tokens, window after window; see `Head.layer_attention`.
         lengths: (windows,) tokens per window.
 
     Raises:
-        BertVisionError: there are more or fewer tokens than the windows have, or a window has none.
+        BertVisionError: the lengths do not add up to the number of tokens, or a window has no token.
     """
     if attention.ndim != 3 or len(attention) != lengths.sum() or (lengths < 1).any():
         raise BertVisionError(
@@ -109,15 +112,15 @@ def window_attention(attention: FloatArray, lengths: IntArray) -> FloatArray:
 
 
 def mean_attention(attention: FloatArray, lengths: IntArray, rows: IntArray | None = None) -> FloatArray:
-    """Mean attention over the tokens of all windows, or of one question's, (outputs, layers).
+    """Mean attention over the tokens of all or some windows, (outputs, layers).
 
     Args:
-        attention: (windows, outputs, layers) of every window; see `window_attention`.
+        attention: (windows, outputs, layers) means of the windows; see `window_attention`.
         lengths: (windows,) tokens per window.
-        rows: windows that count, such as those of one question; None takes all.
+        rows: numbers of the windows to average, such as those of one question; None takes all.
 
     Raises:
-        BertVisionError: there is no window, or lengths for more or fewer.
+        BertVisionError: no window is chosen, or there is not one length for each.
     """
     if attention.ndim != 3 or len(lengths) != len(attention):
         raise BertVisionError(

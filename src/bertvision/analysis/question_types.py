@@ -1,4 +1,4 @@
-"""Which questions a model answers: with and without an answer in the context, and by their question word."""
+"""Scores of questions with and without an answer in the context, and by question word."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ QUESTION_WORDS = {
     "whom": "who",
     "whose": "who",
 }
-"""Words that make a question, and the group that each belongs to."""
+"""Question words, and the group of each."""
 
 OTHER = "other"
 
@@ -27,9 +27,9 @@ class PartScores:
     """Scores of some questions.
 
     Attributes:
-        count: how many there are.
-        exact: answered exactly, in percent.
-        f1: mean word overlap, in percent.
+        count: number of questions.
+        exact: exact match, in percent.
+        f1: mean F1, in percent.
     """
 
     count: int
@@ -39,11 +39,11 @@ class PartScores:
 
 @dataclass(frozen=True, slots=True)
 class QuestionGroup:
-    """Scores of questions of one kind; None where there are none.
+    """Scores of a group of questions; None for a part without questions.
 
     Attributes:
         name: a question word, `other`, or `all`.
-        all: every question of the group.
+        all: all questions of the group.
         has_answer: those with an answer in the context.
         no_answer: those without.
     """
@@ -60,7 +60,7 @@ class QuestionTypes:
 
     Attributes:
         overall: all questions.
-        words: one group for each question word that occurs, the largest first, `other` last.
+        words: one group for each question word that occurs, largest group first, but `other` last.
     """
 
     overall: QuestionGroup
@@ -68,7 +68,7 @@ class QuestionTypes:
 
 
 def question_word(question: str) -> str:
-    """The group of a question: its first question word, wherever it stands; `other` if it has none.
+    """The group of a question: that of its first question word, anywhere in it; `other` if it has none.
 
     Example:
         >>> question_word("In what year was it written, and who wrote it?")
@@ -86,7 +86,7 @@ def question_types(examples: Questions, scores: QuestionScores) -> QuestionTypes
         scores: scores of the same questions, in the same order.
 
     Raises:
-        BertVisionError: the scores are of other questions.
+        BertVisionError: the scores are not of these questions.
     """
     check_same_questions(examples.ids, scores.ids, "scores")
     words = np.array([question_word(question) for question in examples.questions], dtype=np.str_)

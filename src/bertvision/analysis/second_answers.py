@@ -1,4 +1,4 @@
-"""What a wrong answer looks like: nothing where there is one, or the right one just behind."""
+"""Errors in answering: empty answers where there is one, and right answers in second place."""
 
 from dataclasses import dataclass
 
@@ -13,21 +13,21 @@ from bertvision.tasks.examples import Questions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondAnswers:
-    """Errors, and how often the second most likely answer would have been right; right means exactly.
+    """Numbers of errors, and of second answers that would have been right; right means an exact match.
 
-    Shares are 0 to 1; None where there is nothing to share.
+    Shares are 0 to 1; None if the whole is 0.
 
     Attributes:
-        questions: how many there are.
+        questions: number of questions.
         has_answer_errors: questions with an answer that were answered wrongly.
-        predicted_empty: those of them that were answered with nothing.
-        predicted_empty_share: the part of `has_answer_errors` that they are.
+        predicted_empty: those of `has_answer_errors` that were answered with "".
+        predicted_empty_share: `predicted_empty` / `has_answer_errors`.
         first_right: questions whose first answer is right.
-        first_right_has_answer_share: the part of them that has an answer.
-        first_wrong: all others.
-        second_right: those of them whose second answer is right.
-        second_right_share: the part of `first_wrong` that they are.
-        second_right_has_answer_share: the part of `second_right` that has an answer.
+        first_right_has_answer_share: the share of `first_right` that has an answer.
+        first_wrong: questions whose first answer is wrong.
+        second_right: those of `first_wrong` whose second answer is right.
+        second_right_share: `second_right` / `first_wrong`.
+        second_right_has_answer_share: the share of `second_right` that has an answer.
     """
 
     questions: int
@@ -45,7 +45,7 @@ class SecondAnswers:
 def second_answers(
     examples: Questions, predictions: SpanPredictions, *, threshold: float | None = 0.0
 ) -> SecondAnswers:
-    """Errors of the answers at a threshold, and what the second answers would have changed.
+    """Count the errors at a no-answer threshold, and the second answers that are right.
 
     Raises:
         BertVisionError: there are predictions for more or fewer questions, or fewer than two answers for each.
@@ -55,20 +55,20 @@ def second_answers(
     first = score_questions(golds, predictions.texts(examples, threshold))
     second = score_questions(golds, second_texts)
     right, has_answer = first.exact == 1.0, first.answerable
-    missed = ~right & has_answer
-    empty = missed & ~first.answered
-    saved = ~right & (second.exact == 1.0)
+    errors = ~right & has_answer
+    empty = errors & ~first.answered
+    second_right = ~right & (second.exact == 1.0)
     return SecondAnswers(
         questions=len(examples),
-        has_answer_errors=int(missed.sum()),
+        has_answer_errors=int(errors.sum()),
         predicted_empty=int(empty.sum()),
-        predicted_empty_share=share(int(empty.sum()), int(missed.sum())),
+        predicted_empty_share=share(int(empty.sum()), int(errors.sum())),
         first_right=int(right.sum()),
         first_right_has_answer_share=share(int((right & has_answer).sum()), int(right.sum())),
         first_wrong=int((~right).sum()),
-        second_right=int(saved.sum()),
-        second_right_share=share(int(saved.sum()), int((~right).sum())),
-        second_right_has_answer_share=share(int((saved & has_answer).sum()), int(saved.sum())),
+        second_right=int(second_right.sum()),
+        second_right_share=share(int(second_right.sum()), int((~right).sum())),
+        second_right_has_answer_share=share(int((second_right & has_answer).sum()), int(second_right.sum())),
     )
 
 
@@ -77,9 +77,9 @@ def second_answer_texts(
 ) -> dict[str, str]:
     """The second most likely answer of every question by id, "" for "no answer".
 
-    "No answer" competes with its score less the threshold, so that it is first where the threshold says so; with a
-    threshold of None it is no answer at all. Spans that read the same to the scorer are one answer. A question without
-    a second answer keeps its first.
+    "No answer" is ranked by its score minus the threshold, so that it is first exactly where its margin exceeds the
+    threshold; with a threshold of None it is left out. Spans with the same normalised text count as one answer. A
+    question without a second answer keeps its first.
 
     Raises:
         BertVisionError: there are predictions for more or fewer questions, or fewer than two answers for each.
@@ -88,16 +88,16 @@ def second_answer_texts(
     if predictions.scores.shape[1] < 2:
         raise BertVisionError("predictions have one answer for each question; two or more are expected. Decode more.")
     first = predictions.texts(examples, threshold)
-    silence = predictions.null - threshold if threshold is not None else np.full(len(examples), -np.inf)
-    found = {}
+    no_answer = predictions.null - threshold if threshold is not None else np.full(len(examples), -np.inf)
+    second = {}
     for row, (key, context) in enumerate(zip(examples.ids, examples.context_index.tolist(), strict=True)):
-        taken = normalize_answer(first[key])
+        normal_first = normalize_answer(first[key])
         text, score = first[key], -np.inf
         for place in np.flatnonzero(np.isfinite(predictions.scores[row])).tolist():
             span = slice(predictions.starts[row, place], predictions.ends[row, place])
             other = examples.contexts[context][span].strip()
-            if normalize_answer(other) != taken:
+            if normalize_answer(other) != normal_first:
                 text, score = other, predictions.scores[row, place]
                 break
-        found[key] = "" if first[key] and silence[row] > score else text
-    return found
+        second[key] = "" if first[key] and no_answer[row] > score else text
+    return second

@@ -1,4 +1,4 @@
-"""Several seeds → their mean, and where the mean of all possible seeds lies."""
+"""Means over seeds, with confidence intervals."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,10 @@ class SeedMean:
     """A value over seeds.
 
     Attributes:
-        mean: mean of the seeds.
-        low: lower end of the mean's 95 % interval, by Student's t; None with one seed.
+        mean: mean over the seeds.
+        low: lower end of the mean's 95 % confidence interval, by Student's t; None with one seed.
         high: its upper end.
-        seeds: how many there are.
+        seeds: number of seeds.
     """
 
     mean: float
@@ -27,7 +27,7 @@ class SeedMean:
 
 
 def seed_means(values: FloatArray) -> tuple[SeedMean, ...]:
-    """The mean of every column over seeds, (seeds, columns).
+    """The mean over seeds of every column of `values`, (seeds, columns).
 
     Raises:
         BertVisionError: there is no seed, or a value is not finite.
@@ -42,6 +42,6 @@ def seed_means(values: FloatArray) -> tuple[SeedMean, ...]:
         return tuple(SeedMean(mean, None, None, seeds) for mean in means)
     from scipy.special import stdtrit  # noqa: PLC0415 - only where there are several seeds
 
-    reach = float(stdtrit(seeds - 1, (1.0 + LEVEL) / 2.0))
-    errors = (reach * values.std(axis=0, ddof=1) / np.sqrt(seeds)).tolist()
+    quantile = float(stdtrit(seeds - 1, (1.0 + LEVEL) / 2.0))
+    errors = (quantile * values.std(axis=0, ddof=1) / np.sqrt(seeds)).tolist()
     return tuple(SeedMean(mean, mean - error, mean + error, seeds) for mean, error in zip(means, errors, strict=True))

@@ -1,4 +1,4 @@
-"""Where two models differ or both fail: rows to read, and the same as CSV."""
+"""Two models side by side: the examples that at least one of them got wrong, also as CSV."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ from bertvision.evaluation.squad_metric import score_questions
 from bertvision.tasks.examples import IntArray, Questions, Texts
 
 SEPARATOR = " | "
-"""Between several golds, or the two texts of a pair, in one cell of a table."""
+"""Separates several golds or labels, or the two texts of a pair, in one cell of a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +22,12 @@ class ErrorRow:
 
     Attributes:
         id: id of the example.
-        text: the question, or the text or texts.
-        golds: right answers or label; none where the right answer is none.
-        first: the first model's answer; "" is "no answer".
-        second: the second model's.
-        first_right: whether it is exactly right.
-        second_right: the same of the second.
+        text: the question, the text, or the two texts of a pair.
+        golds: gold answers or labels; empty if the question has no answer, or the text no label.
+        first: the first model's answer or labels; "" is "no answer" or no label.
+        second: those of the second model.
+        first_right: whether the first model is exactly right.
+        second_right: whether the second model is.
     """
 
     id: str
@@ -42,7 +42,12 @@ class ErrorRow:
 def compare_answers(
     examples: Questions, *, first: Mapping[str, str], second: Mapping[str, str]
 ) -> tuple[ErrorRow, ...]:
-    """Questions that at least one model answered wrongly, in their order.
+    """The questions that at least one model answered wrongly, in order.
+
+    Args:
+        examples: the questions.
+        first: answers of the first model by id; "" for "no answer".
+        second: answers of the second model.
 
     Raises:
         BertVisionError: a model has no answer, not even an empty one, for some question.
@@ -55,7 +60,7 @@ def compare_answers(
                 f"the {which} model has no answer for {len(absent):,} of {len(examples):,} questions, "
                 f"first '{absent[0]}'. Expected one for every question; \"\" means no answer."
             )
-    ours, theirs = (score_questions(golds, answers).exact == 1.0 for answers in (first, second))
+    first_right, second_right = (score_questions(golds, answers).exact == 1.0 for answers in (first, second))
     return tuple(
         ErrorRow(
             id=examples.ids[row],
@@ -63,26 +68,26 @@ def compare_answers(
             golds=tuple(dict.fromkeys(golds[examples.ids[row]])),
             first=first[examples.ids[row]],
             second=second[examples.ids[row]],
-            first_right=bool(ours[row]),
-            second_right=bool(theirs[row]),
+            first_right=bool(first_right[row]),
+            second_right=bool(second_right[row]),
         )
-        for row in np.flatnonzero(~(ours & theirs)).tolist()
+        for row in np.flatnonzero(~(first_right & second_right)).tolist()
     )
 
 
 def compare_labels(
     examples: Texts, labels: Sequence[str], *, first: IntArray, second: IntArray
 ) -> tuple[ErrorRow, ...]:
-    """Texts that at least one model gave a wrong label, in their order.
+    """The texts for which at least one model predicted a wrong label, in order.
 
     Args:
         examples: texts with class numbers.
-        labels: words in class order.
-        first: (rows,) class numbers by the first model.
-        second: those by the second.
+        labels: names of the classes, in order.
+        first: (rows,) class numbers predicted by the first model.
+        second: (rows,) those of the second model.
 
     Raises:
-        BertVisionError: there are more or fewer predictions than texts, or a class that has no label.
+        BertVisionError: there are more or fewer predictions than texts, or a class number without a label.
     """
     golds = examples.targets.astype(np.int64)
     check_classes(golds, len(labels), "golds")
@@ -94,13 +99,13 @@ def compare_labels(
 
 
 def compare_tags(examples: Texts, labels: Sequence[str], *, first: IntArray, second: IntArray) -> tuple[ErrorRow, ...]:
-    """Texts of which at least one model did not give all labels, and no others, in their order.
+    """The texts for which at least one model did not predict exactly the gold tags, in order.
 
     Args:
         examples: texts with tags.
-        labels: words in class order.
-        first: (rows, labels) by the first model, 1 where it gave the label.
-        second: those by the second.
+        labels: names of the tags, in order.
+        first: (rows, labels) 1 where the first model predicted the tag, else 0.
+        second: (rows, labels) those of the second model.
 
     Raises:
         BertVisionError: there are more or fewer predictions than texts.
@@ -109,7 +114,7 @@ def compare_tags(examples: Texts, labels: Sequence[str], *, first: IntArray, sec
         check_rows(len(examples), len(tags), f"predictions of the {which} model")
 
     def words(tags: IntArray) -> list[tuple[str, ...]]:
-        return [tuple(label for label, there in zip(labels, row, strict=True) if there) for row in tags.tolist()]
+        return [tuple(label for label, tag in zip(labels, row, strict=True) if tag) for row in tags.tolist()]
 
     return _text_errors(examples, words(examples.targets.astype(np.int64)), words(first), words(second))
 
@@ -120,24 +125,30 @@ def _text_errors(
     first: Sequence[tuple[str, ...]],
     second: Sequence[tuple[str, ...]],
 ) -> tuple[ErrorRow, ...]:
-    """Texts whose labels by one of the models are others than the right ones."""
+    """The texts for which the labels of at least one model are not the gold labels."""
     return tuple(
         ErrorRow(
             id=examples.ids[row],
             text=examples.texts[row] + ("" if examples.pairs is None else SEPARATOR + examples.pairs[row]),
             golds=gold,
-            first=SEPARATOR.join(ours),
-            second=SEPARATOR.join(theirs),
-            first_right=ours == gold,
-            second_right=theirs == gold,
+            first=SEPARATOR.join(one),
+            second=SEPARATOR.join(other),
+            first_right=one == gold,
+            second_right=other == gold,
         )
-        for row, (gold, ours, theirs) in enumerate(zip(golds, first, second, strict=True))
-        if not ours == theirs == gold
+        for row, (gold, one, other) in enumerate(zip(golds, first, second, strict=True))
+        if not one == other == gold
     )
 
 
 def error_csv(rows: Iterable[ErrorRow], *, first: str = "first", second: str = "second") -> str:
-    """Rows as CSV with a header, as RFC 4180 has it; columns of the models carry their names."""
+    """Rows as CSV (RFC 4180) with a header.
+
+    Args:
+        rows: examples that a model got wrong.
+        first: name of the first model, for its columns.
+        second: name of the second model.
+    """
     text = io.StringIO()
     writer = csv.writer(text)
     names = {"first": first, "second": second, "first_right": f"{first} right", "second_right": f"{second} right"}

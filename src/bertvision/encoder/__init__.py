@@ -1,4 +1,4 @@
-"""Token windows → hidden states of every layer, from an encoder that learns as much or as little as you like."""
+"""Token windows → hidden states of every layer; all, some or none of the encoder's parameters learn."""
 
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.learn import Learn, apply_learn, parse_learn

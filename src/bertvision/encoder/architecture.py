@@ -1,4 +1,4 @@
-"""Names of modules inside the transformers models of each architecture."""
+"""Names of the modules inside transformers' models, by architecture; no other file has such names."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,15 @@ from bertvision.errors import UnknownNameError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """Names inside a transformers model.
+    """Paths of modules inside a transformers model of one architecture.
 
     Attributes:
         blocks: the list of layers.
-        attention_output: inside a layer, the linear map after attention, before the residual sum.
-        feed_forward_output: inside a layer, the linear map after the feed-forward part.
-        attention_dropout: inside a layer, the dropout of attention weights, a module or a number.
-        first_position: position number of a window's first token; None where it follows the padding token's number.
-        final_norm: a LayerNorm behind the last layer, where there is one.
+        attention_output: within a layer, the linear map after attention, before the residual sum.
+        feed_forward_output: within a layer, the second linear map of the feed-forward block.
+        attention_dropout: within a layer, the dropout of attention weights: a module, or its probability.
+        first_position: position id of a window's first token; None if it is the padding token's id plus 1.
+        final_norm: the LayerNorm after the last layer; None if there is none.
     """
 
     blocks: str = "encoder.layer"
@@ -57,11 +57,11 @@ ARCHITECTURES = {
         final_norm="final_norm",
     ),
 }
-"""By `model_type` of the config."""
+"""By `model_type` of the transformers config."""
 
 
 def architecture_of(model_type: str) -> Architecture:
-    """The names inside models of a type.
+    """The module names of models with this `model_type`.
 
     Raises:
         UnknownNameError: the type is not one of `ARCHITECTURES`.
@@ -72,20 +72,20 @@ def architecture_of(model_type: str) -> Architecture:
 
 
 def blocks_of(model: nn.Module, architecture: Architecture) -> list[nn.Module]:
-    """Every layer that has its own weights, lowest first; ALBERT's stand in groups and serve several times."""
-    listed = list(model.get_submodule(architecture.blocks).children())
-    inner = [
-        list(group.get_submodule("albert_layers").children()) for group in listed if hasattr(group, "albert_layers")
+    """Every layer with weights of its own, lowest first; ALBERT has few, in groups, and runs each several times."""
+    children = list(model.get_submodule(architecture.blocks).children())
+    groups = [
+        list(group.get_submodule("albert_layers").children()) for group in children if hasattr(group, "albert_layers")
     ]
-    return [block for group in inner for block in group] if inner else listed
+    return [block for group in groups for block in group] if groups else children
 
 
 def calls_of(model: nn.Module, architecture: Architecture, layers: int) -> list[nn.Module]:
-    """The module that computes each layer, lowest first; in ALBERT one module may compute several layers.
+    """The layer module of every call in a forward pass, in order; ALBERT's modules occur several times.
 
     Args:
         model: a transformers model.
-        architecture: its names.
+        architecture: its module names.
         layers: `num_hidden_layers` of its config.
     """
     groups = list(model.get_submodule(architecture.blocks).children())
@@ -98,7 +98,7 @@ def calls_of(model: nn.Module, architecture: Architecture, layers: int) -> list[
 
 
 def drop_attention_dropout(model: nn.Module, architecture: Architecture) -> None:
-    """Set the dropout rate of attention weights to 0; other dropouts stay as they are."""
+    """Set the dropout of attention weights to 0; all other dropouts stay as they are."""
     for block in blocks_of(model, architecture):
         owner, _, name = architecture.attention_dropout.rpartition(".")
         module = block.get_submodule(owner)

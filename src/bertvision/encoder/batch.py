@@ -1,4 +1,4 @@
-"""TokenBatch: windows as tensors for an encoder, padded to the longest, or packed end to end without padding."""
+"""Windows → the input batch of an encoder: padded to the longest window, or packed: concatenated without padding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,22 +12,23 @@ from bertvision.tasks.token_rows import TokenRows
 from bertvision.tasks.windows import Windows
 
 MULTIPLE = 16
-"""On a GPU, lengths are rounded up to a multiple of this; packed windows get at most this many tokens of padding each.
-That leaves a couple of dozen shapes, each with its own CUDA graph and convolution plans, for little more padding."""
+"""On a GPU, padded windows get a length that is a multiple of this, and packed batches a number of tokens that is a
+multiple of at most this many per window. So only a few dozen shapes occur, for each of which CUDA graphs are captured
+and convolutions planned once, at the price of little padding."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenBatch:
-    """Token windows as tensors.
+    """Token windows as tensors, padded or packed.
 
     Attributes:
-        ids: (batch, tokens) vocabulary numbers; packed: (1, all tokens).
-        types: (batch, tokens) segment numbers; more than 0 is the second text, see `SECOND`.
-        mask: (batch, tokens) True where a token is real.
-        bounds: packed only: (windows + fillers + 1,) int32, where each window begins among all tokens.
-        longest: upper bound of the windows' lengths.
-        full: whether no token is padding; stored, because computing it would synchronise with the GPU.
-        fillers: packed only: number of windows of padding behind all others; some may be empty.
+        ids: (batch, tokens) token ids; packed: (1, all tokens).
+        types: segment ids in the same shape; more than 0 in the second text, see `SECOND`.
+        mask: in the same shape, True where a token is real.
+        bounds: (windows + fillers + 1,) int32, where each window begins among all tokens, and the end; None if padded.
+        longest: no window has more tokens; the length of padded windows.
+        full: whether no token is padding; kept here, since to read it off the mask would synchronise with the GPU.
+        fillers: packed only: number of windows of padding after all others; some of them may be empty.
     """
 
     ids: Tensor
@@ -40,45 +41,45 @@ class TokenBatch:
 
     @property
     def packed(self) -> bool:
-        """Whether windows stand end to end in one row."""
+        """Whether the windows are concatenated in one row."""
         return self.bounds is not None
 
     @property
     def windows(self) -> int:
-        """How many windows there are, without fillers."""
+        """Number of windows, without fillers."""
         return len(self.ids) if self.bounds is None else len(self.bounds) - 1 - self.fillers
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """The tensors that differ between batches of one shape."""
+        """Its tensors; of batches of the same shape, all that differs."""
         return (self.ids, self.types, self.mask, *(() if self.bounds is None else (self.bounds,)))
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> "TokenBatch":
-        """This batch with other tensors, given in the order of `tensors`."""
+        """A copy with other tensors, in the order of `tensors`."""
         ids, types, mask, *bounds = tensors
         return replace(self, ids=ids, types=types, mask=mask, bounds=bounds[0] if bounds else None)
 
     def to(self, device: torch.device) -> "TokenBatch":
-        """This batch on another device."""
+        """A copy on another device."""
         return self.with_tensors([move(tensor, device) for tensor in self.tensors])
 
 
 def move(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor to a device, asynchronously from the CPU to a GPU."""
-    # only copies from pinned memory are asynchronous
+    """A tensor on a device; copies from CPU to GPU are asynchronous."""
+    # a copy from pageable memory would wait until the GPU has done all that is queued
     pinned = device.type == "cuda" and not tensor.is_cuda
     return (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=True)
 
 
 def token_batch(windows: Windows, rows: IntArray, *, packed: bool, pad: int, even: bool = False) -> TokenBatch:
-    """The batch of some windows; of pairs encoded apart, all first texts and then all second texts.
+    """A batch for the encoder; of pairs encoded apart, all first texts and then all second texts.
 
     Args:
         windows: the windows of a split.
-        rows: their numbers.
-        packed: whether to pack them end to end.
-        pad: number of the padding token.
-        even: whether to round sizes up (see `MULTIPLE`), so that few shapes occur.
+        rows: numbers of the batch's windows.
+        packed: whether to concatenate them instead of padding them.
+        pad: id of the padding token.
+        even: whether to add a little padding so that few shapes occur; see `MULTIPLE`.
     """
     tokens: TokenRows = windows
     if windows.second is not None:
@@ -92,7 +93,7 @@ def token_batch(windows: Windows, rows: IntArray, *, packed: bool, pad: int, eve
 
 
 def filling(longest: int) -> int:
-    """The `fill` of `packed_batch` for windows up to this length: 4 up to 64 tokens, 8 up to 128, 16 beyond."""
+    """4, 8 or 16: a packed batch has a multiple of so many tokens per window, fewer if its longest window is short."""
     return next((size for size in (4, 8) if longest <= 16 * size), MULTIPLE)
 
 
@@ -101,8 +102,8 @@ def padded_batch(windows: TokenRows, rows: IntArray, *, pad: int = 0, multiple: 
 
     Args:
         windows: the windows of a split.
-        rows: which of them.
-        pad: number of the padding token.
+        rows: numbers of the batch's windows.
+        pad: id of the padding token.
         multiple: round the length up to a multiple of this.
     """
     ids, types, real = windows.padded(rows, pad, multiple=multiple)
@@ -114,33 +115,32 @@ def padded_batch(windows: TokenRows, rows: IntArray, *, pad: int = 0, multiple: 
 def packed_batch(
     windows: TokenRows, rows: IntArray, *, pad: int = 0, multiple: int = 1, fill: int | None = None
 ) -> TokenBatch:
-    """Windows end to end in one row, without padding.
+    """Windows concatenated in one row, without padding between them.
 
     Args:
         windows: the windows of a split.
-        rows: which of them.
-        pad: number of the padding token, for fillers.
-        multiple: round `longest` up to a multiple of this.
-        fill: round the total number of tokens up to a multiple of `fill` times the number of windows. The padding is
-            divided into as many filler windows as there are windows, of at most `fill` tokens each, so that the shape
-            of `bounds` depends on the number of windows alone. None adds no fillers.
+        rows: numbers of the batch's windows.
+        pad: id of the padding token, for fillers.
+        multiple: round `longest`, the length of the windows when they are unpacked, up to a multiple of this.
+        fill: round the number of all tokens up to a multiple of this many per window, by as many fillers as there are
+            windows, each of at most this many tokens; None adds no fillers.
     """
     lengths = windows.lengths[rows]
     source = windows.places(rows)
     bounds = np.concatenate([[0], np.cumsum(lengths)])
-    more = 0
+    padding = 0
     if fill is not None:
-        more = -len(source) % (fill * len(rows))
-        ends = np.minimum(fill * np.arange(1, len(rows) + 1), more)
+        padding = -len(source) % (fill * len(rows))
+        ends = np.minimum(fill * np.arange(1, len(rows) + 1), padding)
         bounds = np.concatenate([bounds, len(source) + ends])
     longest = -(-int(lengths.max()) // multiple) * multiple
     ids, types = (torch.from_numpy(tokens[source].astype(np.int64))[None] for tokens in (windows.ids, windows.types))
-    if more:
-        ids, types = nn.functional.pad(ids, (0, more), value=pad), nn.functional.pad(types, (0, more))
+    if padding:
+        ids, types = nn.functional.pad(ids, (0, padding), value=pad), nn.functional.pad(types, (0, padding))
     return TokenBatch(
         ids=ids,
         types=types,
-        mask=(torch.arange(len(source) + more) < len(source))[None],
+        mask=(torch.arange(len(source) + padding) < len(source))[None],
         bounds=torch.from_numpy(bounds.astype(np.int32)),
         longest=longest if fill is None else max(longest, fill),
         full=fill is None,
@@ -149,21 +149,21 @@ def packed_batch(
 
 
 def unpack(rows: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-    """Pad the windows of a packed batch: (all tokens, …) → (windows, tokens, …), 0 in padding, and their mask."""
+    """Values of a packed batch, (all tokens, …), as (windows, tokens, …) padded with 0, and their mask."""
     if batch.bounds is None:
         raise ValueError("the batch is not packed")
     window, place = window_places(batch.bounds, len(rows))
     lengths = batch.bounds.diff()[: batch.windows]
     mask = torch.arange(batch.longest, device=rows.device) < lengths[:, None]  # (windows, tokens)
-    # index by numbers, not by the mask: counting its True values would synchronise with the GPU
-    if batch.fillers:  # all of them go into one more window
+    # not by the boolean mask: to count its True values would synchronise with the GPU
+    if batch.fillers:  # all of them go into one additional window, which is cut off below
         window = window.clamp(max=batch.windows)
     padded = rows.new_zeros((len(mask) + bool(batch.fillers), *mask.shape[1:], *rows.shape[1:]))
     return padded.index_put((window, place), rows)[: len(mask)], mask
 
 
 def window_places(bounds: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
-    """The window of every token of a packed batch, and its place in that window, each (tokens,)."""
+    """For every token of a packed batch, the number of its window and its place there, each (tokens,)."""
     number = torch.arange(tokens, device=bounds.device)
     window = torch.bucketize(number, bounds[1:].long(), right=True)
     return window, number - bounds.long()[window]

@@ -1,4 +1,4 @@
-"""What a tuned encoder changed, and nothing else: the parameters that learned, by name."""
+"""The changes to a tuned encoder: the parameters that learned, by name, and nothing else."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from bertvision.errors import BertVisionError
 
 
 def changed_weights(encoder: Encoder) -> dict[str, Tensor]:
-    """The parameters that learn, on the CPU; megabytes for adapters, the whole encoder for `full`."""
+    """The parameters that learn, by name, on the CPU: megabytes for adapters, the whole encoder for `full`."""
     return {
         name: value.detach().cpu().contiguous()
         for name, value in encoder.model.named_parameters()
@@ -20,25 +20,25 @@ def changed_weights(encoder: Encoder) -> dict[str, Tensor]:
 
 
 def apply_changes(encoder: Encoder, learn: Learn, changes: Mapping[str, Tensor]) -> None:
-    """Put changed parameters back into an encoder that is as it was before tuning.
+    """Load saved parameters into the encoder that was tuned, in its state before tuning.
 
     Raises:
-        BertVisionError: the names are not those that `learn` changes in this encoder.
+        BertVisionError: the names or shapes are not those of the parameters that `learn` changes in this encoder.
     """
     apply_learn(encoder, learn)
-    if not encoder.can_pool:  # the encoder may have had a pooler while tuning, which is not needed now
+    if not encoder.can_pool:  # a tuned pooler is not needed where the encoder was loaded without
         changes = {name: value for name, value in changes.items() if not name.startswith("pooler.")}
     learning = {
         name: value
         for name, value in encoder.model.named_parameters()
-        # a pooler may have been left out while tuning, and then stays as it is
+        # of a pooler that was left out while tuning there are no changes: it keeps its weights
         if value.requires_grad and (name in changes or not name.startswith("pooler."))
     }
     if learning.keys() != changes.keys():
-        odd = sorted(learning.keys() ^ changes.keys())
+        differing = sorted(learning.keys() ^ changes.keys())
         raise BertVisionError(
-            f"the saved changes do not fit {encoder.name} with --learn {learn.word}: {len(odd)} names differ, "
-            f"first '{odd[0]}'. Is it the encoder that was tuned?"
+            f"the saved changes do not fit {encoder.name} with --learn {learn.word}: {len(differing)} names differ, "
+            f"first '{differing[0]}'. Is it the encoder that was tuned?"
         )
     for name, value in learning.items():
         if value.shape != changes[name].shape:
@@ -47,7 +47,7 @@ def apply_changes(encoder: Encoder, learn: Learn, changes: Mapping[str, Tensor])
 
 
 def freeze(encoder: Encoder) -> None:
-    """Merge LoRA weights, set `requires_grad` to False, and switch to evaluation mode."""
+    """Merge low-rank changes, turn off gradients and dropout."""
     merge_lora(encoder)
     encoder.model.requires_grad_(requires_grad=False)
     encoder.eval()

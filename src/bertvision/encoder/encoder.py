@@ -1,4 +1,4 @@
-"""Encoder: token windows → the hidden states of every layer, or of the first few, and no further."""
+"""Encoder: token windows → hidden states of all layers; if only lower ones are needed, the upper ones do not run."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -18,25 +18,26 @@ from bertvision.errors import BertVisionError
 from bertvision.tasks.token_rows import SECOND
 
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""Attention kernels on a GPU: all but cuDNN's, which is planned again for every sequence length, and whose gradients
-may be NaN for masked sequences of 64, 192 or 320 tokens (torch 2.11)."""
+"""Attention kernels on a GPU: all except cuDNN's, which plans anew for every length of windows, and whose gradients may
+be NaN where windows of 64, 192 or 320 tokens are masked (torch 2.11)."""
 
 Visitor = Callable[[int, Tensor], None]
-"""Takes a layer's number and its states, (batch, tokens, width)."""
+"""Called with a layer's number and its states, (batch, tokens, width)."""
 
 
 class _DeepEnoughError(Exception):
-    """Stops a forward pass at the last layer that is needed; always caught in `Encoder.visit`."""
+    """Ends a forward pass at the last layer that is needed; `visit` catches it."""
 
 
 @final
 class Encoder(nn.Module):
-    """A transformers encoder that hands out its layers one at a time.
+    """A transformers encoder that gives the hidden states of its layers, all together or one layer at a time.
 
     Attributes:
         model: the transformers model.
-        name: what the user called it.
-        architecture: where the model keeps its layers.
+        name: under which the user asked for it.
+        config: the transformers config.
+        architecture: module names inside the model.
     """
 
     def __init__(self, model: nn.Module, *, name: str) -> None:
@@ -48,7 +49,7 @@ class Encoder(nn.Module):
         self.architecture = architecture_of(config.model_type)
         self._calls = calls_of(model, self.architecture, config.num_hidden_layers)
         self._attention_when_padded: str = config._attn_implementation  # noqa: SLF001 - there is no public name for it
-        # packed attention has no dropout, and for padded windows it would rule out fast kernels: decisions/0007
+        # the kernel for packed windows has no dropout, and elsewhere dropout rules out the fast kernels: decisions/0007
         drop_attention_dropout(model, self.architecture)
         if config.model_type == "mpnet":
             from bertvision.encoder.relative import speed_up_attention  # noqa: PLC0415 - imports all of MPNet
@@ -57,46 +58,46 @@ class Encoder(nn.Module):
 
     @property
     def depth(self) -> int:
-        """Layers above the embedding output."""
+        """Number of layers, without the embedding output."""
         return len(self._calls)
 
     @property
     def width(self) -> int:
-        """Numbers per token in every layer."""
+        """Hidden size: numbers per token in every layer."""
         return int(self.config.hidden_size)
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """Every layer that has its own weights, lowest first."""
+        """Every layer with weights of its own, lowest first."""
         return blocks_of(self.model, self.architecture)
 
     def top_blocks(self, layers: int) -> list[nn.Module]:
-        """The modules of the top layers; ALBERT shares its modules, so they may also be those of lower layers."""
+        """The modules of the last `layers` layers; ALBERT may run the same modules for lower layers, too."""
         return list(dict.fromkeys(self._calls[self.depth - layers :]))
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(self.model.parameters()).device
 
     @property
     def can_pack(self) -> bool:
-        """Whether it supports packed windows; models with an attention of their own do not."""
+        """Whether it takes packed windows: not if the model has attention of its own that cannot be replaced."""
         return bool(getattr(self.model, "_supports_attention_backend", False))
 
     @property
     def can_pool(self) -> bool:
-        """Whether it has a pooler."""
+        """Whether the model has a pooler, and so a pooled vector."""
         return getattr(self.model, "pooler", None) is not None
 
     def has_room(self, longest: int, multiple: int) -> bool:
-        """Whether `longest`, rounded up to a multiple, is within the maximum length; 2 positions may be reserved."""
-        most = getattr(self.config, "max_position_embeddings", None)
+        """Whether it has position embeddings for `longest` rounded up, and two more, which RoBERTa reserves."""
+        limit = getattr(self.config, "max_position_embeddings", None)
         rounded = -(-longest // multiple) * multiple
-        return rounded == longest or most is None or rounded + 2 <= most
+        return rounded == longest or limit is None or rounded + 2 <= limit
 
     def set_dropout(self, share: float) -> None:
-        """Set the rate of all dropouts inside the encoder; dropout of attention weights is always 0."""
+        """Set the probability of every dropout in the encoder except that of attention weights, which is always 0."""
         for module in self.modules():
             if isinstance(module, nn.Dropout):
                 module.p = share
@@ -104,7 +105,7 @@ class Encoder(nn.Module):
 
     @contextmanager
     def plain_attention(self) -> Iterator[None]:
-        """Use transformers' eager attention, for tracing: a fused kernel is traced as more and slower operations."""
+        """Within this context, compute attention without a fused kernel, whose trace would be longer and slower."""
         before = self.config._attn_implementation  # noqa: SLF001 - transformers has no public name for it
         self.config._attn_implementation = "eager"  # noqa: SLF001
         try:
@@ -113,24 +114,24 @@ class Encoder(nn.Module):
             self.config._attn_implementation = before  # noqa: SLF001
 
     def compile_layers(self) -> None:
-        """Compile (`torch.compile`) the layers, for any number of tokens; hooks and all else stay eager."""
-        if next(self.model.parameters()).dtype is torch.bfloat16:  # the approximation is exact to bfloat16's precision
+        """Compile the forward pass of the layers in place, for any number of tokens, but not their hooks."""
+        if next(self.model.parameters()).dtype is torch.bfloat16:  # too coarse to show the difference
             from bertvision.encoder.gelu import shorten_gelu  # noqa: PLC0415 - imports transformers
 
             shorten_gelu(self.model)
-        # compile the class's function once: compiling every block would repeat the same work
-        programs = {kind: torch.compile(kind.forward, dynamic=True) for kind in {type(block) for block in self.blocks}}
+        # layers of one class share what is compiled: each by itself would be compiled anew
+        compiled = {cls: torch.compile(cls.forward, dynamic=True) for cls in {type(block) for block in self.blocks}}
         for block in self.blocks:
-            block.forward = MethodType(programs[type(block)], block)
+            block.forward = MethodType(compiled[type(block)], block)
 
     @override
     def forward(self, batch: TokenBatch, *, layers: Sequence[int] | None = None, pooled: bool = False) -> HiddenStates:
-        """The hidden states of a batch; the encoder stops at the last layer that is asked for.
+        """The hidden states of a batch; layers above the last one in `layers` are not computed.
 
         Args:
             batch: padded or packed windows.
-            layers: which layers, in ascending order; None gives all of them, the embedding output first.
-            pooled: whether to add the encoder's own pooled vector, which needs the whole depth.
+            layers: numbers of the layers, in ascending order; None gives all, from 0, the embedding output.
+            pooled: whether to add the encoder's own pooled vector, for which all layers must run.
         """
         wanted = range(self.depth + 1) if layers is None else layers
         collected: dict[int, Tensor] = {}
@@ -146,15 +147,22 @@ class Encoder(nn.Module):
     def visit(
         self, batch: TokenBatch, visitor: Visitor, *, depth: int | None = None, pooled: bool = False
     ) -> Tensor | None:
-        """Call a visitor with the states of each layer in turn, up to `depth`; later layers are not computed.
+        """Call `visitor` with the states of each layer from 0 to `depth`; layers above are not computed.
 
-        No states are kept here, so memory does not grow with the number of layers unless the visitor keeps them.
+        Without gradients, memory does not grow with the number of layers unless the visitor keeps their states.
+
+        Args:
+            batch: padded or packed windows.
+            visitor: called once per layer.
+            depth: the last layer; None visits all.
+            pooled: whether to return the pooled vector, which needs all layers.
 
         Returns:
-            The encoder's own pooled vector, (batch, width), if it was asked for.
+            The encoder's own pooled vector, (batch, width), if `pooled`, else None.
 
         Raises:
-            BertVisionError: the encoder has no such depth, or no pooled vector.
+            BertVisionError: there is no layer `depth` or no pooled vector; or the batch is packed, and the encoder
+                does not take it or `pooled` is set.
         """
         last = self.depth if depth is None else depth
         if not 0 <= last <= self.depth:
@@ -165,16 +173,16 @@ class Encoder(nn.Module):
             raise BertVisionError(f"{self.name} gives no pooled vector of packed windows; pad them.")
         calls = 0
 
-        def look(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            # a hook that returned something would replace the layer's input
+        def at_layer(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            # returns nothing, which leaves the layer's input as it is
             nonlocal calls
             visitor(calls, args[0] if args else kwargs["hidden_states"])
             if calls == last:
                 raise _DeepEnoughError
             calls += 1
 
-        # ALBERT runs one module many times: one hook each, and the calls are counted
-        hooks = [block.register_forward_pre_hook(look, with_kwargs=True) for block in dict.fromkeys(self._calls)]
+        # ALBERT runs one module many times: so every module has one hook, and calls are counted
+        hooks = [block.register_forward_pre_hook(at_layer, with_kwargs=True) for block in dict.fromkeys(self._calls)]
         try:
             with sdpa_kernel(KERNELS) if batch.ids.is_cuda else nullcontext():
                 output = self.model(**self._inputs(batch), **({} if batch.packed else {"return_dict": True}))
@@ -193,7 +201,7 @@ class Encoder(nn.Module):
         if getattr(self.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = batch.types.masked_fill(batch.types == SECOND, 0)
         bounded = self._bounded(batch)
-        self._attend(bounded=batch.packed or bounded)
+        self._select_attention(bounded=batch.packed or bounded)
         if batch.bounds is not None:
             inputs["position_ids"] = self._positions(batch.bounds, batch.ids.shape[1])
             inputs["window_bounds"], inputs["window_longest"] = batch.bounds, batch.longest
@@ -204,10 +212,10 @@ class Encoder(nn.Module):
         return inputs
 
     def _bounded(self, batch: TokenBatch) -> bool:
-        """Whether to pass padded windows as bounds instead of a mask, to a faster kernel that supports 16 bits only.
+        """Whether padded windows are given by bounds instead of a mask, to a kernel that is faster but 16-bit only.
 
-        Batches without padding take the same path: compiled layers then have a single graph, and nothing is compiled
-        while CUDA graphs are captured.
+        Batches without padding are, too: then compiled layers run the same code for all batches, and nothing is left to
+        compile while CUDA graphs are captured.
         """
         if batch.packed or not self.can_pack or not batch.ids.is_cuda:
             return False
@@ -216,14 +224,14 @@ class Encoder(nn.Module):
         return dtype in {torch.bfloat16, torch.float16}
 
     def _mask(self, batch: TokenBatch) -> Tensor | None:
-        """The attention mask in the model's format; None for no mask."""
-        if self.config.model_type == "mpnet":  # the format of our attention; that of transformers synchronises
+        """The attention mask in the form the model takes; None if attention needs none."""
+        if self.config.model_type == "mpnet":  # the form of our attention; transformers would synchronise with the GPU
             return batch.mask[:, None, None, :]
         # without padding there is nothing to mask, and attention without a mask is faster
         return None if batch.full and self.can_pack else batch.mask.long()
 
-    def _attend(self, *, bounded: bool) -> None:
-        """Choose the attention implementation; transformers looks it up in the config at every layer."""
+    def _select_attention(self, *, bounded: bool) -> None:
+        """Select attention by window bounds or by mask in the config, where transformers looks it up at every layer."""
         if bounded and not self.can_pack:
             raise BertVisionError(f"{self.name} ({self.config.model_type}) cannot take packed windows; pad them.")
         now = self.config._attn_implementation  # noqa: SLF001 - set_attn_implementation checks a list we are not in
@@ -233,7 +241,7 @@ class Encoder(nn.Module):
             self.config._attn_implementation = PACKED if bounded else self._attention_when_padded  # noqa: SLF001
 
     def _positions(self, bounds: Tensor, tokens: int) -> Tensor:
-        """Position numbers of packed windows, (1, tokens); each window starts at the first position again."""
+        """Position ids, (1, tokens), which start anew with every window."""
         first = self.architecture.first_position
         offset = self.config.pad_token_id + 1 if first is None else first
         return window_places(bounds, tokens)[1][None] + offset

@@ -1,4 +1,4 @@
-"""BriefGELU: the exact GELU for bfloat16, by a short formula instead of a long one."""
+"""BriefGELU: the exact GELU (not the tanh form), by a formula short enough for bfloat16's precision."""
 
 from typing import final
 
@@ -13,24 +13,24 @@ ERF_COEFFICIENTS = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.0614
 
 @final
 class BriefGELU(nn.Module):
-    """x times the share of a normal distribution below x, right to 1e-6: far below what bfloat16 can tell apart.
+    """x · Φ(x), where Φ is the normal distribution function, accurate to 1e-6: far more than bfloat16 can represent.
 
-    The compiler's own erf takes more time than reading and writing the numbers does, this one less.
+    The compiler's own erf takes more time than reading and writing the numbers does, this formula less.
     """
 
     @override
     def forward(self, states: Tensor) -> Tensor:
-        """Apply it to every number."""
+        """Elementwise, in float32; the result has the type of `states`."""
         x = states.float()
         z = x.abs() * 0.5**0.5
         t = 1.0 / (1.0 + 0.3275911 * z)
         a, b, c, d, e = ERF_COEFFICIENTS
-        tail = 0.5 * t * (a + t * (b + t * (c + t * (d + t * e)))) * torch.exp(-z * z)  # the share above |x|
+        tail = 0.5 * t * (a + t * (b + t * (c + t * (d + t * e)))) * torch.exp(-z * z)  # 1 - Φ(|x|)
         return torch.where(x < 0, x * tail, x - x * tail).to(states.dtype)
 
 
 def shorten_gelu(model: nn.Module) -> None:
-    """Put the short formula in the place of every exact GELU; others stay as they are."""
+    """Replace every exact GELU module by `BriefGELU`; other activations stay as they are."""
     for module in list(model.modules()):
         for name, child in module.named_children():
             if isinstance(child, GELUActivation) or (isinstance(child, nn.GELU) and child.approximate == "none"):

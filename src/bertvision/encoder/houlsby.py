@@ -1,4 +1,4 @@
-"""Bottleneck adapters inside the layers (Houlsby et al.): after attention and after the feed-forward part."""
+"""Bottleneck adapters inside the layers (Houlsby et al., 2019): after attention and after the feed-forward block."""
 
 from typing import Any, final
 
@@ -10,15 +10,15 @@ from bertvision.encoder.encoder import Encoder
 from bertvision.errors import BertVisionError
 
 INITIAL_STD = 1e-3
-"""Small enough that an encoder with fresh adapters gives all but the same states."""
+"""Standard deviation of initial weights; so small that new adapters hardly change the states."""
 
 ADAPTER = "houlsby"
-"""Name of the adapter inside the linear map whose output it changes; the map's own parameters keep their names."""
+"""Name of the adapter within the linear map whose output it changes; so the map's own parameters keep their names."""
 
 
 @final
 class HoulsbyAdapter(nn.Module):
-    """x + up(gelu(down(x))), near the identity at first."""
+    """x + up(gelu(down(x))), initially close to the identity."""
 
     def __init__(self, width: int, bottleneck: int) -> None:
         super().__init__()
@@ -36,7 +36,11 @@ class HoulsbyAdapter(nn.Module):
 
 
 def add_houlsby_adapters(encoder: Encoder, bottleneck: int) -> None:
-    """Put an adapter behind both outputs of every layer, before dropout, residual sum and LayerNorm.
+    """Add adapters to every layer: after attention and after the feed-forward block, before dropout and residual sum.
+
+    Args:
+        encoder: to which they are added, in place.
+        bottleneck: their inner width.
 
     Raises:
         BertVisionError: the encoder has adapters already.

@@ -1,4 +1,4 @@
-"""Which parameters are trained: the values of `--learn`, and how they are applied to an encoder."""
+"""The choices of `--learn`: which parameters of an encoder are trained."""
 
 import re
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ SIZES = "K is a whole number from 0 on, D and R are whole numbers from 1 on, suc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learn:
-    """Which parameters of an encoder are trained.
+    """Which parameters of an encoder learn.
 
     Attributes:
-        word: the value of `--learn`.
-        everything: all of the encoder's own parameters.
-        top: number of top layers; None for none as such.
-        norms: all LayerNorms, also those of layers that are not trained.
-        biases: all biases.
-        houlsby: width of bottleneck adapters inside the layers; None for none.
-        lora: rank of LoRA on every linear map of the layers; None for none.
+        word: the choice as the user wrote it.
+        everything: whether all of the encoder's own parameters learn.
+        top: number of uppermost layers that learn; None if no whole layers are chosen.
+        norms: whether all LayerNorms learn, also those of layers that do not learn otherwise.
+        biases: whether all biases learn, except the pooler's.
+        houlsby: inner width of new bottleneck adapters; None adds none.
+        lora: rank of new low-rank changes to every linear map of the layers; None adds none.
     """
 
     word: str
@@ -49,7 +49,7 @@ def parse_learn(word: str) -> Learn:
     """Read a `--learn` choice.
 
     Raises:
-        BertVisionError: the word is none of the choices.
+        BertVisionError: it is none of `CHOICES`.
 
     Example:
         >>> parse_learn("top:3").top
@@ -57,8 +57,8 @@ def parse_learn(word: str) -> Learn:
     """
     if word in _PLAIN:
         return _PLAIN[word]
-    found = re.fullmatch(r"(top|lora|houlsby):(\d+)(:strict|\+full)?", word)
-    kind, size, rest = (found[1], int(found[2]), found[3]) if found else ("", 0, None)
+    parsed = re.fullmatch(r"(top|lora|houlsby):(\d+)(:strict|\+full)?", word)
+    kind, size, rest = (parsed[1], int(parsed[2]), parsed[3]) if parsed else ("", 0, None)
     match kind, rest:
         case "top", None | ":strict":
             return Learn(word=word, top=size, norms=rest is None)
@@ -71,10 +71,11 @@ def parse_learn(word: str) -> Learn:
 
 
 def apply_learn(encoder: Encoder, learn: Learn) -> None:
-    """Set `requires_grad` of every parameter, and add adapters or LoRA.
+    """Freeze all parameters of the encoder except those that learn; adds adapters and low-rank changes.
 
     Raises:
-        BertVisionError: the encoder has fewer layers, or no parameters of this kind.
+        MisfitError: the encoder has fewer layers than `top`, or no biases where these are to learn.
+        BertVisionError: it has bottleneck adapters already, and more or low-rank changes are to be added.
     """
     if learn.top is not None and learn.top > encoder.depth:
         raise MisfitError(f"--learn {learn.word}: {encoder.name} has {encoder.depth} layers only.")
@@ -88,7 +89,7 @@ def apply_learn(encoder: Encoder, learn: Learn) -> None:
 
 
 def _own_parameters(encoder: Encoder, learn: Learn) -> list[nn.Parameter]:
-    """The encoder's own parameters that `learn` names: of top layers, LayerNorms, or biases."""
+    """The encoder's own parameters that are chosen by module: those of the top layers, LayerNorms, or biases."""
     modules = encoder.top_blocks(learn.top or 0)
     if learn.top and encoder.architecture.final_norm is not None:
         modules.append(encoder.model.get_submodule(encoder.architecture.final_norm))

@@ -1,4 +1,4 @@
-"""load_encoder: a name → an encoder with its weights, tuned or not; build_encoder: a config → one without weights."""
+"""Load an encoder, tuned or not, by name; or build one without weights from a config."""
 
 import hashlib
 import json
@@ -28,17 +28,17 @@ def load_encoder(
     precision: Precision = "float32",
     pooler: bool = False,
 ) -> Encoder:
-    """Load an encoder, ready for inference; `apply_learn` makes it learn.
+    """Load an encoder in evaluation mode; `apply_learn` prepares it for training.
 
     Args:
         name: `minilm`, a local folder, a hub name, a tuned run: `runs/x` (its last snapshot) or `runs/x@0.3`, or a
             pack: its folder, or `qa-minilm` for the shipped one.
-        device: where to put it.
-        precision: the precision of its weights.
-        pooler: keep the pooled vector's parameters, where it has them; unused ones would only be in the way.
+        device: of the weights.
+        precision: type of the weights.
+        pooler: whether to keep the pooler, if there is one; by default it is removed, see `drop_pooler`.
 
     Raises:
-        BertVisionError: there is no such encoder, or its weights are not whole.
+        BertVisionError: there is no such encoder, or its weights are incomplete or do not fit its config.
 
     Example:
         >>> from bertvision import load_encoder
@@ -61,10 +61,13 @@ def load_encoder(
 
 
 def build_encoder(source: str) -> Encoder:
-    """An encoder without weights (on the meta device, so of any size) from a name, a folder or a config.json.
+    """An encoder without weights, on the meta device, so that it may have any size.
+
+    Args:
+        source: an encoder's name, its folder, or the path of a config.json.
 
     Raises:
-        BertVisionError: there is no config to be had.
+        BertVisionError: the config is not found or not valid.
     """
     from transformers import AutoConfig, AutoModel  # noqa: PLC0415 - takes seconds to import
 
@@ -75,21 +78,21 @@ def build_encoder(source: str) -> Encoder:
         config = AutoConfig.from_pretrained(place)
         with torch.device("meta"):
             model = AutoModel.from_config(config)
-    except Exception as error:  # noqa: BLE001 - a config that is not right raises many kinds of errors
+    except Exception as error:  # noqa: BLE001 - an invalid config raises many kinds of errors
         raise BertVisionError(f"no config for encoder '{source}' ({first_line(error)}).") from None
     return Encoder(model, name=source)
 
 
 def apply_tuned(encoder: Encoder, tuned: Tuned, *, otherwise: str = "Use the same weights.") -> None:
-    """Put changes into the encoder that was tuned, and freeze it.
+    """Apply the changes of a tuned encoder to the encoder that was tuned, in place, and freeze it.
 
     Args:
-        encoder: as it was before.
-        tuned: what changed.
-        otherwise: what to do if it is another encoder.
+        encoder: with the weights it had before tuning.
+        tuned: the tuned encoder, whose changes are read from disk.
+        otherwise: advice at the end of the error if the encoder has other weights.
 
     Raises:
-        BertVisionError: it has other weights, or changes cannot be read.
+        BertVisionError: the encoder's fingerprint is another, or the changes cannot be read or do not fit.
     """
     got = fingerprint(encoder)
     if got != tuned.fingerprint:
@@ -97,29 +100,29 @@ def apply_tuned(encoder: Encoder, tuned: Tuned, *, otherwise: str = "Use the sam
             f"{tuned.folder} was tuned from {tuned.encoder} with fingerprint {tuned.fingerprint}; "
             f"'{encoder.name}' has {got}. {otherwise}"
         )
-    freeze(encoder)  # also where nothing changed
+    freeze(encoder)  # needed where there are no stages
     for stage in tuned.stages:
         apply_changes(encoder, parse_learn(stage.learn), stage.load())
         freeze(encoder)
 
 
 def drop_pooler(model: nn.Module) -> None:
-    """Leave out the pooled vector: nobody reads it, and parameters without a gradient stop distributed training."""
+    """Remove the pooler of a model, if it has one: distributed training fails on parameters without a gradient."""
     if getattr(model, "pooler", None) is not None:
         model.pooler = None  # type: ignore[assignment]  # transformers models take None for no pooler
 
 
 def fingerprint(encoder: Encoder) -> str:
-    """A hash of the weights' names, shapes and a sample of each, to tell encoders apart in milliseconds.
+    """A hash of names, shapes and a sample of the values of all parameters, to tell encoders apart in milliseconds.
 
-    The pooler's do not count: an encoder is the same with and without it.
+    The pooler does not count: an encoder has the same fingerprint with and without it.
     """
     digest = hashlib.sha256()
     for name, value in sorted(encoder.model.named_parameters()):
         if name.startswith("pooler."):
             continue
         flat = value.detach().flatten()
-        # rounded, so that weights loaded as bfloat16 on a GPU are known again as float32 on a CPU
+        # rounded, so that weights give the same hash in bfloat16 and in float32
         sample = flat[:: max(1, len(flat) // 64)].bfloat16().float().cpu().numpy()
         digest.update(f"{name}{tuple(value.shape)}".encode())
         digest.update(sample.tobytes())
@@ -127,7 +130,7 @@ def fingerprint(encoder: Encoder) -> str:
 
 
 def mean_pooled(name: str) -> bool:
-    """Whether an encoder was trained with the mean over tokens as its sentence vector, as its files say."""
+    """Whether the files of an encoder say that its sentence vector is the mean over tokens (sentence-transformers)."""
     config = encoder_file(base_encoder(name), "1_Pooling/config.json")
     if config is None:
         return False
@@ -135,7 +138,7 @@ def mean_pooled(name: str) -> bool:
 
 
 def usual_pool(name: str) -> Pool:
-    """The pool to use where none is given: the one that the encoder was trained with."""
+    """The default pool for an encoder: the one it was trained with."""
     return "mean" if mean_pooled(name) else "cls"
 
 
@@ -147,14 +150,14 @@ def _load_model(name: str, place: str, dtype: torch.dtype) -> Any:  # noqa: ANN4
             model, loading = AutoModel.from_pretrained(
                 place, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True
             )
-    except Exception as error:  # noqa: BLE001 - files that are not whole or do not fit raise many kinds of errors
+    except Exception as error:  # noqa: BLE001 - incomplete or unfit files raise many kinds of errors
         raise BertVisionError(
             f"encoder '{name}' cannot be loaded ({first_line(error)}). "
             f"Expected '{BUILTIN_ENCODER}', a folder with config.json and weights, a name on the hub, a run, or a pack."
         ) from None
     missing = sorted(key for key in loading["missing_keys"] if not key.startswith("pooler."))
     if len(missing) < len(loading["missing_keys"]):
-        drop_pooler(model)  # the checkpoint has none: transformers' is random
+        drop_pooler(model)  # not in the checkpoint, so transformers has made a random one
     if missing:
         raise BertVisionError(f"encoder '{name}' lacks {len(missing)} weights, first '{missing[0]}'. Is it whole?")
     for key, got, expected in sorted(loading["mismatched_keys"]):
@@ -166,7 +169,7 @@ def _load_model(name: str, place: str, dtype: torch.dtype) -> Any:  # noqa: ANN4
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Keep transformers' bar and its report of weights off the terminal: we check the weights; downloads still show."""
+    """Hide transformers' progress bar and report of loaded weights, which we check; downloads still show progress."""
     from transformers.utils import logging  # noqa: PLC0415
 
     verbosity = logging.get_verbosity()

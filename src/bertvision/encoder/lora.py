@@ -1,4 +1,4 @@
-"""LoRA (low-rank adapters) on every linear map of the layers, through PEFT."""
+"""LoRA through PEFT: low-rank changes to every linear map of the layers."""
 
 from torch import nn
 
@@ -8,14 +8,14 @@ from bertvision.errors import BertVisionError
 
 ADAPTER = "bertvision"
 SCALE = 2
-"""LoRA's scaling, alpha / rank."""
+"""Factor of a low-rank change: alpha / rank in PEFT's words."""
 
 
 def add_lora(encoder: Encoder, rank: int) -> None:
-    """Add LoRA to every linear map inside the layers; pooler and embedding projections have none.
+    """Add a low-rank change to every linear map inside the layers, but not to poolers and embedding projections.
 
     Raises:
-        BertVisionError: the layers hold bottleneck adapters, into which LoRA weights could not be merged.
+        BertVisionError: the layers hold bottleneck adapters, behind which a low-rank change could not be merged.
     """
     if any(isinstance(module, HoulsbyAdapter) for module in encoder.model.modules()):
         raise BertVisionError(
@@ -23,7 +23,7 @@ def add_lora(encoder: Encoder, rank: int) -> None:
         )
     from peft import LoraConfig, inject_adapter_in_model  # noqa: PLC0415 - takes seconds to import
 
-    from bertvision.encoder.low_rank import speed_up_lora  # noqa: PLC0415 - as above
+    from bertvision.encoder.low_rank import speed_up_lora  # noqa: PLC0415 - imports peft
 
     inside = {module for block in encoder.blocks for module in block.modules() if isinstance(module, nn.Linear)}
     names = [name for name, module in encoder.model.named_modules() if module in inside]
@@ -33,7 +33,7 @@ def add_lora(encoder: Encoder, rank: int) -> None:
 
 
 def merge_lora(encoder: Encoder) -> None:
-    """Merge the LoRA weights into the linear maps, so that a frozen encoder is as fast as without them."""
+    """Merge every low-rank change into its linear map, so that it costs nothing more at inference."""
     from peft.tuners.lora import LoraLayer  # noqa: PLC0415
 
     for name, module in list(encoder.model.named_modules()):
@@ -41,4 +41,4 @@ def merge_lora(encoder: Encoder) -> None:
             module.merge()
             parent, _, child = name.rpartition(".")
             setattr(encoder.model.get_submodule(parent), child, module.get_base_layer())
-    vars(encoder.model).pop("peft_config", None)  # else PEFT warns of several adapters when it is tuned further
+    vars(encoder.model).pop("peft_config", None)  # else PEFT warns of several adapters when it is tuned again

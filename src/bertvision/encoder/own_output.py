@@ -1,4 +1,4 @@
-"""The output that a fine-tuned checkpoint already has, for question answering or classification."""
+"""The output layers of a checkpoint that was fine-tuned elsewhere, for question answering or classification."""
 
 import json
 from dataclasses import dataclass
@@ -21,16 +21,16 @@ _CLASSIFIERS = {
     "deberta-v2": ("pooler.dense", "classifier", "gelu"),
     "distilbert": ("pre_classifier", "classifier", "relu"),
 }
-"""By `model_type`: names of the dense layer and of the last map, and the activation between them."""
+"""By `model_type`: names of the dense layer and of the last linear map, and the activation between them."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnOutput:
-    """A checkpoint's output as one of our heads.
+    """The output layers of a checkpoint, as one of our heads.
 
     Attributes:
         head: the head's name.
-        options: what it is built with.
+        options: of the head; see `build_head`.
         weights: its parameters, by name.
     """
 
@@ -40,12 +40,15 @@ class OwnOutput:
 
 
 def own_output(name: str, kind: TaskKind, outputs: int) -> OwnOutput | None:
-    """The output of a checkpoint that was fine-tuned for a task of this kind; None if it has none.
+    """The output layers of a checkpoint that was fine-tuned for a task of this kind.
 
     Args:
         name: the name of the encoder.
         kind: the kind of the task.
-        outputs: numbers that the task needs per row; a checkpoint with another number of labels does not fit.
+        outputs: number of classes of the task; of no effect for spans.
+
+    Returns:
+        None if there are no output layers for this kind, none that we know, or ones with another number of classes.
 
     Raises:
         BertVisionError: the weights cannot be read.
@@ -57,26 +60,25 @@ def own_output(name: str, kind: TaskKind, outputs: int) -> OwnOutput | None:
         return None
     model_type = json.loads(config.read_text(encoding="utf-8")).get("model_type")
     if kind == "spans":
-        found = _read(path, {"project": "qa_outputs"})
-        return None if found is None else OwnOutput("last_layer", {"dropout": 0.0}, found)
+        weights = _read(path, {"project": "qa_outputs"})
+        return None if weights is None else OwnOutput("last_layer", {"dropout": 0.0}, weights)
     if model_type not in _CLASSIFIERS:
         return None
     dense, last, activation = _CLASSIFIERS[model_type]
-    found = _read(path, {"dense": dense, "project": last})
-    if found is None or len(found["project.bias"]) != outputs:
+    weights = _read(path, {"dense": dense, "project": last})
+    if weights is None or len(weights["project.bias"]) != outputs:
         return None
-    return OwnOutput("pooled_output", {"activation": activation, "dropout": 0.1}, found)
+    return OwnOutput("pooled_output", {"activation": activation, "dropout": 0.1}, weights)
 
 
 def _read(path: Path, modules: dict[str, str]) -> dict[str, Tensor] | None:
-    """Weights and biases of some modules, under our names; None if one is not there."""
+    """Weights and biases, by our names for their modules; None if any is missing in the file."""
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - imports torch
 
     wanted = {f"{ours}.{part}": f"{theirs}.{part}" for ours, theirs in modules.items() for part in ("weight", "bias")}
     try:
         with safe_open(path, framework="pt") as file:
-            there = set(file.keys())
-            if not there.issuperset(wanted.values()):
+            if not set(file.keys()).issuperset(wanted.values()):
                 return None
             return {ours: file.get_tensor(theirs).float() for ours, theirs in wanted.items()}
     except (OSError, SafetensorError) as error:

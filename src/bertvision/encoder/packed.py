@@ -1,7 +1,7 @@
-"""Attention over windows one after the other: every token sees its own window alone.
+"""Attention within windows that are given by their bounds in a row of tokens, not by a mask.
 
-Windows stand end to end without padding, or are padded to one length: then the padding of each is a window of its own,
-and the kernel needs no mask, with which a GPU attends more slowly.
+Windows are concatenated without padding, or padded to one length: then the padding behind each counts as a window of
+its own. The kernel needs no mask, with which attention on a GPU is slower.
 """
 
 from typing import Any, cast
@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 
 PACKED = "bertvision_packed"
-"""The name under which transformers models find it."""
+"""Name of this attention in transformers' registry."""
 
-WIDEST = 192
-"""Numbers of the widest head that the kernel takes both ways on every GPU; some take wider ones."""
+MAX_HEAD_SIZE = 192
+"""Largest attention head with which the kernel runs forward and backward on all GPUs; some take larger ones."""
 
 MIN_CAPABILITY = (8, 0)
-"""Lowest compute capability of a GPU that it runs on."""
+"""Lowest compute capability of a GPU on which the kernel runs."""
 
 
 def packed_attention(  # noqa: PLR0913 - transformers gives the signature
@@ -25,7 +25,7 @@ def packed_attention(  # noqa: PLR0913 - transformers gives the signature
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | None,  # noqa: ARG001 - windows are told apart by their bounds
+    attention_mask: Tensor | None,  # noqa: ARG001 - bounds take its place
     *,
     scaling: float | None = None,
     window_bounds: Tensor | None = None,
@@ -33,9 +33,10 @@ def packed_attention(  # noqa: PLR0913 - transformers gives the signature
     sliding_window: int | None = None,
     **_other: Any,  # noqa: ANN401 - transformers passes more than we need
 ) -> tuple[Tensor, None]:
-    """Attention in the form transformers calls it: (rows, heads, tokens, width) → (rows, tokens, heads, width).
+    """Attention with the signature transformers expects: (rows, heads, tokens, size) → (rows, tokens, heads, size).
 
-    Bounds count through the tokens of all rows. Dropout of attention weights is left out: the kernel has none.
+    Bounds are places among the tokens of all rows, one row after the other. There is no dropout of attention weights,
+    since the kernel has none.
     """
     if window_bounds is None:
         raise ValueError(f"{type(module).__name__} was called without window bounds")
@@ -53,10 +54,13 @@ def kernel_attention(  # noqa: PLR0913, PLR0917 - what the kernel needs
     scaling: float | None,
     sliding_window: int | None,
 ) -> Tensor:
-    """Attention by the kernel for windows of any length; traced as one graph, as a break would take longer than it."""
+    """Attention by torch's kernel for windows of different lengths.
+
+    Compiled layers contain it without a graph break, which would take longer than the kernel itself.
+    """
     from torch.nn.attention.varlen import varlen_attn  # noqa: PLC0415 - CUDA only
 
-    # rotated queries and keys may have become float32 under autocast, which the kernel does not know
+    # under autocast, rotary embeddings may give float32 queries and keys, which the kernel does not support
     flat_query, flat_key, flat_value = (
         tensor.transpose(1, 2).flatten(0, 1).to(value.dtype) for tensor in (query, key, value)
     )
@@ -69,9 +73,9 @@ def kernel_attention(  # noqa: PLR0913, PLR0917 - what the kernel needs
 
 
 def has_kernel(tokens: Tensor, width: int) -> bool:
-    """Whether the kernel supports the device and type of these tokens, and heads of this width."""
+    """Whether the kernel supports the device and type of `tokens`, and attention heads of this width."""
     narrow = tokens.dtype in {torch.bfloat16, torch.float16}
-    if not (tokens.is_cuda and narrow and width % 8 == 0 and width <= WIDEST):
+    if not (tokens.is_cuda and narrow and width % 8 == 0 and width <= MAX_HEAD_SIZE):
         return False
     return (
         torch.backends.cuda.is_flash_attention_available()
@@ -82,7 +86,7 @@ def has_kernel(tokens: Tensor, width: int) -> bool:
 def _masked(  # noqa: PLR0913, PLR0917 - as the kernel
     query: Tensor, key: Tensor, value: Tensor, bounds: Tensor, scaling: float | None, sliding_window: int | None
 ) -> Tensor:
-    """The same attention by a mask over all pairs of tokens: for machines without the kernel, and to test against."""
+    """The same with a mask over all pairs of tokens: for CPUs, and as the reference in tests."""
     rows, heads, length, width = query.shape
     query, key, value = (tensor.transpose(0, 1).flatten(1, 2)[None] for tensor in (query, key, value))
     tokens = rows * length
@@ -96,7 +100,11 @@ def _masked(  # noqa: PLR0913, PLR0917 - as the kernel
 
 
 def padded_bounds(mask: Tensor) -> Tensor:
-    """Where padded windows and their paddings begin by turns: (windows, tokens) → (2 × windows + 1,) int32."""
+    """Bounds of every padded window and of the padding behind it, from the mask: (2 · windows + 1,) int32.
+
+    Args:
+        mask: (windows, tokens) True where a token is real; padding is on the right.
+    """
     windows, tokens = mask.shape
     begins = tokens * torch.arange(windows + 1, dtype=torch.int32, device=mask.device)
     ends = begins[:-1] + mask.sum(dim=1, dtype=torch.int32)

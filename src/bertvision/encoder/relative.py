@@ -1,7 +1,7 @@
-"""MPNet's attention through the fast kernels: its bias for relative positions becomes the kernel's mask.
+"""MPNet's attention through torch's fused kernels, which take its relative position bias as an additive mask.
 
-As transformers computes it, every layer writes and reads the scores of all pairs of tokens several times, and the bias
-is copied for every window.
+In transformers' version, every layer writes and reads the attention scores of all pairs of tokens several times, and
+the bias is copied for every window.
 """
 
 from typing import Any, final
@@ -13,12 +13,12 @@ from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetSelfAtte
 from typing_extensions import override
 
 BUCKETS = 32
-"""Kinds of distances that MPNet tells apart, whatever its config says."""
+"""Number of MPNet's buckets for relative positions; transformers uses it whatever the config says."""
 
 
 @final
 class _Attention(MPNetSelfAttention):  # type: ignore[misc]  # transformers has no types
-    """MPNet's attention with the same weights, computed by a fused kernel that does not store the attention scores."""
+    """MPNet's attention, computed by a fused kernel that does not store the attention scores."""
 
     @override
     def forward(
@@ -43,11 +43,11 @@ class _Layers(MPNetEncoder):  # type: ignore[misc]  # transformers has no types
     @override
     def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, **_other: Any) -> BaseModelOutput:
         bias = self._bias(hidden_states.shape[1], hidden_states.device)
-        if torch.is_autocast_enabled(bias.device.type):  # else every layer would round it anew
+        if torch.is_autocast_enabled(bias.device.type):  # once here instead of in every layer
             bias = bias.to(torch.get_autocast_dtype(bias.device.type))
         if attention_mask is not None and attention_mask.dtype is torch.bool:  # True where a token is real
             bias = bias.masked_fill(~attention_mask, torch.finfo(bias.dtype).min)
-        elif attention_mask is not None:  # as transformers makes it
+        elif attention_mask is not None:  # additive, as transformers makes it
             bias = bias + attention_mask.to(bias.dtype)
         for layer in self.layer:
             hidden_states = layer(hidden_states, None, bias)[0]
@@ -56,7 +56,7 @@ class _Layers(MPNetEncoder):  # type: ignore[misc]  # transformers has no types
     def _bias(self, tokens: int, device: torch.device) -> Tensor:
         """The relative position bias of every pair of tokens, (1, heads, tokens, tokens).
 
-        It is computed on the device that needs it: a GPU would have to wait for a copy.
+        Computed on `device`: a GPU would have to wait for a copy from the CPU.
         """
         places = torch.arange(tokens, device=device)
         bucket = self.relative_position_bucket(places - places[:, None], num_buckets=BUCKETS)
@@ -65,7 +65,7 @@ class _Layers(MPNetEncoder):  # type: ignore[misc]  # transformers has no types
 
 
 def speed_up_attention(model: nn.Module) -> None:
-    """Let an MPNet compute attention by the fast kernels; other models have them already."""
+    """Make an MPNet compute attention by fused kernels, which the other models use already."""
     kinds: dict[type[nn.Module], type[nn.Module]] = {MPNetSelfAttention: _Attention, MPNetEncoder: _Layers}
     for module in model.modules():
         module.__class__ = kinds.get(type(module), type(module))

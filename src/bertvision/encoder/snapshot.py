@@ -1,4 +1,4 @@
-"""A snapshot of a tuned encoder: what changed, its output, and the encoder it belongs to."""
+"""A snapshot (checkpoint) of a tuned encoder: the parameters that learned, the head, and how it was tuned."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -24,20 +24,20 @@ class Snapshot:
     """A folder with the state of a run at some fraction of an epoch.
 
     Attributes:
-        folder: where it is.
-        fraction: epochs that it was tuned for.
-        step: optimiser steps.
-        encoder: the encoder that was tuned.
+        folder: of its files.
+        fraction: number of epochs done.
+        step: number of optimiser steps done.
+        encoder: name of the encoder that was tuned.
         fingerprint: the fingerprint of that encoder before tuning.
-        learn: what learned.
-        task: what it was tuned for.
-        head: the head's name; the folder holds it as `save_head` writes it.
+        learn: the choice of `--learn`.
+        task: name of the task it was tuned for.
+        head: the head's name; its weights are in the folder, as `save_head` writes them.
         pooled: whether the head reads the encoder's pooled vector as one more layer.
-        pool: which token's row counts, or the mean; for labels, tags and scores.
-        labels: label words in class order.
-        schedule: the learning rate's schedule: a snapshot in the middle of a decaying one differs from the end of a
+        pool: how output rows of tokens are pooled, for labels, tags and scores.
+        labels: names of the classes, in order.
+        schedule: learning rate schedule: while a decaying one is under way, a snapshot differs from the end of a
             shorter run.
-        total_epochs: epochs that the schedule was planned for.
+        total_epochs: length of the schedule.
     """
 
     folder: Path
@@ -70,15 +70,15 @@ class Snapshot:
 
 
 def save_snapshot(snapshot: Snapshot, changes: Mapping[str, Tensor], write_head: Callable[[Path], None]) -> None:
-    """Write a snapshot; its folder appears only when it is whole.
+    """Write a snapshot; its folder appears only when it is complete.
 
     Args:
-        snapshot: what its card says.
-        changes: the encoder's parameters that learned.
-        write_head: puts the head's files into a folder.
+        snapshot: its folder, and the contents of its card.
+        changes: the encoder's parameters that learned, by name.
+        write_head: writes the head's files into the folder that it is given.
 
     Raises:
-        WriteError: it cannot be written; nothing half-written is left, and earlier snapshots stay.
+        WriteError: it cannot be written; no partial snapshot is left, and earlier ones stay.
     """
     card = {"format": FORMAT, "made_in": made_in(snapshot.folder)} | asdict(snapshot)
     del card["folder"]
@@ -90,10 +90,10 @@ def save_snapshot(snapshot: Snapshot, changes: Mapping[str, Tensor], write_head:
 
 
 def find_snapshot(name: str) -> Snapshot | None:
-    """The snapshot that `RUN`, `RUN@0.3` or a snapshot's own folder means; None if the name is no run's.
+    """The snapshot named by `RUN` (its last one), `RUN@0.3` or the snapshot's own folder; None for any other name.
 
     Raises:
-        BertVisionError: the run has no such snapshot; the message lists those it has.
+        BertVisionError: the run has no snapshot, or none at this fraction (the message lists those it has).
     """
     path = Path(name)
     if (path / _CARD).is_file():
@@ -101,39 +101,39 @@ def find_snapshot(name: str) -> Snapshot | None:
     run, at = split_snapshot(name)
     if not (run / SNAPSHOTS).is_dir():
         return None
-    there = list_snapshots(run)
-    if not there:
+    snapshots = list_snapshots(run)
+    if not snapshots:
         raise BertVisionError(f"{run} has no snapshot yet.")
     if not at:
-        return there[-1]
+        return snapshots[-1]
     fraction = at.removeprefix("@")
-    for snapshot in there:
+    for snapshot in snapshots:
         if snapshot.folder.name == fraction or str(snapshot.fraction) == fraction:
             return snapshot
-    raise BertVisionError(f"{run} has no snapshot at {fraction}; it has {', '.join(s.folder.name for s in there)}.")
+    raise BertVisionError(f"{run} has no snapshot at {fraction}; it has {', '.join(s.folder.name for s in snapshots)}.")
 
 
 def split_snapshot(name: str) -> tuple[Path, str]:
-    """The folder of a run, and which snapshot of it: `RUN@0.3` is `RUN` and `@0.3`, `RUN` has none."""
+    """The run's folder and the snapshot in a name: `RUN@0.3` gives `RUN` and `@0.3`, `RUN` gives an empty string."""
     path = Path(name)
-    if path.is_dir() or "@" not in path.name:  # a folder's own name may have the sign, too
+    if path.is_dir() or "@" not in path.name:  # the name of a folder may contain @, too
         return path, ""
     run, _, fraction = path.name.rpartition("@")
     return path.parent / run, f"@{fraction}"
 
 
 def list_snapshots(run: Path) -> list[Snapshot]:
-    """Every snapshot of a run, in order."""
-    whole = (run / SNAPSHOTS).glob("[!.]*")  # names with a dot are being written, or were when a run was killed
-    folders = [path for path in whole if (path / _CARD).is_file()]
+    """All snapshots of a run, the earliest first."""
+    paths = (run / SNAPSHOTS).glob("[!.]*")  # folders that begin with a dot are not complete: `whole_folder`
+    folders = [path for path in paths if (path / _CARD).is_file()]
     return sorted((read_snapshot(path) for path in folders), key=lambda snapshot: snapshot.fraction)
 
 
 def read_snapshot(folder: Path) -> Snapshot:
-    """A snapshot's card.
+    """Read the snapshot in a folder from its card.
 
     Raises:
-        BertVisionError: it cannot be read, or is of another format.
+        BertVisionError: the card cannot be read, or has another format version.
     """
     return read_card(
         folder / _CARD,

@@ -1,4 +1,4 @@
-"""HiddenStates: what comes out of an encoder and out of a store, checked once."""
+"""HiddenStates: hidden states from an encoder or a store, with their mask; shapes are checked here and nowhere else."""
 
 from dataclasses import dataclass, replace
 
@@ -8,12 +8,12 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class HiddenStates:
-    """Hidden states of some tokens, at some or all layers.
+    """Hidden states of a batch at all or some layers.
 
     Attributes:
         states: (batch, layers, tokens, width); layer 0 is the embedding output.
         mask: (batch, tokens) True where a token is real.
-        pooled: (batch, width) the encoder's own pooled vector, where it has one and it was asked for.
+        pooled: (batch, width) the encoder's own pooled vector; None if there is none or it was not requested.
         context: (batch, tokens) True where a token belongs to the second text; None if unknown.
     """
 
@@ -39,11 +39,11 @@ class HiddenStates:
 
     @property
     def layers(self) -> int:
-        """How many layers there are, the embedding output counted."""
+        """Number of layers in `states`; the embedding output counts."""
         return self.states.shape[1]
 
     def with_pooled(self) -> "HiddenStates":
-        """These states with the pooled vector as one more layer below all others, the same for every token.
+        """A copy with the pooled vector as one more layer, number 0, the same for every token.
 
         Raises:
             ValueError: there is no pooled vector.

@@ -1,4 +1,4 @@
-"""Tuned: an encoder that was changed, by a run or by what a pack carries, as the one below it and the changes."""
+"""Tuned: a tuned encoder in a snapshot or a pack, described by the encoder it was made from and the changes to it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,12 @@ from bertvision.tensor_files import load_tensors
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One time that an encoder was tuned.
+    """One of the times that an encoder was tuned.
 
     Attributes:
-        learn: what learned.
-        file: the file with the parameters that learned.
-        digest: sha256 of the file, as the card of a pack says; None where nothing is said.
+        learn: the choice of `--learn`.
+        file: of the parameters that learned.
+        digest: sha256 of the file, from the card of a pack; None if the file is not checked.
     """
 
     learn: str
@@ -30,7 +30,7 @@ class Stage:
         """The parameters that learned, by name.
 
         Raises:
-            BertVisionError: the file cannot be read, or is another one.
+            BertVisionError: the file cannot be read, or does not have the digest.
         """
         check_digest(self.file, self.digest)
         return load_tensors(self.file)
@@ -42,10 +42,10 @@ class Tuned:
 
     Attributes:
         folder: the folder of the snapshot or the pack.
-        encoder: the one that was tuned, which may be a tuned one itself.
+        encoder: name of the encoder that was tuned, which may itself be a tuned one.
         fingerprint: the fingerprint of that encoder.
-        stages: what changed in it, the first first.
-        licence: that a pack carries; None for a snapshot, which says nothing of it.
+        stages: the changes to it, in the order they were made.
+        licence: of a pack; None for a snapshot, which does not state one.
     """
 
     folder: Path
@@ -56,7 +56,7 @@ class Tuned:
 
 
 def find_tuned(name: str) -> Tuned | None:
-    """The tuned encoder that `RUN`, `RUN@0.3`, a pack's folder or the shipped pack's name means; None if it is none.
+    """The tuned encoder named by `RUN`, `RUN@0.3`, a pack's folder or the shipped pack; None for any other name.
 
     Raises:
         BertVisionError: the run has no such snapshot, or the pack cannot be read.
@@ -74,13 +74,13 @@ def find_tuned(name: str) -> Tuned | None:
 
 
 def base_encoder(name: str) -> str:
-    """The encoder that a tuned one came from, at the root of them all; the name itself if it is none."""
+    """The untuned encoder that a tuned one goes back to through all tunings; `name` itself if it is not tuned."""
     tuned = find_tuned(name)
     return name if tuned is None else base_encoder(tuned.encoder)
 
 
 def tunings(name: str) -> list[Tuned]:
-    """Every tuned encoder on the way from the root to this one; none if it was not tuned."""
+    """All tunings that lead from the untuned encoder to this one, in order; empty if it is not tuned."""
     tuned = find_tuned(name)
     return [] if tuned is None else [*tunings(tuned.encoder), tuned]
 
@@ -89,7 +89,7 @@ def read_tuned_pack(folder: Path) -> Tuned:
     """The tuned encoder of the pack in a folder.
 
     Raises:
-        BertVisionError: there is none, or it is not whole.
+        BertVisionError: there is none, it cannot be read, or lacks a file.
     """
 
     def build(card: dict[str, Any]) -> Tuned:

@@ -1,4 +1,4 @@
-"""Estimators: all layers of a frozen encoder for scikit-learn's pipelines, searches and cross-validation."""
+"""Estimators for scikit-learn's pipelines, searches and cross-validation, on all layers of a frozen encoder."""
 
 from bertvision.estimators.features import AllLayerFeatures
 from bertvision.estimators.linear import AllLayerClassifier, AllLayerRegressor

@@ -1,4 +1,4 @@
-"""A fitted estimator in a folder: its settings as JSON, its map as safetensors; never pickle."""
+"""A fitted estimator in a folder: its parameters as JSON, its weights as safetensors; never pickle."""
 
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,19 +21,19 @@ E = TypeVar("E")
 
 
 def save_linear(estimator: Any, folder: Path) -> None:  # noqa: ANN401 - scikit-learn's estimators have no type
-    """Write a fitted estimator; the folder appears whole or not at all.
+    """Write a fitted estimator; its folder appears only when it is complete.
 
     Raises:
-        BertVisionError: it cannot be written, or something stands there already.
+        BertVisionError: the folder cannot be written or exists already, or a parameter does not fit into JSON.
     """
     if folder.exists():
         raise BertVisionError(f"{folder} is there already. Choose another folder, or remove it.")
-    changed = {"encoder": str(estimator.encoder), "layers": _layers(estimator)}  # as JSON can hold them
+    serialisable = {"encoder": str(estimator.encoder), "layers": _layers(estimator)}
     card = {
         "format": FORMAT,
         "version": package_version(),
         "estimator": type(estimator).__name__,
-        "settings": estimator.get_params(deep=False) | changed,
+        "settings": estimator.get_params(deep=False) | serialisable,
         "strength": float(estimator.strength_),
         "classes": estimator.classes_.tolist() if hasattr(estimator, "classes_") else None,
         "fingerprint": _fingerprint(estimator),
@@ -47,26 +47,30 @@ def save_linear(estimator: Any, folder: Path) -> None:  # noqa: ANN401 - scikit-
 
 
 def load_linear(kind: type[E], folder: Path) -> E:
-    """A fitted estimator of a kind.
+    """Load a fitted estimator.
+
+    Args:
+        kind: its class.
+        folder: that `save_linear` wrote.
 
     Raises:
-        BertVisionError: there is none that can be read, it is of another kind, or its encoder has other weights here.
+        BertVisionError: it cannot be read, is of another class, or its encoder's weights have changed.
     """
-    again = "Fit and save the estimator again, or copy it again."
+    otherwise = "Fit and save the estimator again, or copy it again."
 
     def build(card: dict[str, Any]) -> tuple[Any, str]:
         if card["estimator"] != kind.__name__:
             raise BertVisionError(f"{folder} holds a {card['estimator']}. Use {card['estimator']}.load.")
-        settings = {"pairs": "apart"} | card["settings"]  # of estimators that were saved before texts could be aligned
+        settings = {"pairs": "apart"} | card["settings"]  # estimators saved before there was `pairs`
         layers = settings["layers"]
-        made: Any = kind(**settings | {"layers": None if layers is None else tuple(layers)})
-        made.strength_ = card["strength"]
+        estimator: Any = kind(**settings | {"layers": None if layers is None else tuple(layers)})
+        estimator.strength_ = card["strength"]
         if card["classes"] is not None:
-            made.classes_ = np.array(card["classes"])
-        return made, card["fingerprint"]
+            estimator.classes_ = np.array(card["classes"])
+        return estimator, card["fingerprint"]
 
-    estimator, expected = read_card(folder / CARD, build, format=FORMAT, otherwise=again)
-    weights = load_tensors(folder / WEIGHTS, otherwise=again)
+    estimator, expected = read_card(folder / CARD, build, format=FORMAT, otherwise=otherwise)
+    weights = load_tensors(folder / WEIGHTS, otherwise=otherwise)
     estimator.coef_, estimator.intercept_ = (weights[name].numpy() for name in ("coef", "intercept"))
     estimator.n_features_in_ = estimator.coef_.shape[1]
     got = _fingerprint(estimator)
@@ -75,17 +79,17 @@ def load_linear(kind: type[E], folder: Path) -> E:
             f"{folder} was fitted on encoder '{estimator.encoder}' with fingerprint {expected}; "
             f"the one here has {got}. Use the same weights."
         )
-    found: E = estimator
-    return found
+    loaded: E = estimator
+    return loaded
 
 
-def _layers(estimator: Any) -> list[int] | None:  # noqa: ANN401 - as above
-    """The layers that were asked for, as plain numbers; None for all."""
+def _layers(estimator: Any) -> list[int] | None:  # noqa: ANN401 - scikit-learn's estimators have no type
+    """The parameter `layers` as a list for JSON, whatever the user gave; None for all."""
     if estimator.layers is None:
         return None
     layers: list[int] = np.atleast_1d(estimator.layers).tolist()
     return layers
 
 
-def _fingerprint(estimator: Any) -> str:  # noqa: ANN401 - as above
+def _fingerprint(estimator: Any) -> str:  # noqa: ANN401 - scikit-learn's estimators have no type
     return fingerprint(text_rows(str(estimator.encoder), estimator.pool, estimator.length, estimator.device).encoder)

@@ -1,4 +1,4 @@
-"""AllLayerClassifier and AllLayerRegressor: a linear map of all layers of a frozen encoder, solved in seconds."""
+"""AllLayerClassifier and AllLayerRegressor: linear models on all layers of a frozen encoder, solved in seconds."""
 
 import math
 from collections.abc import Iterable
@@ -28,11 +28,11 @@ from bertvision.tasks.task import TaskKind
 from bertvision.training.solve import FOLDS, solve_at, solve_linear
 
 LEAST_EXAMPLES = 4
-"""Fewer different texts, or pairs of texts, than this cannot choose a strength."""
+"""Fewest distinct texts, or pairs of texts, from which cross-validation chooses a strength."""
 
 
 class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """What classifier and regressor share: states, the strength of the penalty, the solution, and its files."""
+    """What classifier and regressor share: features, the L2 penalty, the solution, saving and loading."""
 
     _kind: TaskKind
 
@@ -48,17 +48,18 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         length: int = 384,
         device: Device = "auto",
     ) -> None:
-        """Choose the states and how the map is found.
+        """Set the parameters; nothing is loaded before `fit`.
 
         Args:
             encoder: `minilm`, a folder, a hub name, a tuned run, or a pack.
             layers: numbers of the layers, ascending, 0 being the embedding output; None for all.
-            strength: strength of the L2 penalty on standardised states; None chooses it by cross-validation, and with
-                three classes or more also whether they share what they learn.
-            folds: parts of the examples that choose the strength, copies of a text in the same one; the map is then
-                solved from all of them.
-            pool: `cls` or `mean`; None takes what the encoder was trained with.
-            pairs: how two texts are compared: `aligned` also token by token, `apart` as wholes alone.
+            strength: strength of the L2 penalty on standardised features; None chooses it by cross-validation, and with
+                three classes or more also whether classes share a part of their weights.
+            folds: number of folds of this cross-validation, with copies of a text in the same fold; the model is then
+                solved from all examples.
+            pool: how the tokens of a text become one row, `cls` or `mean`; None takes what the encoder was trained
+                with.
+            pairs: how two texts are compared: `aligned` also token by token, `apart` only by their pooled states.
             length: maximum number of tokens of a text.
             device: `auto`, `cpu` or `cuda`, for the encoder.
         """
@@ -86,16 +87,16 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """A fitted estimator from a folder that `save` wrote.
+        """Load a fitted estimator from a folder that `save` wrote.
 
         Raises:
-            BertVisionError: there is none, or it is of another kind.
+            BertVisionError: it cannot be read, is of another class, or its encoder's weights have changed.
         """
         return load_linear(cls, Path(folder))
 
     @property
     def features(self) -> AllLayerFeatures:
-        """The states that it reads."""
+        """The transformer of texts to its inputs."""
         return AllLayerFeatures(
             self.encoder,
             layers=self.layers,
@@ -108,6 +109,7 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def _solve(
         self, texts: Iterable[object], targets: NDArray[np.int64] | NDArray[np.float64], weights: torch.Tensor | None
     ) -> None:
+        """Solve for the weights; the targets are class numbers, or scores, and `weights` (classes,) weigh examples."""
         first, second = check_texts(texts)
         strength: object = self.strength
         if strength is not None and not (isinstance(strength, Real) and 0.0 < float(strength) < math.inf):
@@ -118,14 +120,13 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         if len(inputs) != len(targets):
             raise BertVisionError(f"there are {len(inputs)} texts and {len(targets)} targets; as many are expected.")
         outputs = len(np.unique(targets)) if self._kind == "labels" else 1
-        goal = torch.from_numpy(targets)
         layout = row_layout(len(features.layers_), "together" if second is None else self.pairs)
         if self.strength is None:
             groups = text_groups(texts)
             self._check_folds(len(np.unique(groups)), outputs)
-            found = solve_linear(
+            solution = solve_linear(
                 inputs,
-                goal,
+                torch.from_numpy(targets),
                 kind=self._kind,
                 outputs=outputs,
                 folds=self.folds,
@@ -133,11 +134,11 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
                 layout=layout,
                 weights=weights,
             )
-            weight, bias, self.strength_ = found.weight, found.bias, found.strength
+            weight, bias, self.strength_ = solution.weight, solution.bias, solution.strength
         else:
             weight, bias = solve_at(
                 inputs,
-                goal,
+                torch.from_numpy(targets),
                 strength=self.strength,
                 kind=self._kind,
                 outputs=outputs,
@@ -149,16 +150,17 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         self.intercept_: NDArray[np.float32] = bias.numpy()
         self.n_features_in_ = inputs.shape[1]
 
-    def _check_folds(self, different: int, outputs: int) -> None:
+    def _check_folds(self, distinct: int, outputs: int) -> None:
         if self.folds < 2:
             raise BertVisionError(f"folds is {self.folds}; 2 or more are expected.")
-        if different < max(2 * outputs, LEAST_EXAMPLES):
+        if distinct < max(2 * outputs, LEAST_EXAMPLES):
             raise BertVisionError(
-                f"{different} different texts are too few to choose a strength on some of them. "
+                f"{distinct} different texts are too few to choose a strength on some of them. "
                 "Set strength, such as 1.0."
             )
 
     def _outputs(self, texts: Iterable[object]) -> NDArray[np.float32]:
+        """The outputs of the linear map, (texts, outputs): logits of classes, or one score."""
         check_is_fitted(self)
         inputs = self.features.transform(texts)
         if inputs.shape[1] != self.coef_.shape[1]:
@@ -166,12 +168,12 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
                 f"texts have {inputs.shape[1]} numbers each, {self.coef_.shape[1]} were learned from. Were single "
                 "texts learned from and pairs given, or the other way round?"
             )
-        found: NDArray[np.float32] = inputs @ self.coef_.T + self.intercept_
-        return found
+        outputs: NDArray[np.float32] = inputs @ self.coef_.T + self.intercept_
+        return outputs
 
 
 class AllLayerClassifier(ClassifierMixin, _AllLayerLinear):  # type: ignore[misc]
-    """Logistic regression on all layers of a frozen encoder, in place of one on sentence embeddings.
+    """Logistic regression on all layers of a frozen encoder, instead of on sentence embeddings.
 
     Example:
         >>> from bertvision import AllLayerClassifier
@@ -196,7 +198,7 @@ class AllLayerClassifier(ClassifierMixin, _AllLayerLinear):  # type: ignore[misc
         length: int = 384,
         device: Device = "auto",
     ) -> None:
-        """Choose settings as for `AllLayerRegressor`; `class_weight="balanced"` lets every class count the same."""
+        """Set the parameters as for `AllLayerRegressor`; `class_weight="balanced"` weighs all classes equally."""
         super().__init__(
             encoder,
             layers=layers,
@@ -210,76 +212,79 @@ class AllLayerClassifier(ClassifierMixin, _AllLayerLinear):  # type: ignore[misc
         self.class_weight = class_weight
 
     def fit(self, texts: Iterable[object], targets: ArrayLike) -> Self:
-        """Solve for the classes of texts or of pairs of texts; classes may be any strings or numbers.
+        """Fit to the classes of texts or of pairs of texts; classes may be any strings or numbers.
 
         Raises:
-            BertVisionError: something is no text, or there are fewer than two classes.
+            BertVisionError: an input is not a text or pair of texts, a class is missing, there are fewer than two
+                classes, or a parameter has an invalid value.
         """
-        given = np.asarray(targets)
-        if given.ndim != 1 or not len(given):
-            raise BertVisionError(f"classes have shape {given.shape}; one class per text is expected.")
-        if given.dtype == np.object_:
-            given = _plain_classes(given)
-        check_classification_targets(given)
-        self.classes_, numbers = np.unique(given, return_inverse=True)
+        classes = np.asarray(targets)
+        if classes.ndim != 1 or not len(classes):
+            raise BertVisionError(f"classes have shape {classes.shape}; one class per text is expected.")
+        if classes.dtype == np.object_:
+            classes = _plain_classes(classes)
+        check_classification_targets(classes)
+        self.classes_, numbers = np.unique(classes, return_inverse=True)
         if len(self.classes_) < 2:
             raise BertVisionError(f"there is one class, '{self.classes_[0]}'; at least two are expected.")
         weights = None
         if self.class_weight is not None:
-            weights = torch.from_numpy(compute_class_weight(self.class_weight, classes=self.classes_, y=given)).float()
+            balanced = compute_class_weight(self.class_weight, classes=self.classes_, y=classes)
+            weights = torch.from_numpy(balanced).float()
         self._solve(texts, numbers.astype(np.int64), weights)
         return self
 
     def decision_function(self, texts: Iterable[object]) -> NDArray[np.float32]:
-        """Scores of every class, (texts, classes); of two classes, how much the second is ahead, (texts,)."""
+        """Logits of every class, (texts, classes); of two classes, the second's minus the first's, (texts,)."""
         outputs = self._outputs(texts)
         return outputs[:, 1] - outputs[:, 0] if len(self.classes_) == 2 else outputs
 
     def predict_proba(self, texts: Iterable[object]) -> NDArray[np.float64]:
         """The probability of every class, (texts, classes)."""
         outputs = self._outputs(texts).astype(np.float64)
-        shares = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-        found: NDArray[np.float64] = shares / shares.sum(axis=1, keepdims=True)
-        return found
+        exponents = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        probabilities: NDArray[np.float64] = exponents / exponents.sum(axis=1, keepdims=True)
+        return probabilities
 
     def predict(self, texts: Iterable[object]) -> NDArray[np.generic]:
         """The likeliest class of every text."""
-        outputs = self._outputs(texts)  # which sees first whether it is fitted
-        found: NDArray[np.generic] = self.classes_[outputs.argmax(axis=1)]
-        return found
+        outputs = self._outputs(texts)  # first, since it checks that there are `classes_`
+        predictions: NDArray[np.generic] = self.classes_[outputs.argmax(axis=1)]
+        return predictions
 
 
-def _plain_classes(given: NDArray[np.object_]) -> NDArray[np.generic]:
-    """Classes from objects, as a column of a table has them: all texts, or all numbers; none may be missing.
+def _plain_classes(classes: NDArray[np.object_]) -> NDArray[np.generic]:
+    """Classes from an array of objects, such as a column of a table: all strings, or all numbers.
 
     Raises:
-        BertVisionError: one is missing, or something else.
+        BertVisionError: one is missing or of another type, or strings and numbers are mixed.
     """
-    for number, value in enumerate(given):
-        if not isinstance(value, (str, Real, np.bool_)) or value != value:  # noqa: PLR0124 - as only NaN is
+    for number, value in enumerate(classes):
+        if not isinstance(value, (str, Real, np.bool_)) or value != value:  # noqa: PLR0124 - NaN is not itself
             raise BertVisionError(f"class {number} is {value}; a text or a number is expected. Leave such rows out.")
-    if len({isinstance(value, str) for value in given}) > 1:
+    if len({isinstance(value, str) for value in classes}) > 1:
         raise BertVisionError("classes are texts and numbers mixed. Use one or the other, such as str for all.")
-    return given if isinstance(given[0], str) else np.array(given.tolist())
+    return classes if isinstance(classes[0], str) else np.array(classes.tolist())
 
 
 class AllLayerRegressor(RegressorMixin, _AllLayerLinear):  # type: ignore[misc]
-    """Ridge regression on all layers of a frozen encoder: scores of texts, or how alike two texts are."""
+    """Ridge regression on all layers of a frozen encoder: scores of texts, such as the similarity of two."""
 
     _kind: TaskKind = "scores"
 
     def fit(self, texts: Iterable[object], targets: ArrayLike) -> Self:
-        """Solve for the scores of texts or of pairs of texts.
+        """Fit to the scores of texts or of pairs of texts.
 
         Raises:
-            BertVisionError: something is no text, or a score is no number.
+            BertVisionError: an input is not a text or pair of texts, a score is not a finite number, or a parameter has
+                an invalid value.
         """
-        given = np.asarray(targets, dtype=np.float64)
-        if given.ndim != 1 or not np.isfinite(given).all():
-            raise BertVisionError(f"scores have shape {given.shape}; one finite number per text is expected.")
-        self._solve(texts, given, None)
+        scores = np.asarray(targets, dtype=np.float64)
+        if scores.ndim != 1 or not np.isfinite(scores).all():
+            raise BertVisionError(f"scores have shape {scores.shape}; one finite number per text is expected.")
+        self._solve(texts, scores, None)
         return self
 
     def predict(self, texts: Iterable[object]) -> NDArray[np.float32]:
-        """The score of every text."""
+        """The predicted score of every text, (texts,)."""
         return self._outputs(texts)[:, 0]

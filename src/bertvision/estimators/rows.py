@@ -1,4 +1,4 @@
-"""TextRows: one row of states per text or pair, encoded once however often folds and settings ask for it."""
+"""TextRows: a cache of one row of states per text or pair, so that folds and settings do not encode texts again."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertvision.device import Device, choose_device
-from bertvision.encoder.load import load_encoder, usual_pool
+from bertvision.device import Device
+from bertvision.encoder.load import usual_pool
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.inference.computed_states import encode_texts
-from bertvision.inference.outputs import PassOptions
+from bertvision.inference.frozen_encoder import frozen_passes, load_frozen
 from bertvision.inference.pair_rows import join_texts
 from bertvision.tasks.batches import example_groups
 from bertvision.tasks.examples import IntArray, Texts
@@ -25,74 +25,75 @@ from bertvision.tasks.tokenizer import TextTokenizer
 from bertvision.tasks.windows import WindowOptions, Windows, build_windows
 
 MOST_BYTES = 2 * 1024**3
-"""Rows that one encoder keeps in memory; the oldest go first."""
+"""Largest size of the rows that are cached for one encoder; the oldest are dropped first."""
 
 ENCODERS = 2
-"""Encoders that are kept in memory, with their rows."""
+"""Number of encoders that are kept in memory, with their rows."""
 
 
 @final
 class TextRows:
-    """A frozen encoder, and the rows of the texts, and of the aligned pairs of texts, that it has seen."""
+    """A frozen encoder in float32 and a cache of the rows of texts and of aligned pairs of texts."""
 
     def __init__(self, encoder: str, *, pool: Pool | None, length: int, device: Device) -> None:
-        place = choose_device(device)
-        self.encoder = load_encoder(encoder, device=place)
+        self.encoder = load_frozen(encoder, device=device, dtype="float32")
         base = base_encoder(encoder)
         self._tokenizer = TextTokenizer.load(base)
         self._pool = pool or usual_pool(encoder)
         self._windows = WindowOptions(length=self._tokenizer.capped(length))
-        config = self.encoder.config
-        self._passes = PassOptions(packed=place.type == "cuda", pad=config.pad_token_id or 0, bf16=False)
+        self._passes = frozen_passes(self.encoder, dtype="float32")
         self._rows: dict[tuple[str, ...], Tensor] = {}
-        self._lock = Lock()  # threads share it, as folds of scikit-learn in threads do
+        self._lock = Lock()  # scikit-learn may run folds in threads
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def rows(self, texts: Sequence[str], second: Sequence[str] | None = None, *, pairs: Pairs = "aligned") -> Tensor:
-        """One row per text or pair, and layer, (rows, layers, parts · width); what is new is encoded in one pass.
+        """One row per text or pair, and layer, (rows, layers, parts · width); those not cached are encoded together.
 
         Args:
-            texts: single ones, or the first of pairs.
-            second: the second of pairs.
-            pairs: `apart` or `aligned`.
+            texts: single texts, or the first texts of pairs.
+            second: the second texts of pairs; None for single texts.
+            pairs: how the texts of a pair are compared, `apart` or `aligned`.
         """
         if second is None:
-            return self._known([(text,) for text in texts], "together")
-        if pairs == "apart":  # a text is encoded once, in however many pairs it stands
+            return self._cached([(text,) for text in texts], "together")
+        if pairs == "apart":  # a text that is in many pairs is encoded once
             return join_texts([self.rows(texts), self.rows(second)])
-        return self._known(list(zip(texts, second, strict=True)), pairs)
+        return self._cached(list(zip(texts, second, strict=True)), pairs)
 
-    def _known(self, wanted: Sequence[tuple[str, ...]], pairs: Pairs) -> Tensor:
+    def _cached(self, wanted: Sequence[tuple[str, ...]], pairs: Pairs) -> Tensor:
+        """Rows from the cache, to which those that are not there are added."""
         with self._lock:
             new = list(dict.fromkeys(texts for texts in wanted if texts not in self._rows))
-            known = self._rows | dict(zip(new, self._encode(new, pairs), strict=True))
-            rows = torch.stack([known[texts] for texts in wanted])
-            del known  # and with it what was encoded, of which there are never three copies
+            available = self._rows | dict(zip(new, self._encode(new, pairs), strict=True))
+            rows = torch.stack([available[texts] for texts in wanted])
+            del available  # frees the new rows, before they are copied a second time
             place = {texts: number for number, texts in enumerate(wanted)}
-            # copies: what is left of a tensor would keep all of it in memory
+            # copies, since a view would keep all rows in memory
             self._rows |= {texts: rows[place[texts]].clone() for texts in new}
-            self._forget()
+            self._drop_oldest()
             return rows
 
     def _encode(self, new: Sequence[tuple[str, ...]], pairs: Pairs) -> Iterable[Tensor]:
         if not new:
             return []
-        columns = [self._cut(list(column)) for column in zip(*new, strict=True)]
-        return encode_texts(self.encoder, columns, self._passes, pool=self._pool, pairs=pairs)
+        windows = [self._cut(list(texts)) for texts in zip(*new, strict=True)]
+        return encode_texts(self.encoder, windows, self._passes, pool=self._pool, pairs=pairs)
 
     def _cut(self, texts: list[str]) -> Windows:
+        """One window per text, which is cut to the length."""
         ids = [str(number) for number in range(len(texts))]
         examples = Texts(ids=ids, texts=texts, pairs=None, targets=_NOTHING)
         return build_windows(TASKS["sst2"], examples, self._tokenizer, self._windows)
 
-    def _forget(self) -> None:
-        spare = sum(row.nbytes for row in self._rows.values()) - MOST_BYTES
+    def _drop_oldest(self) -> None:
+        """Drop rows until the others take at most `MOST_BYTES`."""
+        excess = sum(row.nbytes for row in self._rows.values()) - MOST_BYTES
         for texts in list(self._rows):
-            if spare <= 0:
+            if excess <= 0:
                 break
-            spare -= self._rows.pop(texts).nbytes
+            excess -= self._rows.pop(texts).nbytes
 
 
 _NOTHING = np.zeros(0, dtype=np.int64)
@@ -100,18 +101,18 @@ _NOTHING = np.zeros(0, dtype=np.int64)
 
 @lru_cache(maxsize=ENCODERS)
 def text_rows(encoder: str, pool: Pool | None, length: int, device: Device) -> TextRows:
-    """The rows of an encoder's texts: the same object for the same arguments, so that clones share it."""
+    """A `TextRows`, the same one for the same arguments, so that clones of an estimator share the cache."""
     return TextRows(encoder, pool=pool, length=length, device=device)
 
 
 def check_texts(inputs: Iterable[object]) -> tuple[list[str], list[str] | None]:
-    """First texts and second texts; None for the second where they are single.
+    """First and second texts of pairs; for single texts, these and None.
 
     Args:
         inputs: texts, or pairs of texts: lists, tuples, an array of shape (rows, 2), a column of a table.
 
     Raises:
-        BertVisionError: there is something else among them, or nothing at all.
+        BertVisionError: there are no inputs, one is of another form, or texts and pairs are mixed.
     """
     if isinstance(inputs, str):
         raise BertVisionError("a list of texts, or of pairs of texts, is expected; one text was given. Use [text].")
@@ -127,7 +128,7 @@ def check_texts(inputs: Iterable[object]) -> tuple[list[str], list[str] | None]:
 
 
 def text_groups(inputs: Iterable[object]) -> IntArray:
-    """The number of each different text, or pair of texts, (rows,): copies have the same.
+    """Group numbers for cross-validation, (rows,): equal texts, or pairs of texts, have the same number.
 
     Raises:
         BertVisionError: as `check_texts`.
@@ -139,10 +140,10 @@ def text_groups(inputs: Iterable[object]) -> IntArray:
 
 
 def refuse_table(inputs: object) -> None:
-    """Refuse a data frame: going through it gives the names of its columns, which are texts, too.
+    """Refuse a data frame, since iterating over it gives the names of its columns, which would pass as texts.
 
     Raises:
-        BertVisionError: it is one.
+        BertVisionError: `inputs` is a data frame.
     """
     if hasattr(inputs, "columns"):
         raise BertVisionError(
@@ -152,6 +153,7 @@ def refuse_table(inputs: object) -> None:
 
 
 def _row(row: object, number: int) -> tuple[str, ...]:
+    """The text or the two texts of one input; `number` is for messages."""
     texts = (row,) if isinstance(row, str) else tuple(row) if isinstance(row, (list, tuple, np.ndarray)) else ()
     if not texts or len(texts) > 2 or not all(isinstance(text, str) for text in texts):
         raise BertVisionError(f"row {number} is {str(row)[:60]!r}; a text or a pair of texts is expected.")

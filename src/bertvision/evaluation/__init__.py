@@ -1,1 +1,1 @@
-"""From outputs to scores: span decoding, thresholds, official metrics, confidence."""
+"""From outputs to scores: span decoding, thresholds, ensembles, official metrics, bootstrap tests."""

@@ -1,4 +1,4 @@
-"""Bootstrap confidence intervals, and a paired bootstrap test of two models; all resamples are scored at once."""
+"""Bootstrap confidence intervals of scores, and a paired test of two models on the same examples; vectorised."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,13 +10,12 @@ from bertvision.errors import BertVisionError
 from bertvision.tasks.examples import FloatArray
 
 Metric = Callable[[FloatArray], Mapping[str, FloatArray]]
-"""Scores of a model on resamples, by how often each contains every example: (draws, rows) → (draws,) each; NaN if
-undefined."""
+"""From how often every example is drawn, (draws, rows), to metrics by name, (draws,) each, NaN where not defined."""
 
 LEVEL = 0.95
 LEAST_RESAMPLES = 100
 CHUNK = 1 << 22
-"""Most elements in one table of resamples: 32 MB."""
+"""Largest number of counts computed at once: 32 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +31,9 @@ class Difference:
     """How much better one model is than another, on the same examples.
 
     Attributes:
-        value: first minus second, on all examples.
-        interval: interval of the difference.
-        p: two-sided p-value of the hypothesis that there is no difference.
+        value: score of the first minus that of the second, on the examples as they are.
+        interval: confidence interval of the difference.
+        p: two-sided p-value of no difference.
     """
 
     value: float
@@ -43,7 +42,17 @@ class Difference:
 
 
 def bootstrap_intervals(metric: Metric, rows: int, *, resamples: int = 1000, seed: int = 0) -> dict[str, Interval]:
-    """Percentile bootstrap intervals of every score of `metric`."""
+    """Percentile bootstrap intervals of all metrics that `metric` gives.
+
+    Args:
+        metric: the scores of a model.
+        rows: number of examples.
+        resamples: number of draws.
+        seed: of the draws.
+
+    Raises:
+        BertVisionError: there are too few draws.
+    """
     (draws,) = resample([metric], rows, resamples=resamples, seed=seed)
     return {name: interval_of(values) for name, values in draws.items()}
 
@@ -51,46 +60,57 @@ def bootstrap_intervals(metric: Metric, rows: int, *, resamples: int = 1000, see
 def paired_difference(
     first: Metric, second: Metric, rows: int, *, resamples: int = 1000, seed: int = 0
 ) -> dict[str, Difference]:
-    """Paired bootstrap test: the distribution of the difference of two models on the same resamples."""
-    ours, theirs = resample([first, second], rows, resamples=resamples, seed=seed)
-    as_they_are = np.ones((1, rows))
-    observed = first(as_they_are), second(as_they_are)
+    """Paired bootstrap test: the differences of two models that are scored on the same draws.
+
+    Args:
+        first: the scores of one model.
+        second: those of the other; metrics that only one has are left out.
+        rows: number of examples.
+        resamples: number of draws.
+        seed: of the draws.
+
+    Raises:
+        BertVisionError: there are too few draws.
+    """
+    first_draws, second_draws = resample([first, second], rows, resamples=resamples, seed=seed)
+    once = np.ones((1, rows))
+    first_value, second_value = first(once), second(once)
     return {
-        name: difference_of(float(observed[0][name][0] - observed[1][name][0]), ours[name] - theirs[name])
-        for name in ours
-        if name in theirs
+        name: difference_of(float(first_value[name][0] - second_value[name][0]), draws - second_draws[name])
+        for name, draws in first_draws.items()
+        if name in second_draws
     }
 
 
 def resample(
     metrics: Sequence[Metric], rows: int, *, resamples: int = 1000, seed: int = 0
 ) -> list[dict[str, FloatArray]]:
-    """Every score of every metric on the same resamples (examples drawn with replacement), (resamples,) each.
+    """For every model, its metrics by name on the same draws of examples with replacement, (resamples,) each.
 
     Raises:
         BertVisionError: there are too few draws.
     """
     check_resamples(resamples)
-    found: list[list[Mapping[str, FloatArray]]] = [[] for _ in metrics]
+    chunks: list[list[Mapping[str, FloatArray]]] = [[] for _ in metrics]
     for counts in _draws(rows, resamples, seed):
-        for mine, metric in zip(found, metrics, strict=True):
-            mine.append(metric(counts))
-    return [{name: np.concatenate([part[name] for part in parts]) for name in parts[0]} for parts in found]
+        for parts, metric in zip(chunks, metrics, strict=True):
+            parts.append(metric(counts))
+    return [{name: np.concatenate([part[name] for part in parts]) for name in parts[0]} for parts in chunks]
 
 
 def check_resamples(resamples: int) -> None:
-    """Refuse too few draws, before anything is computed for them.
+    """Refuse too few draws; to be called before long computations.
 
     Raises:
-        BertVisionError: there are too few.
+        BertVisionError: there are fewer than `LEAST_RESAMPLES`.
     """
     if resamples < LEAST_RESAMPLES:
         raise BertVisionError(f"{resamples} resamples were asked for; an interval needs at least {LEAST_RESAMPLES}.")
 
 
 def interval_of(values: FloatArray) -> Interval:
-    """The middle 95 % of the values; NaN are ignored."""
-    values = values[~np.isnan(values)]  # such as the score of answerable questions in a resample without any
+    """The percentile interval of draws; NaNs are left out, and an interval of nothing but NaNs is NaN."""
+    values = values[~np.isnan(values)]  # such as the F1 of answerable questions in a draw without any
     if not len(values):
         return Interval(math.nan, math.nan)
     tail = (1.0 - LEVEL) / 2.0
@@ -99,20 +119,20 @@ def interval_of(values: FloatArray) -> Interval:
 
 
 def difference_of(observed: float, draws: FloatArray) -> Difference:
-    """The difference `observed` on all examples, with interval and p-value from its values on resamples."""
+    """An observed difference with the interval and p-value from its draws; NaNs among these are left out."""
     draws = draws[~np.isnan(draws)]
     beyond = min(int((draws <= 0).sum()), int((draws >= 0).sum()))
-    # plus one, because the original sample counts as a resample: p is never 0
+    # the examples as they are count as one more draw, so that p is never 0
     p = min(1.0, 2.0 * (beyond + 1) / (len(draws) + 1))
     return Difference(observed, interval_of(draws), p)
 
 
 def _draws(rows: int, resamples: int, seed: int) -> Iterator[FloatArray]:
-    """How often each row occurs in every resample, (draws, rows), in chunks of at most `CHUNK` elements."""
+    """How often each example is drawn, (draws, rows), in chunks of at most `CHUNK` numbers."""
     random = np.random.default_rng(seed)
-    most = max(1, CHUNK // max(rows, 1))
-    for begin in range(0, resamples, most):
-        counts = np.empty((min(most, resamples - begin), rows))
+    chunk = max(1, CHUNK // max(rows, 1))
+    for begin in range(0, resamples, chunk):
+        counts = np.empty((min(chunk, resamples - begin), rows))
         for draw in counts:
             draw[:] = np.bincount(random.integers(rows, size=rows), minlength=rows)
         yield counts

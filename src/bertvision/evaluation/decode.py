@@ -1,4 +1,4 @@
-"""Decoding of start and end logits to the n best answers; all legal spans of all questions are compared."""
+"""Start and end scores (logits) → n-best answers: an exact search of all legal spans, for all questions at once."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from bertvision.tasks.windows import Windows
 Scores = NDArray[np.float32]
 
 CHUNK = 1 << 18
-"""Most numbers in one padded table of scores: a megabyte, which stays in the processor's cache."""
+"""Largest number of scores in a padded table: a megabyte, which fits into the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpanPredictions:
-    """The best answers of every question, best first.
+    """The n-best answers of every question, best first.
 
     Attributes:
         null: (questions,) score of "no answer": the smallest over the question's windows.
         scores: (questions, best) start score + end score; -inf where the context has fewer legal spans.
         starts: (questions, best) first character of each answer in its context.
-        ends: (questions, best) the character after its last one.
+        ends: (questions, best) the character after its last one, so that an answer is `context[start:end]`.
     """
 
     null: FloatArray
@@ -36,7 +36,7 @@ class SpanPredictions:
 
     @property
     def margin(self) -> FloatArray:
-        """Score of "no answer" minus that of the best answer, (questions,); above a threshold the answer is empty."""
+        """Score of "no answer" minus that of the best answer, (questions,); above a threshold, the answer is ""."""
         return self.null - self.scores[:, 0]
 
     @property
@@ -59,36 +59,40 @@ class SpanPredictions:
 
 
 def decode_spans(windows: Windows, start: Scores, end: Scores, *, limit: int = 30, best: int = 20) -> SpanPredictions:
-    """The n best answers of every question over all its windows; see `SpanDecoder`, which is for many models.
+    """The n-best answers of every question over all its windows; for the outputs of many models use `SpanDecoder`.
 
     Args:
         windows: the windows of one split, as built.
         start: (tokens,) score of every token of `windows` as an answer's first.
         end: (tokens,) the same for its last.
-        limit: most tokens in an answer.
-        best: how many answers to give.
+        limit: largest number of tokens in an answer.
+        best: number of answers per question.
+
+    Raises:
+        BertVisionError: `limit` or `best` is less than 1, or there is not one score per token.
     """
     return SpanDecoder(windows, limit=limit, best=best).decode(start, end)
 
 
 @final
 class SpanDecoder:
-    """Decodes the scores of any number of models on the same windows; where legal spans lie is computed once.
+    """Decodes the scores of any number of models for the same windows; the layout of legal spans is computed once.
 
-    Every span of at most `limit` context tokens is compared. A window's n best spans start at the n tokens whose own
-    best span is best, so only those tokens' spans are ever laid out; a question's are among those of its windows.
+    Legal are all spans of at most `limit` context tokens. The n best spans of a window start at the n tokens whose best
+    spans score highest, so only the spans of these tokens are listed. The n best of a question are among the n best of
+    its windows.
     """
 
     def __init__(self, windows: Windows, *, limit: int = 30, best: int = 20) -> None:
-        """See where legal spans are.
+        """Lay out the legal spans.
 
         Args:
             windows: the windows of one split, as built.
-            limit: most tokens in an answer.
-            best: how many answers to give.
+            limit: largest number of tokens in an answer.
+            best: number of answers per question.
 
         Raises:
-            BertVisionError: there can be no answer of so few tokens.
+            BertVisionError: `limit` or `best` is less than 1.
         """
         if limit < 1 or best < 1:
             raise BertVisionError(
@@ -103,15 +107,19 @@ class SpanDecoder:
         self._tables = [_Table(windows, rows, size[rows], limit) for rows in chunks]
 
     def decode(self, start: Scores, end: Scores) -> SpanPredictions:
-        """The n best answers of every question over all its windows, by (tokens,) scores of first and last tokens.
+        """The n-best answers of every question over all its windows.
+
+        Args:
+            start: (tokens,) score of every token of the windows as an answer's first.
+            end: (tokens,) the same for its last.
 
         Raises:
-            BertVisionError: there are more or fewer scores than tokens.
+            BertVisionError: there is not one score per token.
         """
         windows = self._windows
         check_scores(windows, start, end)
-        firsts = windows.bounds[:-1]
-        null = np.minimum.reduceat(start[firsts].astype(np.float64) + end[firsts], self._begins)
+        cls = windows.bounds[:-1]  # the first token of a window stands for "no answer"
+        null = np.minimum.reduceat(start[cls].astype(np.float64) + end[cls], self._begins)
 
         scores, first, last = self._window_spans(start, end)
         legal = np.isfinite(scores)
@@ -134,39 +142,39 @@ class SpanDecoder:
             first[place] = context[table.rows[row], 0] + at
             last[place] = first[place] + length
 
-        if len(self._tables) == 1:  # threads take longer to start than it does
+        if len(self._tables) == 1:  # to start threads takes longer
             decode(self._tables[0])
         else:
-            with ThreadPoolExecutor() as pool:  # numpy lets go of the interpreter inside its loops
+            with ThreadPoolExecutor() as pool:  # numpy releases the interpreter lock in its loops
                 list(pool.map(decode, self._tables))
         return scores, first, last
 
 
 @final
 class _Table:
-    """Some windows as rows of one width.
+    """Windows of similar context length, whose context tokens are the rows of a padded table.
 
     Attributes:
-        rows: their numbers.
+        rows: numbers of the windows.
     """
 
     def __init__(self, windows: Windows, rows: IntArray, sizes: IntArray, limit: int) -> None:
         self.rows = rows
         self._begin = windows.bounds[rows] + windows.context[rows, 0]
         self._width = int(sizes.max())
-        self._beyond = np.arange(self._width + limit - 1) >= sizes[:, None]
+        self._padding = np.arange(self._width + limit - 1) >= sizes[:, None]
 
     def fill(self, start: Scores, end: Scores) -> tuple[Scores, Scores]:
-        """Scores of context tokens as first, (rows, width), and as last, (rows, width + limit - 1), -inf beyond."""
+        """Scores of context tokens as first, (rows, width), and last, (rows, width + limit - 1); padding is -inf."""
         starts = _rows_from(start, self._begin, self._width)
-        starts[self._beyond[:, : self._width]] = -np.inf
-        ends = _rows_from(end, self._begin, self._beyond.shape[1])
-        ends[self._beyond] = -np.inf  # so that no span crosses the end of its window
+        starts[self._padding[:, : self._width]] = -np.inf
+        ends = _rows_from(end, self._begin, self._padding.shape[1])
+        ends[self._padding] = -np.inf  # so that no span crosses the end of its window
         return starts, ends
 
 
 def check_scores(windows: Windows, start: Scores, end: Scores) -> None:
-    """Refuse scores that are not one for each token.
+    """Check that there is one start and one end score per token.
 
     Raises:
         BertVisionError: there are more or fewer.
@@ -178,51 +186,55 @@ def check_scores(windows: Windows, start: Scores, end: Scores) -> None:
 def _best_in_rows(
     starts: Scores, ends: Scores, limit: int, best: int
 ) -> tuple[IntArray, IntArray, IntArray, IntArray, Scores]:
-    """The best spans of every row: row, rank in the row, first token, number of further tokens, and score of each span.
+    """The best spans of every row.
 
     Args:
-        starts: (rows, width) start scores, -inf where no span may start.
-        ends: (rows, width + limit - 1) end scores, -inf where no span may end.
-        limit: most tokens in a span.
-        best: number of spans of a row.
+        starts: (rows, width) scores of first tokens.
+        ends: (rows, width + limit - 1) scores of last tokens.
+        limit: largest number of tokens in a span.
+        best: spans per row, fewer where a row has fewer legal ones.
+
+    Returns:
+        Row, rank in the row, first place, last place minus first, and score, (spans,) each.
     """
     rows, width = starts.shape
-    reach = starts + _forward_maximum(ends, limit)[:, :width]  # score of the best span that starts here
-    least = np.full(rows, np.finfo(np.float32).min)  # lower bound of the n best: at first anything but -inf
+    best_from = starts + _forward_maximum(ends, limit)[:, :width]  # score of the best span that starts here
+    minimum = np.full(rows, np.finfo(np.float32).min)  # takes all legal spans, of rows with fewer tokens than `best`
     if width >= best:
-        nth = np.partition(reach, width - best, axis=1)[:, width - best]  # n spans are at least this good
-        least = np.maximum(least, nth)
-    candidate = np.flatnonzero(reach >= least[:, None])  # tokens where one of the n best spans may start
-    row, at = np.divmod(candidate, width)
-    spans = sliding_window_view(ends, limit, axis=1)[row, at]  # (candidates, lengths)
-    spans += starts.ravel()[candidate, None]
-    found = np.flatnonzero(spans >= least[row, None])
-    score = spans.ravel()[found]
-    candidate, length = np.divmod(found, limit)  # from here on numbers into `row` and `at`, one per span
-    order = np.argsort((row[candidate] << 32) | _descending(score), kind="stable")
-    counts = np.bincount(row[candidate], minlength=rows)
+        nth = np.partition(best_from, width - best, axis=1)[:, width - best]  # n spans are at least this good
+        minimum = np.maximum(minimum, nth)
+    first = np.flatnonzero(best_from >= minimum[:, None])  # where one of the n best spans may start
+    row, at = np.divmod(first, width)
+    spans = sliding_window_view(ends, limit, axis=1)[row, at]  # (firsts, lengths)
+    spans += starts.ravel()[first, None]
+    kept = np.flatnonzero(spans >= minimum[row, None])
+    score = spans.ravel()[kept]
+    source, length = np.divmod(kept, limit)
+    row, at = row[source], at[source]
+    order = np.argsort((row << 32) | _descending(score), kind="stable")
+    counts = np.bincount(row, minlength=rows)
     rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
     order, rank = order[rank < best], rank[rank < best]
-    return row[candidate[order]], rank, at[candidate[order]], length[order], score[order]
+    return row[order], rank, at[order], length[order], score[order]
 
 
 def _descending(scores: Scores) -> IntArray:
-    """32-bit integer sort keys that ascend as the scores descend, made from the bits of the floats."""
+    """Non-negative integers below 2³² in the opposite order of the scores, from the bits of the floats."""
     bits = scores.view(np.int32).astype(np.int64)
     ascending = np.where(bits < 0, -(bits & 0x7FFF_FFFF), bits)
     return 0x8000_0000 - ascending
 
 
 def _rows_from(values: Scores, begins: IntArray, width: int) -> Scores:
-    """Copies of `values[begin : begin + width]` for every begin, (begins, width); 0 beyond the end."""
-    reserve = int(begins.max()) + width - len(values)
-    if reserve > 0:
-        values = np.concatenate([values, np.zeros(reserve, dtype=values.dtype)])
+    """A copy of `width` values from every begin on, (begins, width); 0 beyond the end of `values`."""
+    missing = int(begins.max()) + width - len(values)
+    if missing > 0:
+        values = np.concatenate([values, np.zeros(missing, dtype=values.dtype)])
     return np.asarray(sliding_window_view(values, width)[begins], dtype=np.float32)
 
 
 def _forward_maximum(values: Scores, reach: int) -> Scores:
-    """Sliding maximum of each value and the `reach - 1` after it in its row, in log2(reach) passes."""
+    """The maximum of every value and the `reach - 1` values after it in its row, in log2(reach) passes."""
     largest = values.copy()
     covered = 1
     while covered < reach:
@@ -233,7 +245,7 @@ def _forward_maximum(values: Scores, reach: int) -> Scores:
 
 
 def _chunks(sizes: IntArray, limit: int) -> list[IntArray]:
-    """Groups of windows of similar sizes, such that a table padded to the longest has at most `CHUNK` elements."""
+    """Numbers of windows, grouped by size so that a padded table of a group has at most `CHUNK` scores."""
     order = np.argsort(-sizes, kind="stable")
     chunks = []
     begin = 0
@@ -249,7 +261,7 @@ def _merge_windows(
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """The best spans of every question from those of its windows, (windows, best) → (questions, best).
 
-    A span in the overlap of two windows is found in both: it counts once, with its better score.
+    A span in the overlap of several windows counts once, with its best score.
     """
     windows = np.diff(np.append(begins, len(scores)))  # per question
     merged = scores[begins], starts[begins], ends[begins]
@@ -261,14 +273,14 @@ def _merge_windows(
     table = (len(several), most * best)
     all_scores = scores[member].reshape(table)
     all_starts, all_ends = starts[member].reshape(table), ends[member].reshape(table)
-    # by characters, then by score: repeats stand behind the best of their kind
+    # by characters, then by score: of equal spans the best one comes first
     order = np.lexsort((-all_scores, all_ends, all_starts), axis=1)
     all_scores, all_starts, all_ends = (
         np.take_along_axis(v, order, axis=1) for v in (all_scores, all_starts, all_ends)
     )
-    again = (np.diff(all_starts, axis=1) == 0) & (np.diff(all_ends, axis=1) == 0)
-    all_scores[:, 1:][again] = -np.inf
+    repeated = (np.diff(all_starts, axis=1) == 0) & (np.diff(all_ends, axis=1) == 0)
+    all_scores[:, 1:][repeated] = -np.inf
     kept = np.argsort(-all_scores, axis=1, kind="stable")[:, :best]
-    for whole, part in zip(merged, (all_scores, all_starts, all_ends), strict=True):
-        whole[several] = np.take_along_axis(part, kept, axis=1)
+    for values, candidates in zip(merged, (all_scores, all_starts, all_ends), strict=True):
+        values[several] = np.take_along_axis(candidates, kept, axis=1)
     return merged

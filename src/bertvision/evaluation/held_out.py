@@ -1,4 +1,4 @@
-"""What was fitted on some examples must not be judged by them."""
+"""A check that nothing is evaluated on the examples that it was fitted on."""
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
@@ -6,19 +6,19 @@ from collections.abc import Set as AbstractSet
 from bertvision.errors import BertVisionError
 
 HELD_OUT_PREFIX = "held_out_"
-"""Before the names of metrics on held-out examples."""
+"""Prefix of the names of metrics on held-out examples."""
 
 
 def check_unseen(what: str, fitted_on: AbstractSet[str], ids: Sequence[str]) -> None:
     """Refuse examples that something was fitted on.
 
     Args:
-        what: was fitted, in words.
-        fitted_on: the ids it was fitted on.
-        ids: those it is to be applied to.
+        what: name of the fitted thing, for the message.
+        fitted_on: ids of the examples it was fitted on.
+        ids: of the examples it is to be applied to.
 
     Raises:
-        BertVisionError: one of `ids` is among them.
+        BertVisionError: an id is in both.
     """
     seen = [key for key in ids if key in fitted_on]
     if seen:

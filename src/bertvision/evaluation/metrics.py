@@ -1,4 +1,4 @@
-"""Scores of labels, tags and numbers, as scikit-learn and scipy define them."""
+"""Metrics of labels, tags and scores, as scikit-learn and scipy define them."""
 
 import math
 import warnings
@@ -15,13 +15,16 @@ SCORE_METRICS = ("pearson", "spearman", "mse")
 
 
 def label_metrics(golds: IntArray, predictions: IntArray, *, classes: int, metrics: Sequence[str]) -> dict[str, float]:
-    """Metrics of class numbers.
+    """Metrics of labels.
 
     Args:
-        golds: (rows,).
-        predictions: (rows,).
-        classes: how many classes the task has.
-        metrics: which of `LABEL_METRICS`; `f1` is that of class 1 for two classes, macro for more.
+        golds: (rows,) class numbers.
+        predictions: (rows,) class numbers.
+        classes: number of classes of the task.
+        metrics: any of `LABEL_METRICS`; `f1` is that of class 1 for two classes, macro F1 for more.
+
+    Raises:
+        UnknownNameError: a metric is none of these.
     """
     from sklearn.metrics import f1_score, matthews_corrcoef  # noqa: PLC0415 - takes seconds to import
 
@@ -36,7 +39,7 @@ def label_metrics(golds: IntArray, predictions: IntArray, *, classes: int, metri
                 labels = np.arange(classes)
                 values[metric] = float(f1_score(golds, predictions, labels=labels, average="macro", zero_division=0))
             case "matthews":
-                with warnings.catch_warnings():  # all of one class, as a small draw may be: the value is 0
+                with warnings.catch_warnings():  # if all rows are of one class, the value is 0
                     warnings.filterwarnings("ignore", message="A single label was found")
                     values[metric] = float(matthews_corrcoef(golds, predictions))
             case _:
@@ -45,23 +48,27 @@ def label_metrics(golds: IntArray, predictions: IntArray, *, classes: int, metri
 
 
 def tag_metrics(golds: IntArray, predictions: IntArray, *, metrics: Sequence[str]) -> dict[str, float]:
-    """Metrics of tags, 1 where a text has the label.
+    """Metrics of tags (multi-label classification).
 
     Args:
-        golds: (rows, labels).
-        predictions: (rows, labels).
-        metrics: which of `TAG_METRICS`: F1 over all labels of all texts, the mean of the labels' F1, and the share of
-            texts whose labels are all right; the F1 of a label that nobody names is 0.
+        golds: (rows, labels) 1 where a text has the label, else 0.
+        predictions: (rows, labels) the same.
+        metrics: any of `TAG_METRICS`: F1 over all labels of all texts, the mean of the labels' F1, and the share of
+            texts whose labels are all right; the F1 of a label that is neither gold nor predicted is 0.
+
+    Raises:
+        UnknownNameError: a metric is none of these.
     """
-    both = 2 * (golds * predictions).sum(axis=0)  # (labels,)
-    either = golds.sum(axis=0) + predictions.sum(axis=0)
+    # F1 is 2 · true positives / (golds + predictions)
+    above = 2 * (golds * predictions).sum(axis=0)  # (labels,)
+    below = golds.sum(axis=0) + predictions.sum(axis=0)
     values: dict[str, float] = {}
     for metric in metrics:
         match metric:
             case "micro_f1":
-                values[metric] = float(both.sum() / max(int(either.sum()), 1))
+                values[metric] = float(above.sum() / max(int(below.sum()), 1))
             case "macro_f1":
-                values[metric] = float((both / np.maximum(either, 1)).mean())
+                values[metric] = float((above / np.maximum(below, 1)).mean())
             case "subset_accuracy":
                 values[metric] = float((golds == predictions).all(axis=1).mean())
             case _:
@@ -70,7 +77,16 @@ def tag_metrics(golds: IntArray, predictions: IntArray, *, metrics: Sequence[str
 
 
 def score_metrics(golds: FloatArray, predictions: FloatArray, *, metrics: Sequence[str]) -> dict[str, float]:
-    """Metrics of numbers: which of `SCORE_METRICS`; a correlation with a constant is not defined and gives NaN."""
+    """Metrics of scores; a correlation with a constant is not defined and gives NaN.
+
+    Args:
+        golds: (rows,).
+        predictions: (rows,).
+        metrics: any of `SCORE_METRICS`.
+
+    Raises:
+        UnknownNameError: a metric is none of these.
+    """
     from scipy.stats import ConstantInputWarning, NearConstantInputWarning, pearsonr, spearmanr  # noqa: PLC0415
 
     values: dict[str, float] = {}

@@ -1,8 +1,8 @@
-"""The scorer of the BERTVision paper, for comparing with its tables only.
+"""The scorer of the BERTVision paper, only for comparison with its tables.
 
-Start and end are chosen apart from each other; an end before the start counts as "no answer"; of a question's windows
-the one with the largest p(start) · p(end) wins, windows without an answer included; and word pieces are compared as
-they are, without the official normalisation.
+Start and end are chosen independently, and an end before the start counts as "no answer". Of the windows of a question,
+the one with the largest p(start) · p(end) decides, also if it has no answer. Word pieces are compared without the
+official normalisation.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ def decode_paper(windows: Windows, start: Scores, end: Scores, examples: Questio
     first, start_probability = _argmax(windows, start)
     last, end_probability = _argmax(windows, end)
     confidence = start_probability * end_probability
-    # the most confident window of each question: sorted by question, then by confidence, the last of each
+    # sorted by question, then by confidence: the last window of each question is the most confident
     order = np.lexsort((confidence, windows.example))
     best = order[np.flatnonzero(np.diff(windows.example[order], append=-1))]
     inside = (first[best] >= windows.context[best, 0]) & (last[best] < windows.context[best, 1])
@@ -45,32 +45,33 @@ def decode_paper(windows: Windows, start: Scores, end: Scores, examples: Questio
 
 
 def score_questions_paper(golds: Golds, predictions: Mapping[str, str], tokenizer: TextTokenizer) -> QuestionScores:
-    """Every question's scores on word pieces, best of all golds; a missing prediction scores 0."""
+    """Exact match and F1 of word pieces, each with the gold answer that fits best; a missing prediction scores 0."""
     check_same_questions(golds, predictions)
     texts = dict.fromkeys([*(text for answers in golds.values() for text in answers), *predictions.values()])
     pieces = dict(zip(texts, tokenizer.pieces(list(texts)), strict=True))
 
     def compare(prediction: str, answers: Sequence[str]) -> tuple[float, float]:
-        given = pieces[prediction]
-        wanted = [pieces[answer] for answer in answers] or [[]]
-        return float(given in wanted), max(_overlap(gold, given) for gold in wanted)
+        predicted = pieces[prediction]
+        gold_pieces = [pieces[answer] for answer in answers] or [[]]
+        return float(predicted in gold_pieces), max(_overlap(gold, predicted) for gold in gold_pieces)
 
     return score_each(golds, predictions, compare)
 
 
 def _argmax(windows: Windows, scores: Scores) -> tuple[IntArray, Scores]:
-    """Best token of every window, counted inside it, and its softmax probability."""
+    """For every window, the place of its best token in it and that token's softmax probability."""
     begins = windows.bounds[:-1]
     largest = np.maximum.reduceat(scores, begins)
     lengths = windows.lengths
     hits = np.flatnonzero(scores == np.repeat(largest, lengths))
     window = np.repeat(np.arange(len(windows)), lengths)[hits]
-    first_hit = hits[np.flatnonzero(np.diff(window, prepend=-1))]  # the first of equals
+    first_hit = hits[np.flatnonzero(np.diff(window, prepend=-1))]  # of equal scores the first
     total = np.add.reduceat(np.exp(scores - np.repeat(largest, lengths)), begins)
     return first_hit - begins, (1.0 / total).astype(np.float32)
 
 
 def _overlap(gold: Sequence[str], prediction: Sequence[str]) -> float:
+    """F1 of two lists of word pieces; without any on one side, 1 if both are empty, else 0."""
     if not gold or not prediction:
         return float(gold == prediction)
     same = sum((Counter(gold) & Counter(prediction)).values())

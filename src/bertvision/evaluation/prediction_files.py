@@ -14,7 +14,7 @@ from bertvision.tasks.task import Task
 from bertvision.tasks.texts import parse_target
 
 SURE = 1e6
-"""No-answer value of a question whose context has no legal answer: more than any score, and finite, as files ask."""
+"""No-answer value of a question whose context has no legal answer: above all scores, but finite, as files require."""
 
 _VALUE_COLUMNS = ("prediction", "label", "score")
 _ID_COLUMNS = ("index", "id")
@@ -24,7 +24,7 @@ def read_answers(path: Path) -> dict[str, str]:
     """SQuAD predictions: a JSON object of answer texts by question id, "" for no answer.
 
     Raises:
-        DataError: the file is something else.
+        DataError: the file has another form.
     """
     content = read_json(path)
     if not isinstance(content, dict):
@@ -39,7 +39,7 @@ def read_no_answer(path: Path) -> dict[str, float]:
     """No-answer values: a JSON object of numbers by question id.
 
     Raises:
-        DataError: the file is something else.
+        DataError: the file has another form.
     """
     content = read_json(path)
     if not isinstance(content, dict):
@@ -54,11 +54,10 @@ def read_targets(path: Path, task: Task, ids: Sequence[str]) -> IntArray | Float
     """Predicted class numbers, tags or scores in the order of the gold rows' ids.
 
     The file is a JSON object by id, a JSON list, a table with columns such as `index` and `prediction`, or has one
-    prediction per line. Tags are lists, in a cell of a table as JSON,
-    or text where the task has a separator.
+    prediction per line. Tags are lists, in the cell of a table as JSON, or text if the task has a separator.
 
     Raises:
-        DataError: the file is something else, or is not about these examples.
+        DataError: the file has another form, or not one valid prediction for every id.
     """
     cells = _read_cells(path, task)
     if isinstance(cells, list):
@@ -81,13 +80,13 @@ def read_targets(path: Path, task: Task, ids: Sequence[str]) -> IntArray | Float
 
 
 def _parse(task: Task, cell: object) -> Target:
-    """A label's word, or its class number where the words are no numbers; tags; a score, limits aside."""
+    """A label by name, or by class number unless names are numbers; tags; or a score, also outside the task's range."""
     word = str(cell).strip()
-    words_alone = task.kind == "labels" and not any(map(_is_number, task.labels))
-    if words_alone and word.isdecimal() and int(word) < len(task.labels):
+    no_numbers = task.kind == "labels" and not any(map(_is_number, task.labels))
+    if no_numbers and word.isdecimal() and int(word) < len(task.labels):
         return int(word)
     if task.kind == "tags" and isinstance(cell, str) and word.startswith("["):
-        with suppress(json.JSONDecodeError):  # or else a label that begins so
+        with suppress(json.JSONDecodeError):  # a label may begin with a bracket, too
             cell = json.loads(word)
     if task.kind == "scores":
         value = float(word)

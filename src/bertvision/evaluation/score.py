@@ -1,4 +1,4 @@
-"""Predictions of any task against its golds: the official values, intervals, and a paired test of two models."""
+"""Scores of predictions for any task: official metrics, confidence intervals, and a paired test of two models."""
 
 import math
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ from bertvision.tasks.tokenizer import TextTokenizer
 
 
 def defined(value: float | None) -> float | None:
-    """A score as files have it: None where it is not defined, for JSON has no NaN."""
+    """A score for JSON, which has no NaN: None where it is not finite."""
     return value if value is not None and math.isfinite(value) else None
 
 
@@ -38,9 +38,9 @@ class Scoring:
     """A model's scores.
 
     Attributes:
-        values: every metric on all examples.
-        metric: the metrics that can be resampled, on examples that count more or less often.
-        rows: how many examples there are.
+        values: all metrics on all examples.
+        metric: for resampling: metrics on draws of the examples; not all of `values` have one.
+        rows: number of examples.
     """
 
     values: dict[str, float]
@@ -48,14 +48,14 @@ class Scoring:
     rows: int
 
     def intervals(self, resamples: int, seed: int = 0) -> dict[str, float]:
-        """`<metric>_low` and `<metric>_high`: where the value lies with 95 % confidence."""
+        """95 % confidence intervals as `<metric>_low` and `<metric>_high`."""
         flat = {}
         for name, interval in bootstrap_intervals(self.metric, self.rows, resamples=resamples, seed=seed).items():
             flat[f"{name}_low"], flat[f"{name}_high"] = interval.low, interval.high
         return flat
 
     def compared_with(self, other: "Scoring", resamples: int, seed: int = 0) -> dict[str, float]:
-        """`<metric>_difference` from the other model, its interval, and `<metric>_p` of a paired bootstrap test."""
+        """`<metric>_difference`: this minus `other`, with its interval, and `<metric>_p` of a paired bootstrap test."""
         flat = {}
         differences = paired_difference(self.metric, other.metric, self.rows, resamples=resamples, seed=seed)
         for name, difference in differences.items():
@@ -73,13 +73,16 @@ def score_squad2(
     no_answer: Mapping[str, float] | None = None,
     threshold: float = 1.0,
 ) -> Scoring:
-    """Everything the official SQuAD 2.0 script prints, and how many predictions are missing or extra.
+    """All that the official SQuAD 2.0 script prints, and the numbers of missing and extra predictions.
 
     Args:
-        golds: gold answers by id; none for a question without an answer.
+        golds: gold answers by id; an empty list if the question has no answer.
         predictions: answers by id; "" means no answer. A missing one scores 0, whether or not there is an answer.
-        no_answer: how sure the model is that there is no answer, by id; adds the `best_*` values.
-        threshold: questions with a larger no-answer value count as answered with nothing.
+        no_answer: no-answer values by id, the larger, the likelier that there is no answer; adds the `best_*` values.
+        threshold: above this no-answer value, an answer counts as ""; without `no_answer` of no effect.
+
+    Raises:
+        BertVisionError: no prediction is for any of the golds, or a question has no no-answer value.
 
     Example:
         >>> from bertvision import score_squad2
@@ -102,12 +105,12 @@ def score_squad2(
 
 
 def score_squad1(golds: Golds, predictions: Mapping[str, str]) -> Scoring:
-    """What the official SQuAD 1.1 script prints: `exact_match` and `f1`; a missing prediction scores 0."""
+    """`exact_match` and `f1` of the official SQuAD 1.1 script; a missing prediction scores 0."""
     return scoring_squad1(score_questions(golds, predictions, version=1))
 
 
 def scoring_squad1(scores: QuestionScores) -> Scoring:
-    """The values of `score_squad1` for questions that were scored before."""
+    """The result of `score_squad1` from the scores of single questions."""
 
     def metric(counts: FloatArray) -> dict[str, FloatArray]:
         means = weighted_squad2(scores, counts)
@@ -119,16 +122,16 @@ def scoring_squad1(scores: QuestionScores) -> Scoring:
 
 
 def score_paper(golds: Golds, predictions: Mapping[str, str], tokenizer: TextTokenizer) -> Scoring:
-    """The values of `score_squad2` by the scorer of the BERTVision paper: word pieces, not normalised."""
+    """The result of `score_squad2` by the BERTVision paper's scorer: word pieces, not normalised."""
     return scoring_squad2(score_questions_paper(golds, predictions, tokenizer))
 
 
 def scoring_squad2(scores: QuestionScores, more: Mapping[str, float] | None = None) -> Scoring:
-    """The values of `score_squad2` for questions that were scored before.
+    """The result of `score_squad2` from the scores of single questions.
 
     Args:
         scores: scores of every question.
-        more: values to stand beside them, that are not resampled.
+        more: further values, which are not resampled.
     """
     values = {**squad2_metrics(scores), **(more or {}), **_counts(scores)}
     return Scoring(values, partial(weighted_squad2, scores), len(scores.ids))
@@ -139,10 +142,10 @@ def _counts(scores: QuestionScores) -> dict[str, float]:
 
 
 def score_targets(task: Task, golds: IntArray | FloatArray, predictions: IntArray | FloatArray) -> Scoring:
-    """Class numbers, tags or scores against the golds, by the task's official metrics.
+    """Score class numbers, tags or scores by the task's official metrics.
 
     Raises:
-        BertVisionError: there are more or fewer predictions than golds, or for other labels.
+        BertVisionError: predictions and golds differ in shape.
     """
     if len(predictions) != len(golds):
         raise BertVisionError(f"{len(predictions):,} predictions for {len(golds):,} golds. Expected one for each.")
@@ -150,14 +153,14 @@ def score_targets(task: Task, golds: IntArray | FloatArray, predictions: IntArra
         raise BertVisionError(f"predictions are {predictions.shape}, golds {golds.shape}. Expected the same shape.")
     match task.kind:
         case "labels":
-            right, given = golds.astype(np.int64), predictions.astype(np.int64)
+            expected, predicted = golds.astype(np.int64), predictions.astype(np.int64)
             classes = len(task.labels)
-            values = label_metrics(right, given, classes=classes, metrics=task.metrics)
-            metric: Metric = partial(weighted_label_metrics, right, given, classes=classes, metrics=task.metrics)
+            values = label_metrics(expected, predicted, classes=classes, metrics=task.metrics)
+            metric: Metric = partial(weighted_label_metrics, expected, predicted, classes=classes, metrics=task.metrics)
         case "tags":
-            right, given = golds.astype(np.int64), predictions.astype(np.int64)
-            values = tag_metrics(right, given, metrics=task.metrics)
-            metric = partial(weighted_tag_metrics, right, given, metrics=task.metrics)
+            expected, predicted = golds.astype(np.int64), predictions.astype(np.int64)
+            values = tag_metrics(expected, predicted, metrics=task.metrics)
+            metric = partial(weighted_tag_metrics, expected, predicted, metrics=task.metrics)
         case "scores":
             golds, predictions = golds.astype(np.float64), predictions.astype(np.float64)
             values = score_metrics(golds, predictions, metrics=task.metrics)

@@ -1,4 +1,4 @@
-"""SQuAD 1.1 and 2.0 scores, equal to the official scripts; every text is normalised once."""
+"""SQuAD 1.1 and 2.0 scores, equal to those of the official scripts; every text is normalised only once."""
 
 import re
 import string
@@ -16,14 +16,14 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 Golds = Mapping[str, Sequence[str]]
-"""Gold answers by question id; none for a question without an answer."""
+"""Gold answers by question id; an empty list if the question has no answer."""
 
 SHOWN = ("f1", "exact", "exact_match", "HasAns_f1", "NoAns_f1")
-"""The metrics of questions that a table has room for."""
+"""The metrics of question answering that tables show; there is no room for all."""
 
 
 def normalize_answer(text: str) -> str:
-    """Lower case, without punctuation, articles and extra white space: what the official scripts compare.
+    """The text in lower case, without punctuation, articles and extra white space, as the official scripts do.
 
     Example:
         >>> normalize_answer("The  Cat's  pyjamas!")
@@ -41,10 +41,10 @@ class QuestionScores:
         exact: (questions,) 1 where a gold answer was given exactly.
         f1: (questions,) best word overlap with a gold answer.
         answerable: (questions,) whether there is a gold answer.
-        answered: (questions,) whether the prediction is other than empty.
-        given: (questions,) whether there is a prediction; without one a question scores 0, even where silence is right.
+        answered: (questions,) whether the prediction is not empty.
+        given: (questions,) whether there is a prediction; without one a question scores 0, even if it has no answer.
         missing: ids without a prediction.
-        extra: predictions for ids that are not among the golds; they are left aside.
+        extra: ids of predictions that are not among the golds; these are ignored.
     """
 
     ids: list[str]
@@ -67,10 +67,10 @@ def score_questions(
     """Score every question by the rules of SQuAD 2.0 or 1.1.
 
     Args:
-        golds: right answers.
+        golds: gold answers.
         predictions: answers by question id.
-        version: version of the rules.
-        comparison: one that has seen some of these texts before, as when many models answer the same questions.
+        version: of SQuAD.
+        comparison: a cache to share between models that answer the same questions; None makes a new one.
 
     Raises:
         BertVisionError: no prediction is for any of the golds.
@@ -81,7 +81,7 @@ def score_questions(
 
 
 def check_same_questions(golds: Golds, predictions: Mapping[str, str]) -> None:
-    """Refuse predictions for other questions altogether.
+    """Refuse predictions that are all for other questions.
 
     Raises:
         BertVisionError: no prediction is for any of the golds.
@@ -96,7 +96,7 @@ def check_same_questions(golds: Golds, predictions: Mapping[str, str]) -> None:
 def score_each(
     golds: Golds, predictions: Mapping[str, str], compare: Callable[[str, Sequence[str]], tuple[float, float]]
 ) -> QuestionScores:
-    """Score every question by `compare`: a prediction and the golds → exact match and F1."""
+    """Score every question by `compare`, which gets a prediction and the golds and returns exact match and F1."""
     exact = np.zeros(len(golds))
     f1 = np.zeros(len(golds))
     for row, (key, answers) in enumerate(golds.items()):
@@ -116,11 +116,11 @@ def score_each(
 
 
 def squad2_metrics(scores: QuestionScores, rows: IntArray | None = None) -> dict[str, float]:
-    """The official means, in percent, over all questions or those at `rows`; those of an empty part are not there."""
+    """The official means in percent over all questions, or those at `rows`; without the means of empty parts."""
     metrics: dict[str, float] = {}
     chosen = np.arange(len(scores.ids)) if rows is None else rows
-    for prefix, members in _parts(scores).items():
-        part = chosen[members[chosen]]
+    for prefix, belongs in _parts(scores).items():
+        part = chosen[belongs[chosen]]
         if len(part):
             metrics[f"{prefix}exact"] = 100.0 * float(scores.exact[part].mean())
             metrics[f"{prefix}f1"] = 100.0 * float(scores.f1[part].mean())
@@ -129,12 +129,12 @@ def squad2_metrics(scores: QuestionScores, rows: IntArray | None = None) -> dict
 
 
 def weighted_squad2(scores: QuestionScores, counts: FloatArray) -> dict[str, FloatArray]:
-    """The official means if every question counted as `counts` says, (draws, questions) → (draws,) each."""
+    """The official means by name, (draws,) each, if question q counts `counts[draw, q]` times, (draws, questions)."""
     parts = {prefix: part for prefix, part in _parts(scores).items() if part.any()}
     columns = np.stack([value * part for part in parts.values() for value in (1.0, scores.exact, scores.f1)], axis=1)
-    totals = iter((counts @ columns).T)  # one product for all means
+    totals = iter((counts @ columns).T)  # one matrix product for all means
     means: dict[str, FloatArray] = {}
-    with np.errstate(invalid="ignore"):  # a draw may hold no question of a part
+    with np.errstate(invalid="ignore"):  # a draw may have no question of a part
         for prefix in parts:
             size = next(totals)
             means |= {f"{prefix}{name}": 100.0 * next(totals) / size for name in ("exact", "f1")}
@@ -142,18 +142,18 @@ def weighted_squad2(scores: QuestionScores, counts: FloatArray) -> dict[str, Flo
 
 
 def _parts(scores: QuestionScores) -> dict[str, NDArray[np.bool_]]:
-    """All questions, those with an answer and those without, by the prefix of their metrics."""
+    """Masks of all questions, those with an answer and those without, by the prefix of their metrics."""
     return {"": np.ones(len(scores.ids), dtype=np.bool_), "HasAns_": scores.answerable, "NoAns_": ~scores.answerable}
 
 
 def apply_threshold(scores: QuestionScores, no_answer: FloatArray, threshold: float) -> QuestionScores:
-    """The scores if questions whose no-answer score exceeds the threshold had been answered with nothing."""
+    """The scores if all questions with a no-answer value above the threshold had the answer ""."""
     silent = no_answer > threshold
-    right = (scores.given & ~scores.answerable).astype(np.float64)
+    value = (scores.given & ~scores.answerable).astype(np.float64)  # of an empty answer
     return replace(
         scores,
-        exact=np.where(silent, right, scores.exact),
-        f1=np.where(silent, right, scores.f1),
+        exact=np.where(silent, value, scores.exact),
+        f1=np.where(silent, value, scores.f1),
         answered=scores.answered & ~silent,
     )
 
@@ -163,27 +163,33 @@ def cut_totals(
 ) -> FloatArray:
     """The sum of `values` if only the first 0, 1, 2 … questions of `order` are answered, (questions + 1,).
 
-    Starting from silence everywhere, an answer gains its value where there is a gold one, and loses 1 where silence
-    was right. With `counts` every question counts as often as that says.
+    Compared with empty answers everywhere, answering a question gains its value if there is a gold answer, and loses 1
+    if there is none.
+
+    Args:
+        scores: scores of every question.
+        values: (questions,) `exact` or `f1` of these scores.
+        order: (questions,) numbers of the questions, in the order in which they are answered.
+        counts: (questions,) weight of every question; None weighs all equally.
     """
     weights = np.ones(len(values)) if counts is None else counts
     gains = weights * np.where(scores.answerable, values, np.where(scores.answered, -1.0, 0.0))
-    silence = float(weights[scores.given & ~scores.answerable].sum())
-    return np.cumsum(np.concatenate([[silence], gains[order]]))
+    unanswered = float(weights[scores.given & ~scores.answerable].sum())
+    return np.cumsum(np.concatenate([[unanswered], gains[order]]))
 
 
 def best_threshold(scores: QuestionScores, values: FloatArray, no_answer: Mapping[str, float]) -> tuple[float, float]:
-    """The best mean of `values` in percent over all no-answer thresholds, and the best threshold, as officially found.
+    """The best mean of `values` in percent over all no-answer thresholds, and its threshold, as the official script.
 
-    It is the no-answer value of the last question answered. Questions with equal values are answered one by one, in
-    the order in which `no_answer` has them.
+    The threshold is the no-answer value of the last question answered. Questions with equal values are answered one by
+    one, in the order of `no_answer`.
     """
     limits = no_answer_array(scores.ids, no_answer)
     place = {key: number for number, key in enumerate(no_answer)}
-    listed = np.array([place[key] for key in scores.ids])
-    order = np.lexsort((listed, limits))
+    places = np.array([place[key] for key in scores.ids])
+    order = np.lexsort((places, limits))
     totals = cut_totals(scores, values, order)
-    answered = int(np.argmax(totals))  # the first of equals, as the official search keeps it
+    answered = int(np.argmax(totals))  # of equal totals the first, as in the official search
     return 100.0 * float(totals[answered]) / len(values), float(limits[order[answered - 1]]) if answered else 0.0
 
 
@@ -204,33 +210,33 @@ def no_answer_array(ids: Sequence[str], no_answer: Mapping[str, float]) -> Float
 
 @final
 class AnswerComparison:
-    """Compares answers; keeps normal form and word counts of every text it has seen, and what came of every pair."""
+    """Compares answers with golds; caches the normal form of every text and the result of every comparison."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[str, dict[str, int], int]] = {}
+        self._normalised: dict[str, tuple[str, dict[str, int], int]] = {}
         self._compared: dict[tuple[str, ...], tuple[float, float]] = {}  # models of one encoder often agree
 
     def version2(self, prediction: str, golds: Sequence[str]) -> tuple[float, float]:
-        """Exact match and F1 as in 2.0: golds that normalise to nothing do not count; without any, silence is right."""
-        counting = [gold for gold in golds if self._look(gold)[0]]
+        """Exact match and F1 as in 2.0: golds that normalise to "" do not count; if none is left, "" is right."""
+        counting = [gold for gold in golds if self._normalise(gold)[0]]
         if not counting:
-            silent = float(not self._look(prediction)[0])
-            return silent, silent
+            empty = float(not self._normalise(prediction)[0])
+            return empty, empty
         return self.version1(prediction, counting)
 
     def version1(self, prediction: str, golds: Sequence[str]) -> tuple[float, float]:
-        """Exact match and F1 with the gold that fits best, as in 1.1."""
-        pair = (prediction, *golds)
-        found = self._compared.get(pair)
-        if found is None:
-            found = self._compared[pair] = self._compare(prediction, golds)
-        return found
+        """Exact match and F1 as in 1.1, each with the gold that fits best."""
+        texts = (prediction, *golds)
+        result = self._compared.get(texts)
+        if result is None:
+            result = self._compared[texts] = self._compare(prediction, golds)
+        return result
 
     def _compare(self, prediction: str, golds: Sequence[str]) -> tuple[float, float]:
-        normal, words, total = self._look(prediction)
+        normal, words, total = self._normalise(prediction)
         exact = f1 = 0.0
         for gold in golds:
-            gold_normal, gold_words, gold_total = self._look(gold)
+            gold_normal, gold_words, gold_total = self._normalise(gold)
             if normal == gold_normal:
                 exact = 1.0
             same = sum(min(count, gold_words[word]) for word, count in words.items() if word in gold_words)
@@ -239,13 +245,14 @@ class AnswerComparison:
                 f1 = max(f1, 2 * precision * recall / (precision + recall))
         return exact, f1
 
-    def _look(self, text: str) -> tuple[str, dict[str, int], int]:
-        entry = self._seen.get(text)
+    def _normalise(self, text: str) -> tuple[str, dict[str, int], int]:
+        """The normal form of a text, how often each word occurs in it, and the number of words."""
+        entry = self._normalised.get(text)
         if entry is None:
             normal = normalize_answer(text)
             words = normal.split()
             counts: dict[str, int] = {}
             for word in words:  # answers are short: a Counter takes several times as long
                 counts[word] = counts.get(word, 0) + 1
-            entry = self._seen[text] = (normal, counts, len(words))
+            entry = self._normalised[text] = (normal, counts, len(words))
         return entry

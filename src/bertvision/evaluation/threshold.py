@@ -1,4 +1,4 @@
-"""The no-answer threshold: fitted on held-out questions, and never applied to those same questions."""
+"""The no-answer threshold: fitted on held-out questions, and never applied to these same questions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ from bertvision.evaluation.squad_metric import QuestionScores, cut_totals, score
 from bertvision.tasks.examples import Questions
 
 NO_ANSWER_SHARE = 0.5
-"""The share of unanswerable questions that a threshold is fitted for: that of SQuAD 2.0's dev and test sets. In its
-training set the share is much smaller, and 0 in many articles."""
+"""Share of unanswerable questions that a threshold is fitted for: a half, as in SQuAD 2.0's dev and test sets; of its
+training questions far fewer are unanswerable, and in many articles none."""
 
 FEWEST = 20
-"""Fewest questions with and without an answer for a fit; with fewer, the threshold would be noise, and 0 is better."""
+"""Fewest questions with and without an answer that a threshold is fitted on: on fewer it is a matter of chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoAnswerThreshold:
-    """Questions whose margin (see `SpanPredictions.margin`) exceeds `value` get the empty answer.
+    """Answers are "" if their margin (see `SpanPredictions.margin`) exceeds `value`.
 
     Attributes:
         value: the threshold.
-        fitted_on: ids of the questions it was chosen on; it is not applied to any of them.
+        fitted_on: ids of the questions it was fitted on; it is not applied to any of them.
     """
 
     value: float
@@ -35,7 +35,7 @@ class NoAnswerThreshold:
         """The best answer of every question by id, "" where the margin exceeds the threshold.
 
         Raises:
-            BertVisionError: the threshold was fitted on one of these questions, so scores would flatter.
+            BertVisionError: the threshold was fitted on one of these questions, so that scores would be too high.
         """
         self.check_unseen(examples.ids)
         return predictions.texts(examples, self.value)
@@ -44,7 +44,7 @@ class NoAnswerThreshold:
         """Refuse questions that the threshold was fitted on.
 
         Raises:
-            BertVisionError: one of `ids` is among them.
+            BertVisionError: one of `ids` is among these.
         """
         check_unseen("no-answer threshold", self.fitted_on, ids)
 
@@ -56,20 +56,20 @@ def fit_threshold(
     *,
     no_answer_share: float | None = NO_ANSWER_SHARE,
 ) -> NoAnswerThreshold:
-    """The threshold with the best F1 on held-out questions, reweighted to a given share without an answer.
+    """The threshold with the best F1 on held-out questions, weighted so that a given share of them has no answer.
 
-    It lies half-way between the margins of the last question that it answers and of the first that it does not. Between
-    questions of equal margin there is no threshold.
+    It lies half-way between the margins of the last question that it answers and the first that it does not. Questions
+    with equal margins are answered together or not at all.
 
     Args:
         predictions: for these questions.
         examples: held-out questions.
-        scores: scores of the best answer to each, if known; None computes them.
+        scores: scores of the best answer to each question; None computes them.
         no_answer_share: total weight of the questions without an answer, whatever their number; with fewer than
-            `FEWEST` of either kind the threshold is 0. None gives every question the weight 1.
+            `FEWEST` questions with or without an answer the threshold is 0. None weighs all questions equally.
 
     Raises:
-        BertVisionError: no such share can be.
+        BertVisionError: `no_answer_share` is not between 0 and 1.
     """
     if scores is None:
         scores = score_questions(examples.golds(), predictions.texts(examples, None))
@@ -87,7 +87,7 @@ def fit_threshold(
     totals = cut_totals(scores, scores.f1, order, counts)
     totals[1:-1][margin[:-1] == margin[1:]] = -np.inf  # no threshold lies between equal margins
     answered = int(np.argmax(totals))
-    if answered == 0:  # silence everywhere is best
+    if answered == 0:  # no answer anywhere is best
         value = float(np.nextafter(margin[0], -np.inf))
     elif answered == len(margin) or not np.isfinite(margin[answered]):
         value = float(margin[answered - 1])

@@ -1,4 +1,4 @@
-"""The metrics of labels, tags and scores on many bootstrap resamples at once."""
+"""The metrics of labels, tags and scores for many weightings of the examples at once, for the bootstrap."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,13 +9,13 @@ from bertvision.evaluation.metrics import LABEL_METRICS, SCORE_METRICS, TAG_METR
 from bertvision.tasks.examples import FloatArray, IntArray
 
 SMALLEST = 1e-12
-"""A variance below this share of the mean square is taken for that of a constant with rounding errors."""
+"""A variance that is a smaller share of the mean square is a rounding error: the values are constant."""
 
 
 def weighted_label_metrics(
     golds: IntArray, predictions: IntArray, counts: FloatArray, *, classes: int, metrics: Sequence[str]
 ) -> dict[str, FloatArray]:
-    """`label_metrics` on resamples; `counts` says how often each contains every row, (draws, rows) → (draws,) each."""
+    """`label_metrics`, (draws,) each, if row r occurs `counts[draw, r]` times, (draws, rows)."""
     table = _tables(golds * classes + predictions, counts, classes)  # (draws, gold classes, predicted classes)
     right, gold, predicted = np.einsum("dcc->dc", table), table.sum(axis=2), table.sum(axis=1)
     total = gold.sum(axis=1)
@@ -39,16 +39,16 @@ def weighted_label_metrics(
 def weighted_tag_metrics(
     golds: IntArray, predictions: IntArray, counts: FloatArray, *, metrics: Sequence[str]
 ) -> dict[str, FloatArray]:
-    """`tag_metrics` on resamples; `counts` says how often each contains every row, (draws, rows) → (draws,) each."""
-    both = 2 * counts @ (golds * predictions)  # (draws, labels)
-    either = counts @ (golds + predictions)
+    """`tag_metrics`, (draws,) each, if row r occurs `counts[draw, r]` times, (draws, rows)."""
+    above = 2 * counts @ (golds * predictions)  # (draws, labels)
+    below = counts @ (golds + predictions)
     values: dict[str, FloatArray] = {}
     for metric in metrics:
         match metric:
             case "micro_f1":
-                values[metric] = _divide(both.sum(axis=1), either.sum(axis=1))
+                values[metric] = _divide(above.sum(axis=1), below.sum(axis=1))
             case "macro_f1":
-                values[metric] = _divide(both, either).mean(axis=1)
+                values[metric] = _divide(above, below).mean(axis=1)
             case "subset_accuracy":
                 values[metric] = counts @ (golds == predictions).all(axis=1) / counts.sum(axis=1)
             case _:
@@ -59,7 +59,7 @@ def weighted_tag_metrics(
 def weighted_score_metrics(
     golds: FloatArray, predictions: FloatArray, counts: FloatArray, *, metrics: Sequence[str]
 ) -> Mapping[str, FloatArray]:
-    """`score_metrics` on resamples; `counts` says how often each contains every row, (draws, rows) → (draws,) each."""
+    """`score_metrics`, (draws,) each, if row r occurs `counts[draw, r]` times, (draws, rows)."""
     values: dict[str, FloatArray] = {}
     for metric in metrics:
         match metric:
@@ -75,31 +75,32 @@ def weighted_score_metrics(
 
 
 def _tables(cells: IntArray, counts: FloatArray, classes: int) -> FloatArray:
+    """Confusion matrices, (draws, gold classes, predicted classes), from `gold · classes + prediction` of every row."""
     order = np.argsort(cells, kind="stable")
-    there, begins = np.unique(cells[order], return_index=True)
+    occurring, begins = np.unique(cells[order], return_index=True)
     tables = np.zeros((len(counts), classes * classes))
-    tables[:, there] = np.add.reduceat(counts[:, order], begins, axis=1)
+    tables[:, occurring] = np.add.reduceat(counts[:, order], begins, axis=1)
     return tables.reshape(-1, classes, classes)
 
 
 def _ranks(values: FloatArray, counts: FloatArray) -> FloatArray:
-    """The rank of every row in every resample, (draws, rows); ties have their mean rank."""
+    """Rank of every row in every draw, (draws, rows), shifted by a constant; equal values have their mean rank."""
     _, group = np.unique(values, return_inverse=True)
     order = np.argsort(group, kind="stable")
     begins = np.flatnonzero(np.diff(group[order], prepend=-1))
     size = np.add.reduceat(counts[:, order], begins, axis=1)  # (draws, different values)
     middle = np.cumsum(size, axis=1) - (size - 1.0) / 2.0
-    ranks: FloatArray = middle[:, group] - counts.sum(axis=1, keepdims=True) / 2.0  # near zero, to keep digits
+    ranks: FloatArray = middle[:, group] - counts.sum(axis=1, keepdims=True) / 2.0  # centred: less rounding
     return ranks
 
 
 def _correlation(first: FloatArray, second: FloatArray, counts: FloatArray) -> FloatArray:
-    """Pearson's correlation, (draws,), of two variables, each (rows,) or (draws, rows)."""
+    """Pearson's correlation, (draws,), NaN with a constant; first and second: (rows,) or (draws, rows)."""
     total = counts.sum(axis=1)
 
     def mean(values: FloatArray) -> FloatArray:
-        found: FloatArray = np.einsum("dr,dr->d", counts, np.broadcast_to(values, counts.shape)) / total
-        return found
+        means: FloatArray = np.einsum("dr,dr->d", counts, np.broadcast_to(values, counts.shape)) / total
+        return means
 
     squares = mean(first**2), mean(second**2)
     spreads = squares[0] - mean(first) ** 2, squares[1] - mean(second) ** 2
@@ -110,5 +111,5 @@ def _correlation(first: FloatArray, second: FloatArray, counts: FloatArray) -> F
 
 
 def _divide(above: FloatArray, below: FloatArray) -> FloatArray:
-    """Quotients, 0 where the denominator is 0."""
+    """Quotients; 0 where the divisor is 0."""
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

@@ -1,1 +1,1 @@
-"""Frozen models over whole splits: states of layers, computed or stored, and outputs."""
+"""Inference with frozen models on whole splits: hidden states, computed or read from a store, and outputs."""

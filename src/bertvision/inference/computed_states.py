@@ -1,4 +1,4 @@
-"""Sources of hidden states: a frozen encoder that runs again for every batch, or memory."""
+"""Sources of states for heads: a frozen encoder that runs for every batch, or one row per window in memory."""
 
 from collections.abc import Sequence
 from typing import final
@@ -22,15 +22,15 @@ from bertvision.training.states import StateBatch, read_parts
 
 @final
 class StreamStates:
-    """States of a split's windows, computed by a frozen encoder for every batch, and not kept."""
+    """The states of a split's windows, computed by a frozen encoder batch by batch and not kept."""
 
     def __init__(self, encoder: Encoder, windows: TokenRows, options: PassOptions, layers: range) -> None:
         self._encoder = encoder
         self._windows = windows
         self._options = options
         self._layers = layers
-        room = encoder.has_room(int(windows.lengths.max(initial=0)), options.multiple)
-        self._multiple = options.multiple if options.packed or room else 1
+        fits = encoder.has_room(int(windows.lengths.max(initial=0)), options.multiple)
+        self._multiple = options.multiple if options.packed or fits else 1
 
     @torch.no_grad()
     def batch(self, rows: IntArray) -> StateBatch:
@@ -40,30 +40,30 @@ class StreamStates:
         return StateBatch(hidden, lowest=self._layers[0], packed=tokens if tokens.packed else None)
 
     def follow(self, rows: IntArray, heads: Sequence[Head]) -> list[tuple[Tensor, Tensor]]:
-        """Outputs of heads, each (windows, tokens, outputs), and their mask, computed while the encoder runs.
+        """Every head's outputs, (windows, tokens, outputs), and their mask; heads read each layer once it is computed.
 
-        Only the heads' parts of a layer are kept, not its states, so memory hardly grows with the depth.
+        No layer is kept, so memory does not grow with the depth.
 
         Args:
             rows: numbers of the windows.
-            heads: heads that `can_follow`.
+            heads: for each of which `can_follow` is true.
         """
         tokens = self._tokens(rows)
-        parts: list[list[tuple[Tensor, ...]]] = [[] for _ in heads]  # of every head, layer by layer
+        collected: list[list[tuple[Tensor, ...]]] = [[] for _ in heads]
 
-        def visit(layer: int, states: Tensor) -> None:
-            one = states[:, None]  # (batch, 1, tokens, width)
+        def read_layer(layer: int, states: Tensor) -> None:
+            states = states[:, None]  # (batch, 1, tokens, width)
             with self._autocast():
-                for head, mine in zip(heads, parts, strict=True):
+                for head, parts in zip(heads, collected, strict=True):
                     if layer in head.reads:
                         first = layer - head.reads[0]
-                        mine.append(head.parts(one, first) if isinstance(head, LayerwiseHead) else (one,))
+                        parts.append(head.parts(states, first) if isinstance(head, LayerwiseHead) else (states,))
 
-        self._encoder.visit(tokens, visit, depth=max(head.depth for head in heads))
+        self._encoder.visit(tokens, read_layer, depth=max(head.depth for head in heads))
         with self._autocast():
             return [
-                read_parts(head, tuple(torch.cat(part, dim=1) for part in zip(*mine, strict=True)), tokens)
-                for head, mine in zip(heads, parts, strict=True)
+                read_parts(head, tuple(torch.cat(layers, dim=1) for layers in zip(*parts, strict=True)), tokens)
+                for head, parts in zip(heads, collected, strict=True)
             ]
 
     def _autocast(self) -> torch.autocast:
@@ -79,18 +79,18 @@ class StreamStates:
 
 
 def can_follow(head: Head) -> bool:
-    """Whether a head can be computed while the encoder runs, from one layer at a time; see `StreamStates.follow`."""
+    """Whether a head can read one layer at a time: it is layer-wise, or reads a single layer token by token."""
     return isinstance(head, LayerwiseHead) or (len(head.reads) == 1 and head.token_wise)
 
 
 @final
 class RowStates:
-    """Pooled states in memory, one row per window and layer.
+    """One row of states per window, in memory.
 
     Attributes:
         rows: (windows, layers, width).
-        lowest: the encoder's number of the first layer.
-        pairs: how two texts became one row; `together` for single texts.
+        lowest: number of the lowest layer.
+        pairs: how the two texts of a pair became one row; `together` for single texts.
     """
 
     def __init__(self, rows: Tensor, device: torch.device, *, lowest: int = 0, pairs: Pairs = "together") -> None:
@@ -100,7 +100,7 @@ class RowStates:
         self.pairs: Pairs = pairs
 
     def batch(self, rows: IntArray) -> StateBatch:
-        """The rows at `rows`, as windows of one token."""
+        """The windows at `rows`, each of one token, its row."""
         states = self.rows[torch.from_numpy(rows)].to(self._device).unsqueeze(2)
         mask = torch.ones(len(rows), 1, dtype=torch.bool, device=self._device)
         return StateBatch(HiddenStates(states, mask), lowest=self.lowest)
@@ -117,21 +117,21 @@ def encode_texts(  # noqa: PLR0913 - what rows depend on, by keyword
     layers: range | None = None,
     padding: int | None = None,
 ) -> Tensor:
-    """Encode and pool texts, or pairs of texts: (examples, layers, parts · width), float32 on the CPU.
+    """One row per example and layer, (examples, layers, parts · width), float32 on the CPU; see `read_texts`.
 
     Args:
-        encoder: frozen; it stops at the last of the layers.
-        texts: the windows of all examples; for pairs `apart` or `aligned`, those of the first and of the second texts.
-        options: how the pass is computed.
-        pool: how states are pooled over the tokens.
-        pairs: how two texts become one row; see `PARTS`.
-        layers: consecutive layers; None takes all.
-        padding: most tokens of padding in a batch; see `frozen_batches`.
+        encoder: frozen; layers above `layers` are not computed.
+        texts: one item: a window per example; for pairs `apart` or `aligned` two: those of first and of second texts.
+        options: how the forward pass is computed.
+        pool: how the tokens of a text become one row.
+        pairs: how the two texts of a pair become one row.
+        layers: neighbouring layers; None takes all.
+        padding: largest number of padding tokens in a batch; see `frozen_batches`.
 
     Raises:
-        BertVisionError: a state is not finite.
+        BertVisionError: a state is NaN or infinite.
     """
-    if pairs == "apart":  # each side by itself, so that batches have texts of similar lengths
+    if pairs == "apart":  # separately, so that first and second texts are in batches of similar lengths
         return join_texts(
             [encode_texts(encoder, [windows], options, pool=pool, layers=layers, padding=padding) for windows in texts]
         )
@@ -140,9 +140,9 @@ def encode_texts(  # noqa: PLR0913 - what rows depend on, by keyword
     rows = torch.empty(len(texts[0]), len(layers), PARTS[pairs] * encoder.width)
     streams = [StreamStates(encoder, windows, options, layers) for windows in texts]
     longest = np.maximum.reduce([windows.sizes for windows in texts])
-    for some in frozen_batches(longest, encoder.device, padding=padding):
-        found = read_texts([stream.batch(some).padded for stream in streams], pool, pairs).cpu()
-        if not bool(found.isfinite().all()):
+    for numbers in frozen_batches(longest, encoder.device, padding=padding):
+        values = read_texts([stream.batch(numbers).padded for stream in streams], pool, pairs).cpu()
+        if not bool(values.isfinite().all()):
             raise BertVisionError(f"a state of {encoder.name} is not finite. Is the encoder whole?")
-        rows[torch.from_numpy(some)] = found
+        rows[torch.from_numpy(numbers)] = values
     return rows

@@ -1,4 +1,4 @@
-"""How a frozen encoder is loaded and run: device, precision, packing."""
+"""How a frozen encoder is loaded and run, for the type of numbers that the user chose."""
 
 import torch
 
@@ -20,18 +20,18 @@ def load_frozen(name: str, *, device: Device | torch.device, dtype: Dtype) -> En
 
 
 def frozen_passes(encoder: Encoder, *, dtype: Dtype) -> PassOptions:
-    """How an encoder from `load_frozen` is run; windows are packed on a GPU in bfloat16, if the encoder supports it."""
+    """How to run an encoder from `load_frozen` with the same `dtype`: packed if in bfloat16 on a GPU and possible."""
     gpu = encoder.device.type == "cuda"
     bf16 = in_bfloat16(dtype, encoder.device)
     return PassOptions(
         packed=gpu and bf16 and encoder.can_pack,
         pad=int(encoder.config.pad_token_id or 0),
         bf16=bf16,
-        # twice the multiple of training, for half as many lengths: planning a convolution for one takes up to a second
+        # to plan a convolution for a new length takes up to a second: so half as many lengths as in tuning
         multiple=2 * MULTIPLE if gpu else 1,
     )
 
 
 def in_bfloat16(dtype: Dtype, device: torch.device) -> bool:
-    """Whether to compute in bfloat16: `auto` does on a GPU only."""
+    """Whether to compute in bfloat16: if `dtype` says so, or is `auto` on a GPU."""
     return dtype == "bfloat16" or (dtype == "auto" and device.type == "cuda")

@@ -1,4 +1,4 @@
-"""A frozen pass over a whole split: the outputs of a model on every window, longest windows first."""
+"""The outputs of a model on all windows of a split, without gradients, in batches with the longest windows first."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,19 +17,20 @@ from bertvision.tasks.windows import Windows
 from bertvision.training.model import TunedModel
 
 BATCH_TOKENS = {"cpu": 1024, "cuda": 65536}
-"""Most tokens in a batch of a frozen pass, padding included. On a CPU a small batch is fastest: what a layer computes
-stays in the cache, memory is reused, and windows of similar lengths need less padding."""
+"""Largest number of tokens in a batch, padding included. On a CPU so few that a layer's values stay in the cache and
+memory is reused; windows of a small batch also have more similar lengths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassOptions:
-    """How a frozen pass is computed.
+    """How the forward pass of a frozen encoder is computed.
 
     Attributes:
-        packed: whether windows are packed end to end.
-        pad: number of the padding token.
-        bf16: whether to compute in bfloat16; weights stay as they are.
-        multiple: padded lengths are rounded up to a multiple of this, unless that exceeds the encoder's maximum.
+        packed: whether windows are packed (concatenated) instead of padded.
+        pad: id of the padding token.
+        bf16: whether to compute in bfloat16 by autocast; weights keep their type.
+        multiple: heads that read whole windows get lengths that are a multiple of this, unless the encoder has too few
+            positions.
     """
 
     packed: bool
@@ -40,7 +41,7 @@ class PassOptions:
 
 @torch.inference_mode()
 def span_scores(model: TunedModel, windows: Windows, options: PassOptions) -> SpanScores:
-    """Start and end logits of every token of a split."""
+    """Start and end scores of all tokens of a split."""
     scores = np.empty((len(windows.ids), 2), dtype=np.float32)
     for rows, outputs, mask in _passes(model, windows, options):
         scores[windows.places(rows)] = counted_outputs(outputs, mask, None)
@@ -49,27 +50,27 @@ def span_scores(model: TunedModel, windows: Windows, options: PassOptions) -> Sp
 
 @torch.inference_mode()
 def row_scores(model: TunedModel, windows: Windows, options: PassOptions, *, pool: Pool) -> NDArray[np.float32]:
-    """The pooled outputs of every window of a split, (windows, outputs)."""
-    found = np.empty((len(windows), model.head.shape.outputs), dtype=np.float32)
+    """The pooled outputs of all windows, (windows, outputs)."""
+    scores = np.empty((len(windows), model.head.shape.outputs), dtype=np.float32)
     for rows, outputs, mask in _passes(model, windows, options):
-        found[rows] = counted_outputs(outputs, mask, pool)
-    return found
+        scores[rows] = counted_outputs(outputs, mask, pool)
+    return scores
 
 
 def counted_outputs(outputs: Tensor, mask: Tensor, pool: Pool | None) -> NDArray[np.float32]:
-    """Outputs pooled over the tokens, (windows, outputs); without a pool those of real tokens, (tokens, outputs)."""
+    """One pooled row per window, (windows, outputs); if `pool` is None, one per real token, (real tokens, outputs)."""
     values = outputs.float()[mask] if pool is None else pool_rows(outputs.float(), mask, pool)
-    found: NDArray[np.float32] = values.cpu().numpy()
-    return found
+    array: NDArray[np.float32] = values.cpu().numpy()
+    return array
 
 
 def frozen_batches(sizes: IntArray, device: torch.device, *, padding: int | None = None) -> list[IntArray]:
-    """Batches of windows of similar lengths for a frozen pass, longest first.
+    """Batches of windows for inference, the longest windows first.
 
     Args:
-        sizes: (windows,) tokens of each.
-        device: decides the batch size; see `BATCH_TOKENS`.
-        padding: most tokens of padding in a batch; None sets no limit.
+        sizes: (windows,) tokens per window.
+        device: which limits the tokens in a batch, see `BATCH_TOKENS`.
+        padding: largest number of padding tokens in a batch; None sets no limit.
     """
     tokens = BATCH_TOKENS[device.type]
     return length_batches(sizes, size=tokens, tokens=tokens, padding=padding)

@@ -1,4 +1,4 @@
-"""The outputs of a snapshot with the head it was tuned with."""
+"""The outputs of a tuned run's snapshot with the head that it was tuned with."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,23 +15,23 @@ from bertvision.tasks.windows import Windows
 from bertvision.training.model import TunedModel
 
 
-def own_scores(  # noqa: PLR0913 - what they depend on
+def own_scores(  # noqa: PLR0913 - what outputs depend on
     own: Snapshot, encoder: Encoder, splits: Sequence[Windows], *, name: str, passes: PassOptions, task: Task
 ) -> list[Outputs]:
-    """The outputs of a snapshot with its own head on every window of several splits.
+    """The outputs of a snapshot with its own head on all windows, split by split.
 
     Args:
         own: the snapshot.
-        encoder: its encoder, as `load_frozen` gave it.
-        splits: token windows of each.
-        name: what the encoder was loaded by.
-        passes: how it is run.
-        task: its kind decides between span logits and pooled rows.
+        encoder: its encoder, from `load_frozen`.
+        splits: token windows of each split.
+        name: by which the encoder was loaded.
+        passes: how the forward pass is computed.
+        task: the task it was tuned for.
 
     Raises:
-        BertVisionError: the head is not there.
+        BertVisionError: the head cannot be loaded.
     """
-    if own.pooled:  # transformers pools the first of packed windows alone
+    if own.pooled:  # transformers would pool only the first of packed windows
         encoder = load_encoder(name, device=encoder.device, pooler=True)
         passes = replace(passes, packed=False)
     pool: Pool = "mean" if own.pool == "mean" else "cls"

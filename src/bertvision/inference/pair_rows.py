@@ -1,4 +1,4 @@
-"""Two texts as one row of every layer: compared as wholes and, if wanted, token by token."""
+"""Two texts as one row per layer: their pooled rows compared and, if `aligned`, also their tokens."""
 
 from collections.abc import Sequence
 
@@ -11,26 +11,26 @@ from bertvision.tasks.task import Pairs, Pool
 from bertvision.training.linear_problem import Layout
 
 SHARPNESS = 30.0
-"""Inverse temperature of the soft alignment: a softmax over cosine similarities."""
+"""Inverse temperature of the alignment of tokens, a softmax over this times their cosines."""
 
 PARTS: dict[Pairs, int] = {"together": 1, "apart": 2, "aligned": 6}
-"""Number of parts in a row, each as wide as the encoder."""
+"""Number of parts of a row; each is as wide as the encoder and has one meaning."""
 
-ALIKE: dict[Pairs, int] = {"together": 0, "apart": 2, "aligned": 4}
-"""Number of parts, the first ones, whose sum over the width measures how similar the two texts are."""
+SIMILARITY_PARTS: dict[Pairs, int] = {"together": 0, "apart": 2, "aligned": 4}
+"""Number of the first parts whose sums over their numbers measure how similar two texts are."""
 
 
 def row_layout(layers: int, pairs: Pairs) -> Layout:
     """The layout of the numbers in a row: layers, parts of each, and which parts measure similarity."""
-    return Layout(layers=layers, parts=PARTS[pairs], alike=ALIKE[pairs])
+    return Layout(layers=layers, parts=PARTS[pairs], alike=SIMILARITY_PARTS[pairs])
 
 
 def read_texts(texts: Sequence[HiddenStates], pool: Pool, pairs: Pairs) -> Tensor:
-    """Pool states to one row per example and layer, (examples, layers, parts · width); pairs of texts are compared.
+    """One row per example and layer, (examples, layers, parts · width), from one text each or from two.
 
     Args:
-        texts: the states of the texts; of pairs, those of the first and of the second texts.
-        pool: how states are pooled over the tokens.
+        texts: states of one text per example; or two items, those of first and those of second texts.
+        pool: how the tokens of a text become one row.
         pairs: how two texts become one row.
     """
     if pairs == "aligned":
@@ -40,56 +40,58 @@ def read_texts(texts: Sequence[HiddenStates], pool: Pool, pairs: Pairs) -> Tenso
 
 
 def join_texts(rows: Sequence[Tensor]) -> Tensor:
-    """The rows of single texts as they are; those of first and second texts compared, see `compare_rows`."""
+    """The rows as they are if texts are single; those of first and second texts joined by `compare_rows`."""
     first, *second = rows
     return compare_rows(first, *second) if second else first
 
 
 def compare_rows(first: Tensor, second: Tensor) -> Tensor:
-    """Compare the rows of two texts: |u - v| and the elementwise product u ∘ v, concatenated, (…, 2 · width).
+    """The rows of two texts as one, (…, 2 · width): absolute differences and elementwise products.
 
-    Every layer's row is normalised to length 1 first, so that differences in length do not hide what the texts share.
-    The sum of each part over the width then measures their similarity; that of the second is their cosine.
+    Both rows are first scaled to length 1, since differences in length would hide what the texts have in common. So the
+    sum of either part measures similarity by itself: that of the products is the cosine.
     """
-    return torch.cat(_difference_product(*(nn.functional.normalize(rows, dim=-1) for rows in (first, second))), dim=-1)
+    return torch.cat(_compare(*(nn.functional.normalize(rows, dim=-1) for rows in (first, second))), dim=-1)
 
 
 def compare_tokens(first: HiddenStates, second: HiddenStates, pool: Pool) -> Tensor:
-    """Compare two texts layer by layer, as wholes and token by token, (pairs, layers, 6 · width).
+    """Two texts as one row per layer, (pairs, layers, 6 · width): four measures of similarity, then what is unmatched.
 
-    Parts 1 and 2 are `compare_rows` of the pooled texts. For the others, every token t, normalised, is aligned with
-    the tokens of the other text: n is their mean, weighted by a softmax over cosine similarities (see `SHARPNESS`; a
-    hard maximum would depend on rounding between equally near tokens). Parts 3 and 4 are |t - n| and the elementwise
-    product t ∘ n, averaged over the tokens of each text and then over both texts. Parts 5 and 6 are the means of
-    (1 - ⟨t, n⟩) t over the tokens of the first and of the second text: they show which words have no counterpart, which
-    pooling would hide.
+    The first two parts are those of `compare_rows`, from pooled rows. For the others, every token, scaled to length 1,
+    is compared with its nearest match in the same layer of the other text. Parts three and four are the absolute
+    differences and the products of token and match, averaged over the tokens of each text and over both texts. Parts
+    five and six are means over the tokens of the first and of the second text, each token times 1 less the cosine with
+    its match: they show that a word has no counterpart, and which word, which means over whole texts hide.
+
+    The match is a softmax-weighted mean of the other text's tokens that hardly counts any but the nearest, see
+    `SHARPNESS`: if it were the nearest token alone, rounding would choose between tokens that are equally near.
     """
-    both = zip(first.states.unbind(dim=1), second.states.unbind(dim=1), strict=True)
+    layers = zip(first.states.unbind(dim=1), second.states.unbind(dim=1), strict=True)
     masks = first.mask, second.mask
-    # one layer after the other, so that comparing takes the memory of one
-    return torch.stack([_compare_layer(one.float(), two.float(), masks, pool) for one, two in both], dim=1)
+    # one layer after the other, since all at once would take as many times the memory
+    return torch.stack([_compare_layer(one.float(), two.float(), masks, pool) for one, two in layers], dim=1)
 
 
 def _compare_layer(first: Tensor, second: Tensor, masks: tuple[Tensor, Tensor], pool: Pool) -> Tensor:
     """`compare_tokens` for one layer, (pairs, tokens, width) each → (pairs, 6 · width)."""
-    wholes = compare_rows(*(pool_rows(text, mask, pool) for text, mask in zip((first, second), masks, strict=True)))
+    pooled = compare_rows(*(pool_rows(text, mask, pool) for text, mask in zip((first, second), masks, strict=True)))
     one, two = (nn.functional.normalize(text, dim=-1) for text in (first, second))
-    mine = _compare_nearest(one, two, *masks)
-    others = _compare_nearest(two, one, *masks[::-1])
-    both = [(here + there) / 2 for here, there in zip(mine[:2], others[:2], strict=True)]
-    return torch.cat([wholes, *both, mine[2], others[2]], dim=-1)
+    *first_parts, first_unmatched = _compare_nearest(one, two, *masks)
+    *second_parts, second_unmatched = _compare_nearest(two, one, *masks[::-1])
+    means = [(of_first + of_second) / 2 for of_first, of_second in zip(first_parts, second_parts, strict=True)]
+    return torch.cat([pooled, *means, first_unmatched, second_unmatched], dim=-1)
 
 
 def _compare_nearest(tokens: Tensor, others: Tensor, mask: Tensor, others_mask: Tensor) -> tuple[Tensor, ...]:
-    """Means over `tokens` of |t - n|, t ∘ n and (1 - ⟨t, n⟩) t, each (pairs, width); see `compare_tokens`."""
-    query, keys = tokens[:, None], others[:, None]  # as one attention head: ONNX and fast kernels want four axes
+    """Difference, product and unmatched share of tokens and their matches in the other text: means, (pairs, width)."""
+    query, keys = tokens[:, None], others[:, None]  # of one attention head, since ONNX and fast kernels want four axes
     attend = nn.functional.scaled_dot_product_attention
     nearest = attend(query, keys, keys, attn_mask=others_mask[:, None, None], scale=SHARPNESS)[:, 0]
-    difference, product = _difference_product(tokens, nearest)
+    difference, product = _compare(tokens, nearest)
     unmatched = tokens * (1.0 - product.sum(dim=-1, keepdim=True))
     return tuple(pool_rows(part, mask, "mean") for part in (difference, product, unmatched))
 
 
-def _difference_product(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Absolute difference and product, element by element."""
-    return (first - second).abs(), first * second
+def _compare(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor]:
+    """Absolute differences and products, elementwise."""
+    return (one - two).abs(), one * two

@@ -1,4 +1,4 @@
-"""Timing on a device, with synchronisation."""
+"""Time that calls take on a device; a GPU may still be computing when a call returns."""
 
 import time
 from collections.abc import Callable
@@ -6,10 +6,10 @@ from collections.abc import Callable
 import torch
 
 REPEATS = 3
-"""Number of repetitions; the minimum counts, since other load on the machine can only add time."""
+"""Largest number of calls of which the fastest counts, since other work on the machine can only slow a call down."""
 
 PATIENCE = 2.0
-"""Seconds after which a measurement is not repeated: noise hardly matters for long ones."""
+"""Total seconds after which a call is not repeated: slow calls are measured well enough."""
 
 
 def seconds_of(function: Callable[[], object], device: torch.device) -> float:
@@ -22,11 +22,11 @@ def seconds_of(function: Callable[[], object], device: torch.device) -> float:
 
 
 def least_seconds(function: Callable[[], object], device: torch.device) -> float:
-    """The minimum of the seconds of a few calls."""
-    found = [seconds_of(function, device)]
-    while len(found) < REPEATS and sum(found) < PATIENCE:
-        found.append(seconds_of(function, device))
-    return min(found)
+    """Seconds of the fastest of a few calls."""
+    seconds = [seconds_of(function, device)]
+    while len(seconds) < REPEATS and sum(seconds) < PATIENCE:
+        seconds.append(seconds_of(function, device))
+    return min(seconds)
 
 
 def _wait(device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""StoreStates: states of a part of a split from a store on disk, as an encoder would give them."""
+"""StoreStates: states of some windows from a store on disk, in the same form as from an encoder."""
 
 from dataclasses import dataclass
 from typing import final
@@ -19,10 +19,10 @@ from bertvision.training.states import StateBatch
 
 @dataclass(frozen=True, slots=True)
 class StoredSplit:
-    """A split in a store, and what it was made of.
+    """A split in a store, with its examples and windows.
 
     Attributes:
-        reader: reads the split's folder.
+        reader: of the split's folder.
         examples: the examples of the whole split.
         windows: the windows of the whole split.
     """
@@ -32,7 +32,7 @@ class StoredSplit:
     windows: Windows
 
     def rows(self, part: Examples) -> IntArray:
-        """Where the windows of some of its examples, in any order, stand in the store."""
+        """The numbers in the store of the windows of some of its examples, in the order of these."""
         place = {key: number for number, key in enumerate(self.examples.ids)}
         chosen = np.array([place[key] for key in part.ids], dtype=np.int64)
         begins = np.searchsorted(self.windows.example, np.arange(len(self.examples) + 1))
@@ -41,7 +41,7 @@ class StoredSplit:
 
 @final
 class StoreStates:
-    """States of some windows of a store; training cannot tell them from an encoder's."""
+    """States of some windows of a store, batch by batch, in the same form as from `StreamStates`."""
 
     def __init__(  # noqa: PLR0913 - what states depend on, by keyword
         self,
@@ -56,12 +56,12 @@ class StoreStates:
         """Prepare to read states from a store.
 
         Args:
-            reader: the store.
-            rows: (windows,) where each window of this part stands in the store.
-            windows: the windows of this part.
-            layers: which layers to read.
-            options: how an encoder's pass would be computed; a GPU always gets its windows packed.
-            device: where heads are.
+            reader: of the store.
+            rows: (windows,) number in the store of each of these windows.
+            windows: the windows.
+            layers: numbers of the layers to read.
+            options: how an encoder would compute the states; for a GPU they are packed in any case.
+            device: of the heads.
         """
         self._reader = reader
         self._rows = rows
@@ -86,5 +86,5 @@ class StoreStates:
 
 
 def rows_in_memory(reader: StoreReader, rows: IntArray, layers: range, device: torch.device) -> RowStates:
-    """The one row of every window, read once: (windows, layers, width)."""
+    """The rows of a store that keeps one row per window, read into memory: (windows, layers, width)."""
     return RowStates(reader.single(rows, layers), device, lowest=layers[0])

@@ -322,6 +322,12 @@ def test_what_cannot_be_solved_is_refused(encoder: str) -> None:
         AllLayerRegressor(encoder, device="cpu").fit(TEXTS[:2], [1.0, float("nan")])
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_gives_the_states_of_a_cpu(encoder: str) -> None:
+    on_cpu, on_gpu = (AllLayerFeatures(encoder, device=device).fit_transform(TEXTS) for device in ("cpu", "cuda"))
+    np.testing.assert_allclose(on_gpu, on_cpu, rtol=FLOAT32, atol=FLOAT32)
+
+
 def test_settings_that_mean_nothing_are_refused(encoder: str) -> None:
     model = AllLayerClassifier(encoder, device="cpu", strength=1.0)
     for strength in (0.0, -1.0, float("nan"), float("inf"), "1"):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from bertvision.device import Dtype
+from bertvision.encoder.encoder import Encoder
 from bertvision.inference.frozen_encoder import frozen_passes, in_bfloat16, load_frozen
 from bertvision.runs.fitting.fit import fit_heads
 from bertvision.runs.fitting.frozen import freeze_task
@@ -44,6 +45,15 @@ def test_weights_are_as_precise_as_the_pass(dtype: Dtype, kept: torch.dtype, enc
     passes = frozen_passes(loaded, dtype=dtype)
     assert {value.dtype for value in loaded.parameters()} == {kept}
     assert (passes.packed, passes.bf16, passes.multiple) == (False, kept is torch.bfloat16, 1)
+
+
+@pytest.mark.parametrize(("dtype", "packed"), [("auto", True), ("bfloat16", True), ("float32", False)])
+def test_windows_are_packed_on_a_gpu_but_not_in_float32_which_its_kernel_lacks(
+    dtype: Dtype, encoder: str, monkeypatch: pytest.MonkeyPatch, *, packed: bool
+) -> None:
+    loaded = load_frozen(encoder, device="cpu", dtype="float32")
+    monkeypatch.setattr(Encoder, "device", torch.device("cuda"))
+    assert frozen_passes(loaded, dtype=dtype).packed == packed
 
 
 def test_states_in_bfloat16_are_near_those_in_float32(encoder: str, tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ function showHeads(replies) {
 
 function showLayers(reply) {
   at("layers").replaceChildren(
-    ...said.heads.map((head) => {
+    ...reply.heads.map((head) => {
       const chart = make("div", "chart");
       const title = make("h3", "", head.head);
       title.append(make("span", "", ` for “${head.explains === null ? "no answer" : head.explains}”`));
@@ -286,7 +286,7 @@ function fit() {
 async function open() {
   const reply = await call("/v1/packs");
   const spans = reply.packs.filter((pack) => pack.kind === "spans");
-  packs = [...spans, ...said.packs.filter((pack) => pack.kind !== "spans")];
+  packs = [...spans, ...reply.packs.filter((pack) => pack.kind !== "spans")];
   at("pack").replaceChildren(...packs.map((pack) => new Option(`${pack.name} (${pack.heads.join(", ")})`, pack.name)));
   show("packs", packs.length > 1);
   fit();
