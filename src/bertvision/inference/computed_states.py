@@ -36,7 +36,11 @@ class StreamStates:
     def batch(self, rows: IntArray) -> StateBatch:
         """The states of the windows at `rows`."""
         tokens = self._tokens(rows)
-        hidden = self._encoder(tokens, layers=self._layers)
+        parts = self._parts(rows)
+        if len(parts) == 1:
+            hidden = self._encoder(tokens, layers=self._layers)
+        else:
+            hidden = HiddenStates(self._joined(rows, parts, tokens), tokens.mask, context=tokens.types > 0)
         return StateBatch(hidden, lowest=self._layers[0], packed=tokens if tokens.packed else None)
 
     def follow(self, rows: IntArray, heads: Sequence[Head]) -> list[tuple[Tensor, Tensor]]:
@@ -65,6 +69,26 @@ class StreamStates:
                 read_parts(head, tuple(torch.cat(layers, dim=1) for layers in zip(*parts, strict=True)), tokens)
                 for head, parts in zip(heads, collected, strict=True)
             ]
+
+    def _parts(self, rows: IntArray) -> list[IntArray]:
+        """Which of a batch's windows are encoded together: on a CPU few, as in a pass without training."""
+        if self._encoder.device.type != "cpu" or self._options.packed:
+            return [np.arange(len(rows))]
+        return frozen_batches(self._windows.lengths[rows], self._encoder.device)
+
+    def _joined(self, rows: IntArray, parts: Sequence[IntArray], whole: TokenBatch) -> Tensor:
+        """The states of a batch that is encoded in parts, (windows, layers, tokens, width)."""
+        layers, dtype = self._layers, next(self._encoder.parameters()).dtype
+        states = torch.zeros(len(rows), len(layers), whole.mask.shape[1], self._encoder.width, dtype=dtype)
+        for some in parts:
+            place = torch.from_numpy(some)
+
+            def put(layer: int, found: Tensor, place: Tensor = place) -> None:
+                if layer in layers:
+                    states[place, layer - layers[0], : found.shape[1]] = found
+
+            self._encoder.visit(self._tokens(rows[some]), put, depth=layers[-1])
+        return states
 
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self._encoder.device.type, torch.bfloat16, enabled=self._options.bf16)

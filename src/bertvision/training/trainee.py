@@ -15,6 +15,9 @@ from bertvision.heads.random_stream import RandomStream
 from bertvision.training.decay import decays
 from bertvision.training.schedule import LARGEST_RATE, Schedule
 
+LARGEST_SEED = 2**63 - 1
+"""What torch takes at most."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadSpec:
@@ -47,6 +50,10 @@ class HeadSpec:
         listed = []
         if not 0.0 < self.fraction <= 1.0:
             listed.append(f"--fraction is {self.fraction:g}, more than 0 and at most 1 is expected")
+        if self.seed < 0:
+            listed.append(f"--seed is {self.seed}, at least 0 is expected")
+        if self.seed > LARGEST_SEED:
+            listed.append(f"--seed is {self.seed}, at most {LARGEST_SEED} is expected")
         if not 0.0 < self.lr < LARGEST_RATE:
             listed.append(f"--lr is {self.lr:g}, more than 0 and less than {LARGEST_RATE:g} is expected")
         if self.schedule not in get_args(Schedule):

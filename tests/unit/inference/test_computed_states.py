@@ -2,6 +2,7 @@
 
 import weakref
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,6 +73,30 @@ def test_padding_never_needs_positions_that_the_encoder_lacks(*, packed: bool) -
 
 def test_states_of_an_encoder_carry_no_gradient() -> None:
     assert not StreamStates(make(), WINDOWS, PADDED, range(4)).batch(np.array([0])).hidden.states.requires_grad
+
+
+def test_a_large_batch_is_encoded_in_parts_on_a_cpu_and_padded_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, layers = np.array([3, 1, 4, 0]), range(1, 3)
+    whole = StreamStates(make(), WINDOWS, PADDED, layers).batch(rows).hidden
+    monkeypatch.setitem(outputs_module.BATCH_TOKENS, "cpu", 12)
+    encoded: list[int] = []
+    visit = Encoder.visit
+
+    def noted(self: Encoder, batch: TokenBatch, visitor: Visitor, **options: Any) -> Tensor | None:  # noqa: ANN401
+        encoded.append(batch.ids.numel())
+        return visit(self, batch, visitor, **options)
+
+    monkeypatch.setattr(Encoder, "visit", noted)
+    batch = StreamStates(make(), WINDOWS, PADDED, layers).batch(rows)
+    assert encoded == [9, 7, 8]  # of 9, of 7, and of 4 and 3 tokens
+    assert (batch.lowest, batch.packed) == (1, None)
+    found, real = batch.hidden, whole.mask[:, None, :, None]
+    torch.testing.assert_close(found.states * real, whole.states * real, rtol=FLOAT32, atol=FLOAT32)
+    assert torch.equal(found.mask, whole.mask)
+    assert found.context is not None
+    assert whole.context is not None
+    assert torch.equal(found.context, whole.context)
+    assert not found.states.requires_grad
 
 
 @torch.inference_mode()

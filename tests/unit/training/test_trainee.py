@@ -100,6 +100,9 @@ def test_every_problem_of_a_spec_is_listed() -> None:
         "--weight-decay is -1, at least 0 is expected",
         "--clip is -2, at least 0 is expected",
     ]
+    assert HeadSpec(head="last_layer", seed=-1).problems() == ["--seed is -1, at least 0 is expected"]
+    assert HeadSpec(head="last_layer", seed=2**63).problems() == [f"--seed is {2**63}, at most {2**63 - 1} is expected"]
+    assert HeadSpec(head="last_layer", seed=2**63 - 1).problems() == []
     assert HeadSpec(head="last_layer", clip=0.0, warmup=0.0, weight_decay=0.0).problems() == []
     assert len(HeadSpec(head="last_layer", lr=float("nan"), fraction=float("nan")).problems()) == 2
 

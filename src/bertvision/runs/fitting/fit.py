@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from bertvision.runs.fitting.fit_request import AUTO, FitRequest
 from bertvision.runs.fitting.fit_run import FitRun
 from bertvision.runs.fitting.frozen import FrozenTask, freeze_task
 from bertvision.runs.fitting.solve import CONVEX, Solver
-from bertvision.runs.fitting.standardise import BATCHES, standardise_heads
+from bertvision.runs.fitting.standardise import sample_windows, standardise_heads
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.one_label import one_label_notice
 from bertvision.runs.planning.source import find_plan, follow_plan, remove_own_store
@@ -141,7 +140,9 @@ def learn_heads(run: FitRun, *, watcher: FitWatcher | None = None) -> None:
         for trainee in trained:
             trainee.head.compile_steps()
     plan = frozen.plan()
-    standardise_heads(trained, states, [rows for _, rows in islice(plan.steps_from(0), BATCHES)])
+    windows = frozen.train.windows
+    read = windows.lengths if frozen.task.kind == "spans" else np.ones(len(windows), dtype=np.int64)
+    standardise_heads(trained, states, sample_windows(plan, read))
     fit_trainees(
         trained, frozen.fit_data(states), plan, run=run.folder.path, fractions=request.fractions, watcher=watcher or run
     )

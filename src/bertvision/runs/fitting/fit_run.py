@@ -49,6 +49,7 @@ class FitRun:
         self._show = show
         self._total = 0
         self._best: dict[int, float] = {}
+        self._ended: dict[int, Outputs] = {}  # on held-out examples, of heads that were best at the end
         self._solved = {line["head"] for line in folder.lines() if "strength" in line}
         self._spent, self._since, self._told = 0.0, 0.0, 0.0
         self.held_out: States = frozen.states(frozen.held_out, self.layers)
@@ -110,6 +111,8 @@ class FitRun:
             if better:
                 self._keep(number)
                 self._note_best(number, shown)
+            else:
+                self._ended.pop(number, None)
             self.folder.log({"step": step, "validated": fraction, "head": number, "score": shown, "kept": better})
         self._since = time.perf_counter()  # judging is no step
 
@@ -123,6 +126,8 @@ class FitRun:
         sound = [number for number in numbers if all_finite(read[number])]
         for number in sorted(set(numbers) - set(sound)):
             self._drop(number, f"its outputs on held-out examples were not finite at step {step}", step)
+        if step == self._total:
+            self._ended = {number: read[number] for number in sound}
         return {number: self._validation.score_outputs(read[number], None)[1] for number in sound}
 
     def leaderboard(self) -> list[dict[str, Any]]:
@@ -131,7 +136,7 @@ class FitRun:
         kept = [number for number in range(len(self.trainees)) if self.place(number).is_dir()]
         heads = [load_head(self.place(number)).to(frozen.encoder.device) for number in kept]
         self._tell(self._total, {}, doing=f"scoring {in_words(len(heads), 'head')} …")
-        held_out = self._read(heads, frozen.held_out, self.held_out, self._total)
+        held_out = self._held_out_outputs(kept, heads)
         dev: Sequence[Outputs | None] = [None] * len(heads)
         if frozen.dev is not None:
             dev = self._read(heads, frozen.dev, frozen.states(frozen.dev, self.layers), self._total)
@@ -144,6 +149,13 @@ class FitRun:
         for row in rows:
             row["metrics"] = {metric: defined(value) for metric, value in row["metrics"].items()}
         return rows
+
+    def _held_out_outputs(self, kept: Sequence[int], heads: Sequence[Head]) -> list[Outputs]:
+        """The outputs of heads that were kept on the held-out examples; those judged last are read no second time."""
+        others = {number: head for number, head in zip(kept, heads, strict=True) if number not in self._ended}
+        read = self._read(list(others.values()), self.frozen.held_out, self.held_out, self._total)
+        found = {**self._ended, **dict(zip(others, read, strict=True))}
+        return [found[number] for number in kept]
 
     def _row(self, number: int, head: Head, metrics: Mapping[str, float], held_out: float | None) -> dict[str, Any]:
         trainee = self.trainees[number]

@@ -16,6 +16,7 @@ from bertvision.training.trainee import HeadSpec
 
 ALL = "all"
 _FIELDS = {field.name for field in fields(HeadSpec)} - {"head", "options"}
+_KINDS = {float: "a number", int: "a whole number", str: "a word", dict: "a table"}
 _OF_SOLVED = {"seed", "fraction", LAYERS}
 """What of a grid is told apart in heads that are solved: rates and dropout change nothing there."""
 
@@ -54,7 +55,7 @@ def fits_kind(name: str, kind: TaskKind) -> bool:
 def spread(
     specs: Sequence[HeadSpec], grid: Sequence[str], seeds: int, fractions: Sequence[float], *, solve: bool = False
 ) -> list[HeadSpec]:
-    """Every spec for every value of a grid, every seed and every share of the data.
+    """Every spec for every value of a grid, every seed and every share of the data; equal ones once.
 
     Args:
         specs: what to begin with.
@@ -78,10 +79,11 @@ def spread(
         varied = [(spec, _varied(spec, key, values.split(","))) for spec in specs]
         alike = solve and key not in _OF_SOLVED
         specs = [one for spec, each in varied for one in (each[:1] if alike and _is_convex(spec) else each)]
-    return [
+    every = [
         replace(spec, seed=spec.seed + more, fraction=spec.fraction * fraction)
         for spec, more, fraction in product(specs, range(seeds), fractions)
     ]
+    return list({repr(spec): spec for spec in every}.values())  # options cannot be hashed
 
 
 def _is_convex(spec: HeadSpec) -> bool:
@@ -101,7 +103,7 @@ def _typed(spec: HeadSpec, key: str, value: str) -> Any:  # noqa: ANN401 - a spe
     try:
         return kind(value)
     except ValueError:
-        raise BertVisionError(f"{key} is '{value}', a {kind.__name__} is expected.") from None
+        raise BertVisionError(f"{key} is '{value}', {_KINDS[kind]} is expected.") from None
 
 
 def _tables(path: Path) -> list[dict[str, Any]]:
@@ -130,6 +132,5 @@ def _checked(key: str, value: object, base: HeadSpec, path: Path) -> object:
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind:
-        kinds = {float: "a number", int: "a whole number", str: "a word", dict: "a table"}
-        raise BertVisionError(f"{key} in {path} is {value!r}, {kinds[kind]} is expected.")
+        raise BertVisionError(f"{key} in {path} is {value!r}, {_KINDS[kind]} is expected.")
     return value

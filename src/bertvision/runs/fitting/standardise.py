@@ -1,6 +1,7 @@
 """What `layer_concat` is standardised by, before it is trained: statistics of some batches of its states."""
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -9,10 +10,23 @@ from bertvision.heads.layer_concat import LayerConcat
 from bertvision.objectives import pool_rows
 from bertvision.tasks.examples import IntArray
 from bertvision.training.fit import States
+from bertvision.training.plan import StepPlan
 from bertvision.training.trainee import Trainee
 
-BATCHES = 8
-"""Batches that the statistics come from."""
+BATCHES, TOKENS = 8, 8192
+"""Batches that the statistics come from, and about as many tokens in all: more of them hardly change the statistics,
+and an encoder may have to run for each."""
+
+
+def sample_windows(plan: StepPlan, lengths: IntArray) -> list[IntArray]:
+    """A few windows of each of the first batches of a plan.
+
+    Args:
+        plan: which windows are learned at which step.
+        lengths: (windows,) states of each that heads read.
+    """
+    batches = [rows for _, rows in islice(plan.steps_from(0), BATCHES)]
+    return [rows[: max(1, TOKENS // len(batches) // int(lengths[rows].max()))] for rows in batches]
 
 
 @torch.no_grad()

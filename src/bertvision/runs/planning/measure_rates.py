@@ -46,8 +46,8 @@ READ_WINDOWS = 16
 HEAD_WINDOWS = 4
 """Windows in a step of a head."""
 
-HEAD_SECONDS = 0.2
-"""About the most that a head's step may take; of slow heads, one on the shortest window counts."""
+HEAD_SECONDS = 0.5
+"""About the most that a head's step may take; of slow heads, one on fewer tokens counts."""
 
 SAFE_HALF = LARGEST_HALF / 4
 """Largest state of a sample that is sure to fit float16 in the others, too."""
@@ -78,9 +78,9 @@ def measure_spans(frozen: FrozenTask, heads: Sequence[HeadSpec], layers: range, 
     keeps: tuple[Keep, ...] = (half, "int8")
     stores = {keep: _measure_store(frozen, timer, rows, states, (keep, layers, place)) for keep in keeps}
     stores |= {"fp16": stores[half], "bf16": stores[half]}  # 16 bits are 16 bits: a store may be there already
-    shortest = np.argsort(windows.lengths)[:1]
+    middle = steps[len(steps) // 2]
     heads_rate, slowest = _measure_heads(
-        frozen, timer, heads, stream, (shortest, steps[len(steps) // 2][:HEAD_WINDOWS])
+        frozen, timer, heads, stream, (np.argsort(windows.lengths)[:1], middle[:1], middle[:HEAD_WINDOWS])
     )
     return Rates(
         encode_step=timer.per_token(stream, steps),
@@ -233,28 +233,30 @@ def _forget_pages(folder: Path) -> None:
 
 
 def _measure_heads(
-    frozen: FrozenTask, timer: _Timer, heads: Sequence[HeadSpec], states: States, batches: tuple[IntArray, IntArray]
+    frozen: FrozenTask, timer: _Timer, heads: Sequence[HeadSpec], states: States, batches: Sequence[IntArray]
 ) -> tuple[float, tuple[str, float]]:
     """Seconds per token of a step of all heads, and the name and the share of the one that takes most of it.
 
-    Each is tried on the first batch, and if it is fast enough on the second, which then counts: first steps are slower.
-    Those that differ by rate or seed alone take the same time.
+    Each is tried on one batch after the other, as long as it is fast enough; the last one counts. First steps are
+    slower, and on few tokens most of a step is what it takes however few they are. Those that differ by rate or seed
+    alone take the same time.
     """
     data, plan = frozen.fit_data(states), frozen.plan()
-    little, more = (states.batch(rows) for rows in batches)
+    tried = [(states.batch(rows), rows) for rows in batches]
     for spec in heads[:1]:  # a program's first step loads a second's worth of torch, with which nobody is charged
         layers = {name: value for name, value in spec.options.items() if name == "layers"}  # that there are states of
         light = Trainee(HeadSpec(head="last_layer", options=layers), frozen.shape, device=frozen.encoder.device)
-        try_step(light, data, plan, little, batches[0])
+        try_step(light, data, plan, *tried[0])
     rates: dict[str, float] = {}
     by_name: dict[str, float] = {}
     for spec in heads:
         key = json.dumps([spec.head, dict(spec.options)], sort_keys=True, default=str)
         if key not in rates:
             trainee = Trainee(spec, frozen.shape, device=frozen.encoder.device)
-            rates[key] = timer.rate(partial(try_step, trainee, data, plan, little, batches[0]), batches[0])
-            if rates[key] * timer.tokens(batches[1]) < HEAD_SECONDS:
-                rates[key] = timer.rate(partial(try_step, trainee, data, plan, more, batches[1]), batches[1])
+            rates[key] = 0.0
+            for batch, rows in tried:
+                if rates[key] * timer.tokens(rows) < HEAD_SECONDS:
+                    rates[key] = timer.rate(partial(try_step, trainee, data, plan, batch, rows), rows)
         by_name[spec.head] = by_name.get(spec.head, 0.0) + rates[key] * spec.fraction / frozen.request.largest
     total = sum(by_name.values())
     slowest = max(by_name, key=by_name.__getitem__, default="")

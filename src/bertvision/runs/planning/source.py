@@ -156,8 +156,9 @@ def row_work(frozen: FrozenTask) -> RowWork:
 
 
 def _held_out_passes(request: FitRequest) -> int:
-    """One for every time that heads are judged, and one for the leaderboard."""
-    return len({*request.validate, request.epochs}) + 1
+    """One for every time that heads are judged; after several, one more for those that were best before the end."""
+    times = len(request.fractions)
+    return times + (times > 1)
 
 
 def _is_solved(spec: HeadSpec, request: FitRequest) -> bool:

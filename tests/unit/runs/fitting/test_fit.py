@@ -383,6 +383,31 @@ def test_the_best_of_each_by_held_out_score_is_kept(ask: Ask, tmp_path: Path, mo
     assert not torch.equal(end["001-layer_mix:project.weight"], seen[1]["001-layer_mix:project.weight"])
 
 
+def test_held_out_examples_are_read_again_only_for_heads_that_were_better_before(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = iter([0.5, 0.4, 0.3, 0.6])  # of two heads at two times
+    score_outputs = Validation.score_outputs
+    read: list[tuple[list[str], int]] = []
+
+    def judged(self: Validation, held_out: Any, dev: Any) -> tuple[dict[str, float], float | None]:  # noqa: ANN401
+        values, score = score_outputs(self, held_out, dev)
+        return values, next(scores) if dev is None else score
+
+    def noted(heads: Sequence[Head], states: Any, windows: Windows, **options: Any) -> list[Outputs]:  # noqa: ANN401
+        read.extend([([head.name for head in heads], len(windows))] if heads else [])
+        return read_heads(heads, states, windows, **options)
+
+    monkeypatch.setattr(Validation, "score_outputs", judged)
+    monkeypatch.setattr(fit_run_module, "read_heads", noted)
+    request = ask("squad2", PLAIN, MIX, validate=(0.5,))
+    fit_heads(request, tmp_path / "run")
+    frozen = freeze_task(request)
+    assert frozen.dev is not None
+    held_out, both = len(frozen.held_out.windows), ["last_layer", "layer_mix"]
+    assert read == [(both, held_out)] * 2 + [(["last_layer"], held_out), (both, len(frozen.dev.windows))]
+
+
 def test_a_head_whose_score_is_not_defined_is_kept_until_there_is_a_better_one(
     ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

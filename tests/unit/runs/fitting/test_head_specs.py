@@ -130,10 +130,18 @@ def test_a_grid_seeds_and_shares_are_all_combined() -> None:
     } | {("last_layer", lr, None, seed, fraction) for lr in (0.5, 1.0) for seed in (7, 8) for fraction in (0.1, 1.0)}
 
 
+def test_what_is_asked_for_twice_is_fitted_once() -> None:
+    again = [BASE, replace(BASE, options={"dropout": 0.1}), BASE]
+    specs = spread(again, ("lr=1e-3,0.001,1e-2",), 1, (1.0, 0.5, 1.0))
+    assert [(spec.options, spec.lr, spec.fraction) for spec in specs] == [
+        (options, lr, fraction) for options in ({}, {"dropout": 0.1}) for lr in (1e-3, 1e-2) for fraction in (1.0, 0.5)
+    ]
+
+
 def test_without_a_grid_there_is_what_there_was() -> None:
     own = replace(BASE, fraction=0.5)
     assert spread([BASE, own], [], 1, [1.0]) == [BASE, own]
-    assert [spec.fraction for spec in spread([BASE, own], ["fraction=0.25,1"], 1, [1.0])] == [0.25, 1.0, 0.25, 1.0]
+    assert [spec.fraction for spec in spread([BASE, own], ["fraction=0.25,1"], 1, [1.0])] == [0.25, 1.0]  # alike now
 
 
 def test_every_head_has_layers_to_choose() -> None:
@@ -172,7 +180,7 @@ def test_heads_that_are_solved_are_there_once_whatever_changes_nothing_in_them(w
     assert names.count("layer_mix") == 2 * 2 * 2 * 2
 
 
-@pytest.mark.parametrize(("word", "kind"), [("lr=fast", "float"), ("seed=1.5", "int")])
+@pytest.mark.parametrize(("word", "kind"), [("lr=fast", "number"), ("seed=1.5", "whole number")])
 def test_a_value_of_another_kind_is_refused(word: str, kind: str) -> None:
     key, _, value = word.partition("=")
     with pytest.raises(BertVisionError, match=rf"{key} is '{value}', a {kind} is expected"):

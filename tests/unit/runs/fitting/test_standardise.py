@@ -6,8 +6,10 @@ import torch
 from bertvision.encoder.states import HiddenStates
 from bertvision.heads import HeadShape
 from bertvision.heads.layer_concat import LayerConcat
-from bertvision.runs.fitting.standardise import standardise_heads
+from bertvision.runs.fitting.standardise import TOKENS, sample_windows, standardise_heads
 from bertvision.tasks.examples import IntArray
+from bertvision.training.options import TuneOptions
+from bertvision.training.plan import Plan
 from bertvision.training.states import StateBatch
 from bertvision.training.trainee import HeadSpec, Trainee
 from close import FLOAT32
@@ -57,3 +59,23 @@ def test_without_such_a_head_no_state_is_read() -> None:
             raise AssertionError(rows)
 
     standardise_heads([trainee("layer_mix", "0..3")], Never(), [np.arange(3)])
+
+
+def test_a_few_windows_of_the_first_batches_are_enough_where_each_has_many_tokens() -> None:
+    lengths = np.random.default_rng(0).integers(100, 300, size=400)
+    plan = Plan(lengths, TuneOptions())
+    some = sample_windows(plan, lengths)
+    first = [set(rows.tolist()) for _, rows in plan.steps_from(0)][: len(some)]
+    assert all(set(rows.tolist()) < batch for rows, batch in zip(some, first, strict=True))
+    assert TOKENS / 2 < sum(lengths[rows].sum() for rows in some) <= TOKENS
+
+
+def test_whole_batches_are_taken_where_each_window_is_one_row() -> None:
+    plan = Plan(np.arange(1, 101), TuneOptions())
+    some = sample_windows(plan, np.ones(100, dtype=np.int64))
+    assert sorted(np.concatenate(some).tolist()) == list(range(100))
+
+
+def test_of_a_window_longer_than_all_that_is_wanted_one_is_taken() -> None:
+    plan = Plan(np.full(8, 2 * TOKENS), TuneOptions(batch=4))
+    assert [len(rows) for rows in sample_windows(plan, np.full(8, 2 * TOKENS))] == [1, 1]

@@ -140,6 +140,29 @@ def test_heads_that_differ_by_rate_or_seed_are_timed_once_and_counted_each(
     assert slowest[1] == pytest.approx(5.0 / 5.005)
 
 
+def test_a_head_that_takes_long_on_any_batch_is_timed_on_more_tokens(
+    questions: FrozenTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+
+    def step(_trainee: Trainee, _data: FitData, _plan: Plan, _batch: StateBatch, rows: IntArray) -> None:
+        sizes.append(len(rows))
+
+    class Clock(measure_rates._Timer):  # type: ignore[misc]  # noqa: SLF001 - final, but for this
+        @override
+        def time(self, function: Callable[[], object]) -> float:
+            function()
+            return 0.09 + 0.001 * sizes[-1]
+
+    monkeypatch.setattr(measure_rates, "try_step", step)
+    clock = Clock(torch.device("cpu"), np.ones(100, dtype=np.int64))
+    states = questions.states(questions.train, range(3))
+    batches = [np.arange(count) for count in (1, 3, 10)]
+    found, _ = measure_rates._measure_heads(questions, clock, [MIX], states, batches)  # noqa: SLF001
+    assert sizes[1:] == [1, 3, 10]
+    assert found == pytest.approx(0.01)  # 0.091 on the first batch
+
+
 def test_batches_are_spread_from_short_windows_to_long_ones() -> None:
     lengths = np.repeat([10, 20, 30, 40, 50], 60)
     batches = [np.arange(begin, begin + 3) for begin in range(0, 300, 3)]
