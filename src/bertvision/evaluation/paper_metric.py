@@ -1,8 +1,9 @@
 """The scorer of the BERTVision paper, only for comparison with its tables.
 
-Start and end are chosen independently, and an end before the start counts as "no answer". Of the windows of a question,
-the one with the largest p(start) · p(end) decides, also if it has no answer. Word pieces are compared without the
-official normalisation.
+Start and end are chosen independently among all tokens of a window. An end before the start, or both on the first
+token, count as "no answer"; other spans outside of the context do not, and are wrong. Of the windows of a question, the
+one with the largest p(start) · p(end) decides, also if it has no answer. Word pieces are compared without the official
+normalisation.
 """
 
 from collections import Counter
@@ -30,17 +31,13 @@ def decode_paper(windows: Windows, start: Scores, end: Scores, examples: Questio
     first, start_probability = _argmax(windows, start)
     last, end_probability = _argmax(windows, end)
     confidence = start_probability * end_probability
-    # sorted by question, then by confidence: the last window of each question is the most confident
-    order = np.lexsort((confidence, windows.example))
+    # sorted by question, then by confidence: a question's last window is its most confident, of equal ones the first
+    order = np.lexsort((-np.arange(len(windows)), confidence, windows.example))
     best = order[np.flatnonzero(np.diff(windows.example[order], append=-1))]
-    inside = (first[best] >= windows.context[best, 0]) & (last[best] < windows.context[best, 1])
-    answered = inside & (last[best] >= first[best])
     answers = dict.fromkeys(examples.ids, "")
-    chosen = best[answered]
-    for window, begin, stop in zip(chosen, *windows.characters(chosen, first[chosen], last[chosen]), strict=True):
-        example = int(windows.example[window])
-        context = examples.contexts[int(examples.context_index[example])]
-        answers[examples.ids[example]] = context[int(begin) : int(stop)]
+    for window in best[(last[best] >= first[best]) & (last[best] > 0)].tolist():
+        row = int(windows.example[window])
+        answers[examples.ids[row]] = _text(windows, examples, window, int(first[window]), int(last[window]))
     return answers
 
 
@@ -68,6 +65,20 @@ def _argmax(windows: Windows, scores: Scores) -> tuple[IntArray, Scores]:
     first_hit = hits[np.flatnonzero(np.diff(window, prepend=-1))]  # of equal scores the first
     total = np.add.reduceat(np.exp(scores - np.repeat(largest, lengths)), begins)
     return first_hit - begins, (1.0 / total).astype(np.float32)
+
+
+def _text(windows: Windows, examples: Questions, window: int, first: int, last: int) -> str:
+    """The text of a span of tokens. Offsets of the question are unknown: one that begins in it has all of it."""
+    row = int(windows.example[window])
+    begin, end = windows.context[window].tolist()
+    parts = [f"[CLS] {examples.questions[row]} [SEP]"] if first < begin else []
+    inside = np.array([[window], [max(first, begin)], [min(last, end - 1)]])
+    if inside[1, 0] <= inside[2, 0]:
+        (start,), (stop,) = windows.characters(inside[0], inside[1], inside[2])
+        parts.append(examples.contexts[int(examples.context_index[row])][int(start) : int(stop)])
+    if last >= end:
+        parts.append("[SEP]")
+    return " ".join(parts)
 
 
 def _overlap(gold: Sequence[str], prediction: Sequence[str]) -> float:

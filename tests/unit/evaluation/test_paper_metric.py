@@ -34,18 +34,41 @@ def test_start_and_end_are_chosen_apart_so_that_an_end_before_the_start_is_no_an
     assert decoded(tokenizer, {"it": 10, "wrote": 8}, {"ada": 10, "it": 9}) == ""
 
 
-@pytest.mark.parametrize(
-    ("start", "end"), [("[CLS]", "[CLS]"), ("[CLS]", "it"), ("who", "ada"), ("who", "who"), ("ada", "[CLS]")]
-)
-def test_a_start_or_end_outside_the_context_is_no_answer(tokenizer: TextTokenizer, start: str, end: str) -> None:
+@pytest.mark.parametrize(("start", "end"), [("[CLS]", "[CLS]"), ("ada", "[CLS]"), ("ada", "who")])
+def test_the_first_token_and_an_end_before_the_context_are_no_answer(
+    tokenizer: TextTokenizer, start: str, end: str
+) -> None:
     assert decoded(tokenizer, {start: 5}, {end: 5}) == ""
 
 
-def test_an_end_on_the_last_special_token_is_no_answer(tokenizer: TextTokenizer) -> None:
-    questions = make_questions(("who", CONTEXT, None))
+@pytest.mark.parametrize(
+    ("start", "end", "answer"),
+    [
+        ("[CLS]", "wrote", "[CLS] who [SEP] ada wrote"),
+        ("who", "ada", "[CLS] who [SEP] ada"),
+        ("who", "who", "[CLS] who [SEP]"),
+    ],
+)
+def test_tokens_before_the_context_are_an_answer_that_is_wrong(
+    tokenizer: TextTokenizer, start: str, end: str, answer: str
+) -> None:
+    assert decoded(tokenizer, {start: 5}, {end: 5}) == answer
+    scores = score_questions_paper({"no": [], "yes": ["ada"]}, {"no": answer, "yes": answer}, tokenizer)
+    assert scores.exact.tolist() == [0, 0]
+    assert scores.f1[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "context", "answer"),
+    [(3, CONTEXT, f"{CONTEXT} [SEP]"), (6, CONTEXT, "[SEP]"), (0, "", "[CLS] who [SEP] [SEP]")],
+)
+def test_the_last_special_token_is_no_part_of_a_right_answer(
+    tokenizer: TextTokenizer, first: int, context: str, answer: str
+) -> None:
+    questions = make_questions(("who", context, None))
     windows = build_windows(TASKS["squad2"], questions, tokenizer)
-    start, end = np.eye(7, dtype=np.float32)[[3, 6]]
-    assert decode_paper(windows, start, end, questions) == {"q0": ""}
+    start, end = np.eye(len(windows.ids), dtype=np.float32)[[first, -1]]
+    assert decode_paper(windows, start, end, questions) == {"q0": answer}
 
 
 def test_of_equally_good_tokens_the_first_is_taken(tokenizer: TextTokenizer) -> None:
@@ -72,6 +95,10 @@ def two_windows(
 def test_the_most_confident_window_wins(tokenizer: TextTokenizer) -> None:
     assert two_windows(tokenizer, (3, 4, 6, 0), (5, 6, 4, 0)) == {"q0": "0 1"}
     assert two_windows(tokenizer, (3, 4, 4, 0), (5, 6, 6, 0)) == {"q0": "5 6"}
+
+
+def test_of_equally_confident_windows_the_first_wins(tokenizer: TextTokenizer) -> None:
+    assert two_windows(tokenizer, (3, 4, 6, 0), (5, 6, 6, 0)) == {"q0": "0 1"}
 
 
 def test_confidence_is_the_probability_inside_the_window_and_not_the_score(tokenizer: TextTokenizer) -> None:
