@@ -45,6 +45,23 @@ def test_scores_are_printed_as_json_and_written(capsys: Capture, place: Path) ->
     assert json.loads(capsys.readouterr().out)["f1"] == own["scores"]["zero"]["values"]["f1"]["value"]
 
 
+def test_the_paper_s_answers_are_scored_by_the_paper_s_scorer(capsys: Capture, place: Path) -> None:
+    assert main(["evaluate", f"{place}/fit1", "--device", "cpu", "--bootstrap", "100"]) == 0
+    gold, answers = f"{place}/data/dev.json", place / "fit1/evaluation/dev/own_output/paper_answers.json"
+    score = ["score", "squad2", gold, str(answers), "--scorer", "paper"]
+    capsys.readouterr()
+    assert main([*score, "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    said = json.loads(answers.read_text(encoding="utf-8"))
+    paragraphs = [article["paragraphs"][0] for article in json.loads(Path(gold).read_text(encoding="utf-8"))["data"]]
+    right = {one["qas"][0]["id"]: "" if one["qas"][0]["is_impossible"] else "gold" for one in paragraphs}
+    assert values["exact"] == pytest.approx(100 * sum(said[key] == text for key, text in right.items()) / len(right))
+    assert (values["total"], values["missing"], values["extra"]) == (len(right), 0, 0)
+    answers.unlink()
+    assert main(score) == 2
+    assert "paper_answers.json" in capsys.readouterr().err
+
+
 def test_a_table_names_every_threshold(capsys: Capture, place: Path) -> None:
     capsys.readouterr()
     assert main(["evaluate", f"{place}/tuned@1", "--device", "cpu"]) == 0

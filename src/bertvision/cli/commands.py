@@ -33,6 +33,7 @@ COMMANDS = {
             "bertvision score squad2 dev.json predictions.json --na-prob no_answer.json",
             "bertvision score mrpc MRPC/dev.tsv predictions.tsv --bootstrap 1000 --json",
             "bertvision score squad2 dev.json ours.json --against theirs.json",
+            "bertvision score squad2 dev.json RUN/evaluation/dev/own_output/paper_answers.json --scorer paper",
         ),
     ),
     "params": Command(

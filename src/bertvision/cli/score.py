@@ -48,7 +48,8 @@ class Options:
     """SQuAD 2.0: questions whose no-answer score is above this threshold count as answered with "no answer"."""
 
     scorer: Literal["official", "paper"] = "official"
-    """SQuAD: 'paper' compares word pieces as the BERTVision paper did; only for comparison with its tables."""
+    """SQuAD: 'paper' compares word pieces as the BERTVision paper did; only for comparison with its tables, and for
+    predictions that follow its rule: paper_answers.json of an evaluation or ensemble."""
 
     encoder: str = BUILTIN_ENCODER
     """Encoder whose tokenizer makes the word pieces for --scorer paper."""

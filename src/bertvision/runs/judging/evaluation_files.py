@@ -8,7 +8,8 @@ import numpy as np
 
 from bertvision.atomic import whole_folder
 from bertvision.evaluation.decode import SpanPredictions
-from bertvision.evaluation.outputs import predicted_words
+from bertvision.evaluation.outputs import Outputs, as_spans, predicted_words
+from bertvision.evaluation.paper_metric import decode_paper
 from bertvision.evaluation.prediction_files import SURE
 from bertvision.lock import lock_folder
 from bertvision.runs.judging.judge import FITTED, ZERO, Judge, Verdict
@@ -16,6 +17,7 @@ from bertvision.runs.judging.kept_outputs import ModelOutputs, save_outputs
 from bertvision.tasks.examples import Questions, as_questions
 
 PREDICTIONS, NO_ANSWER, ANSWERS, N_BEST = "predictions.json", "no_answer.json", "answers.json", "nbest.json"
+PAPER_ANSWERS = "paper_answers.json"
 BEST = 5
 """How many answers to each question are written, of the twenty that are decoded."""
 
@@ -33,7 +35,7 @@ def write_folder(
         folder: where it goes.
         judge: the one that scored the models.
         verdicts: answers and scores of every model, by name.
-        outputs: outputs to save, by name.
+        outputs: outputs of every model, by name; they are saved.
         save: writes the record into a folder.
 
     Raises:
@@ -46,21 +48,22 @@ def write_folder(
         for name, verdict in verdicts.items():
             place = part / name
             place.mkdir(parents=True)
-            for file, content in _contents(judge, verdict).items():
+            for file, content in _contents(judge, verdict, outputs[name].split).items():
                 text = json.dumps(content, ensure_ascii=False, allow_nan=False)
                 (place / file).write_text(text + "\n", encoding="utf-8")
-            if name in outputs:
-                save_outputs(outputs[name], place)
+            save_outputs(outputs[name], place)
         save(part)
 
 
-def _contents(judge: Judge, verdict: Verdict) -> dict[str, object]:
+def _contents(judge: Judge, verdict: Verdict, outputs: Outputs) -> dict[str, object]:
     """The content of every file of a model, by name."""
     predictions = verdict.predictions
     if isinstance(predictions, SpanPredictions):
         examples = as_questions(judge.split.examples)
         best_spans = predictions.texts(examples, None)
         files: dict[str, object] = {PREDICTIONS: best_spans, N_BEST: n_best(examples, predictions)}
+        spans = as_spans(outputs)
+        files[PAPER_ANSWERS] = decode_paper(judge.split.windows, spans.start, spans.end, examples)
         if ZERO in verdict.thresholds:
             margins = np.nan_to_num(predictions.margin, posinf=SURE).tolist()
             threshold = verdict.thresholds.get(FITTED, 0.0)

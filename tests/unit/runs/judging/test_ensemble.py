@@ -154,6 +154,8 @@ def test_the_record_and_the_answers_are_written(place: Path) -> None:
     assert result.folder.parent == place / "fit1" / "ensembles" / "dev"
     answers = json.loads((result.folder / "ensemble" / "predictions.json").read_text(encoding="utf-8"))
     assert len(answers) == 40
+    by_the_paper = json.loads((result.folder / "ensemble" / "paper_answers.json").read_text(encoding="utf-8"))
+    assert by_the_paper.keys() == answers.keys()
     against = result.record.ensemble.scores[ZERO].against["f1"].value
     best = next(one.row for one in result.record.members if one.row.name == result.record.against)
     mine, theirs = (row.scores[ZERO].values["f1"].value for row in (result.record.ensemble, best))

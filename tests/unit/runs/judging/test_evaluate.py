@@ -10,6 +10,7 @@ import pytest
 from bertvision.encoder.encoder import Encoder
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.outputs import SpanScores
+from bertvision.evaluation.paper_metric import decode_paper
 from bertvision.evaluation.prediction_files import read_answers, read_no_answer
 from bertvision.evaluation.score import score_squad2
 from bertvision.runs.fitting.fit import fit_heads
@@ -200,6 +201,25 @@ def test_outputs_are_made_anew_where_the_windows_are_others(
     assert back.record.rows == result.record.rows
 
 
+def test_the_paper_s_answers_come_from_the_outputs_also_where_an_older_evaluation_lacks_them(
+    place: Path, result: EvaluationResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = load_subject(place / "fit").part.windows
+    for row in result.record.rows:
+        kept = load_outputs(result.folder / row.name).split
+        assert isinstance(kept, SpanScores)
+        expected = decode_paper(windows, kept.start, kept.end, questions(place))
+        assert read_answers(result.folder / row.name / "paper_answers.json") == expected
+    shutil.copytree(place / "fit", tmp_path / "fit")
+    older = tmp_path / "fit" / "evaluation" / "dev" / "own_output" / "paper_answers.json"
+    content = older.read_bytes()
+    older.unlink()
+    monkeypatch.setattr(Encoder, "visit", lambda *_, **__: pytest.fail("the encoder ran"))
+    again = evaluate(tmp_path / "fit", resamples=RESAMPLES, device="cpu")
+    assert again.record.rows == result.record.rows
+    assert older.read_bytes() == content
+
+
 def test_answers_are_best_first_with_their_probabilities(place: Path, result: EvaluationResult) -> None:
     listed = json.loads((result.folder / "own_output" / "nbest.json").read_text(encoding="utf-8"))
     always = read_answers(result.folder / "own_output" / "predictions.json")
@@ -236,6 +256,7 @@ def test_labels_and_scores_have_their_metrics(kind: str, pairs: str, tmp_path: P
     given = json.loads((tmp_path / "fit/evaluation/dev/000-layer_mix/predictions.json").read_text(encoding="utf-8"))
     assert len(given) == 30
     assert {type(value) for value in given.values()} == {float if kind == "scores" else str}
+    assert not list((tmp_path / "fit/evaluation").rglob("paper_answers.json"))
 
 
 @pytest.mark.parametrize(
