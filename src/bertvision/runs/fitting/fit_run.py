@@ -134,7 +134,7 @@ class FitRun:
         return {number: self._validation.score_outputs(outputs[number], None)[1] for number in finite}
 
     def leaderboard(self) -> list[dict[str, Any]]:
-        """A row for every saved head with its metrics, best first: on dev, or on held-out examples without a dev."""
+        """A row per saved head with its metrics, best first by dev, or by held-out examples if there is no dev."""
         frozen = self.frozen
         saved = [number for number in range(len(self.trainees)) if self.place(number).is_dir()]
         heads = [load_head(self.place(number)).to(frozen.encoder.device) for number in saved]

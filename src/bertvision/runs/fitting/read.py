@@ -53,7 +53,7 @@ def read_heads(  # noqa: PLR0913 - what outputs depend on, by keyword
     for head in heads:
         head.eval()
     layer_by_layer = spans and all(can_follow(head) for head in heads)  # then all layers are never in memory at once
-    done, told = 0, time.monotonic()
+    done, last_told = 0, time.monotonic()
     for rows in frozen_batches(windows.sizes, device):
         if layer_by_layer and isinstance(states, StreamStates):
             results = states.follow(rows, heads)
@@ -63,8 +63,8 @@ def read_heads(  # noqa: PLR0913 - what outputs depend on, by keyword
                 results = [batch.read(head, output_pool) for head in heads]
         gathered.put(rows, (counted_outputs(outputs, mask, output_pool) for outputs, mask in results))
         done += len(rows)
-        if tell is not None and time.monotonic() - told >= SHOW_SECONDS:
-            told = time.monotonic()
+        if tell is not None and time.monotonic() - last_told >= SHOW_SECONDS:
+            last_told = time.monotonic()
             tell(f"{in_words(len(heads), 'head')}: {done:,} of {len(windows):,} windows read …")
     for head, mode in zip(heads, modes, strict=True):
         head.train(mode)

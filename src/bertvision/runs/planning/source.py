@@ -128,7 +128,7 @@ def span_work(frozen: FrozenTask, layers: range) -> SpanWork:
     return SpanWork(
         trained=request.epochs * train,
         scored=held_out * _held_out_passes(request) + dev,
-        # exact unless a fraction is asked for, or there are more splits
+        # exact if all training examples are used and there are only train and dev
         stored=per_example * (len(frozen.parts.whole["train"]) + others) + dev,
         layers=layers,
         depth=frozen.encoder.depth,
