@@ -5,7 +5,7 @@ from typing import Any
 
 from bertvision.runs.planning.plan_costs import Rates, SpanWork
 
-WORK = SpanWork(learnt=5000, judged=500, stored=1200, layers=range(7), depth=6, width=10, batch=100, shard=200)
+WORK = SpanWork(trained=5000, scored=500, stored=1200, layers=range(7), depth=6, width=10, batch=100, shard=200)
 """Five epochs of 1,000 tokens and some passes over 200 others."""
 
 RATES = Rates(

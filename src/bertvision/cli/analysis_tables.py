@@ -15,12 +15,12 @@ Cells = list[list[object]]
 
 
 def print_analysis(record: AnalysisRecord) -> None:
-    """All tables that there is something in."""
+    """Print every table that is not empty."""
     count = in_words(record.examples, "example")
     title = f"{record.run}: {record.task} {record.split}, {count}, best first by held-out examples"
     _print_models(title, record)
-    two = [model for name in (record.first, record.second) for model in record.models if model.name == name]
-    shown = two or list(record.models[:1])
+    compared = [model for name in (record.first, record.second) for model in record.models if model.name == name]
+    shown = compared or list(record.models[:1])
     _print_types(shown)
     _print_contexts(record)
     _print_labels(record, shown)
@@ -63,8 +63,8 @@ def _print_types(models: Sequence[AnalysedModel]) -> None:
     columns = ["question word", "questions"]
     for model in models:
         columns += [f"F1 of {model.name}", "with answer", "without"]
-    groups = zip(*([found.overall, *found.words] for found in types), strict=True)
-    cells = [[same[0].name, _count(same[0]), *(cell for group in same for cell in _f1(group))] for same in groups]
+    groups = zip(*([one.overall, *one.words] for one in types), strict=True)  # one group per model
+    cells = [[row[0].name, _count(row[0]), *(cell for group in row for cell in _f1(group))] for row in groups]
     print_table("Question types", columns, cells)
 
 
@@ -91,8 +91,8 @@ def _print_contexts(record: AnalysisRecord) -> None:
     cells: Cells = []
     for name, group in groups.items():
         units = [
-            (None, "") if found is None else (found.mean, f"{found.interval.low:.1f} to {found.interval.high:.1f}")
-            for found in (group.tokens, group.words)
+            (None, "") if mean is None else (mean.mean, f"{mean.interval.low:.1f} to {mean.interval.high:.1f}")
+            for mean in (group.tokens, group.words)
         ]
         cells.append([name, group.count, *units[0], *units[1]])
     columns = ["questions answered exactly", "questions", "mean tokens", "95 % interval", "mean words", "95 % interval"]
@@ -100,12 +100,12 @@ def _print_contexts(record: AnalysisRecord) -> None:
 
 
 def _print_labels(record: AnalysisRecord, models: Sequence[AnalysedModel]) -> None:
-    """Confusion counts and the two histograms, of one or two models."""
+    """Confusion matrices, counts of tags, and histograms of scores, of one or two models."""
     for model in models:
         if model.confusion is not None:
             names = [row.label for row in model.confusion.labels]
             counts = zip(model.confusion.labels, model.confusion.counts, strict=True)
-            cells = [[row.label, *mine, row.gold, row.predicted, row.recall, row.precision] for row, mine in counts]
+            cells = [[row.label, *given, row.gold, row.predicted, row.recall, row.precision] for row, given in counts]
             columns = ["true \\ given", *names, "true", "given", "recall", "precision"]
             print_table(f"Labels by {model.name}", columns, cells)
         if model.tags is not None:
@@ -120,7 +120,7 @@ def _print_labels(record: AnalysisRecord, models: Sequence[AnalysedModel]) -> No
 
 
 def _print_layers(record: AnalysisRecord) -> None:
-    """Shares of layers, and their centre of gravity."""
+    """The share of each layer in layer weights and in attention over layers, with their centre of gravity."""
     weights = [(one.group, "all" if len(one.report.sets) == 1 else None, one.report) for one in record.layer_weights]
     cells = [line for group, output, report in weights for line in _layer_rows(group, output, report, ())]
     _print_layer_table("Learned layer weights", cells)
@@ -223,5 +223,5 @@ def _interval(value: SeedMean) -> str:
 
 
 def _differing(several: Sequence[Mapping[str, object]], options: Mapping[str, object]) -> list[str]:
-    """The options in which heads of one name differ, in words."""
+    """Those of a head's options in which heads of the same name differ, in words."""
     return [f"{name} {value}" for name, value in options.items() if any(one[name] != value for one in several)]

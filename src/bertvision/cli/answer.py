@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 
 LONGEST = 300
-"""Characters of an answer that are printed; JSON has all of them."""
+"""Longest answer that is printed in full, in characters; JSON has all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def run(options: Options) -> int:
         )
     answerer = QuestionAnswerer(pack, encoder=options.encoder, device=options.device)
     with ExitStack() as open_bar:
-        # the usual few passages take a second or two
+        # no bar for the usual few passages, which take a second or two
         bar = open_bar.enter_context(ProgressBar("answer")) if options.passages > TOGETHER else None
         found = answer_question(
             answerer,
@@ -84,15 +84,16 @@ def run(options: Options) -> int:
     if options.json:
         print_json(found.as_json())
         return 0
-    print_lines([_line(found.best), *(f"  {_line(one)}" for one in found.alternatives)])
+    print_lines([_line(found.best), *(f"  {_line(other)}" for other in found.alternatives)])
     return 0
 
 
 def _documents(context: str) -> "list[Document]":
+    """Read the texts that --context names; a note tells of files that are not text."""
     from bertvision.packs.answer import Document, read_documents  # noqa: PLC0415 - help should open at once
     from bertvision.tasks.files import decode_text  # noqa: PLC0415
 
-    if context == STANDARD_INPUT:  # as bytes: what Python makes of them hangs on the locale
+    if context == STANDARD_INPUT:  # bytes, as Python would decode text by the locale
         return [Document(STANDARD_INPUT, decode_text(sys.stdin.buffer.read(), "standard input"))]
     documents, skipped = read_documents(Path(context))
     if skipped:
@@ -102,9 +103,10 @@ def _documents(context: str) -> "list[Document]":
 
 
 def _line(found: "FoundAnswer") -> str:
+    """An answer with its probability and position, on one line."""
     if found.text is None:
         return f"no answer  ({found.score:.3f})"
-    text = " ".join(found.text.split())  # an answer may go over a line's end
-    if len(text) > LONGEST:  # what has no spaces is one word, however long
+    text = " ".join(found.text.split())  # an answer may contain line breaks
+    if len(text) > LONGEST:  # a text without spaces is one word, however long
         text = f"{text[:LONGEST]} …"
     return f"{text}  ({found.score:.3f}, {found.file}:{found.start}-{found.end})"

@@ -83,11 +83,11 @@ def run(options: Options) -> int:
     only = [name.strip() for name in options.only.split(",") if name.strip()]
     record = options.results / f"{suite.name}.json"
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    join = [Path(one) for one in options.join]
+    join = [Path(name) for name in options.join]
     if options.dry_run:
         results = open_results(record, suite)
         results.join(join)
-        _tell(options, record, list_jobs(results, suite.only(only), seeds))
+        _print_jobs(options, record, list_jobs(results, suite.only(only), seeds))
         return 0
     with ProgressBar(f"bench {suite.name}") as bar:
         done = run_suite(
@@ -111,11 +111,12 @@ def run(options: Options) -> int:
         print_note(f"{name}: its loss was not finite any more; the record says so.")
     for name, lacking in done.skipped.items():
         print_note(f"{name}: skipped. {lacking}")
-    _tell(options, record, done.jobs)
+    _print_jobs(options, record, done.jobs)
     return 0
 
 
-def _tell(options: Options, record: Path, jobs: "Sequence[Job]") -> None:
+def _print_jobs(options: Options, record: Path, jobs: "Sequence[Job]") -> None:
+    """Print all cells and whether each is measured, and how long the rest will take."""
     left = [job for job in jobs if not job.done]
     if options.json:
         print_json({"record": str(record), "left": len(left), "cells": [job.as_json() for job in jobs]})

@@ -93,29 +93,30 @@ def run(options: Options) -> int:
     hardware = _hardware(options.machine)
     work = _work(options)
     cost = estimate(work, hardware, gpus)
-    said = assumptions(work, hardware)
+    listed = assumptions(work, hardware)
     if options.json:
-        print_json(_as_json(cost, said, options.machine))
+        print_json(_as_json(cost, listed, options.machine))
         return 0
-    _print(options, cost, said, hardware)
+    _print(options, cost, listed, hardware)
     return 0
 
 
 def _check(options: Options) -> None:
+    """Refuse options that contradict each other, and values out of range."""
     if options.passages is not None and "task" in options.given:
         raise BertVisionError("--task and --passages both say how many windows there are; use one of them.")
     if options.lengths is not None and options.passages is None:
         raise BertVisionError("--lengths is about --passages; the lengths of a task's windows are known.")
     machine = options.machine
-    least = {
+    minima = {
         "passages": (options.passages, 1),
         "batch": (options.batch, 1),
         "price": (machine.price, 0),
         "storage-price": (machine.storage_price, 0),
     }
-    for name, (value, fewest) in least.items():
-        if value is not None and value < fewest:
-            raise BertVisionError(f"--{name} is {value:g}, at least {fewest} is expected.")
+    for name, (value, minimum) in minima.items():
+        if value is not None and value < minimum:
+            raise BertVisionError(f"--{name} is {value:g}, at least {minimum} is expected.")
     positive = {
         "epochs": options.epochs,
         "peak": machine.peak,
@@ -138,21 +139,23 @@ def _parse_gpus(words: str) -> list[int]:
 
 
 def _hardware(machine: Machine) -> "Hardware":
+    """The named hardware, with the options that override its values, in SI units."""
     from bertvision.bench.hardware import HARDWARE  # noqa: PLC0415
 
-    found = HARDWARE[machine.hardware]
+    hardware = HARDWARE[machine.hardware]
     if machine.peak is not None:
-        found = replace(found, peak=machine.peak * 1e12)
+        hardware = replace(hardware, peak=machine.peak * 1e12)
     if machine.utilisation is not None:
-        found = replace(found, utilisation=machine.utilisation)
+        hardware = replace(hardware, utilisation=machine.utilisation)
     if machine.link is not None:
-        found = replace(found, inside=machine.link * 1e9, between=machine.link * 1e9)
+        hardware = replace(hardware, inside=machine.link * 1e9, between=machine.link * 1e9)
     if machine.disk is not None:
-        found = replace(found, disk=machine.disk * 1e9)
-    return found
+        hardware = replace(hardware, disk=machine.disk * 1e9)
+    return hardware
 
 
 def _work(options: Options) -> "Work":
+    """The work that the options describe; counts parameters without loading weights."""
     from bertvision.bench.cost import learning_of, shape_of  # noqa: PLC0415
     from bertvision.bench.estimate import Work  # noqa: PLC0415
     from bertvision.bench.lengths import SQUAD_WINDOWS, parse_lengths, squad_lengths  # noqa: PLC0415
@@ -167,8 +170,8 @@ def _work(options: Options) -> "Work":
     drop_pooler(encoder.model)  # as tuning does
     shape = shape_of(encoder.config)
     apply_learn(encoder, learn)
-    read = HeadShape(layers=encoder.depth + 1, width=encoder.width, outputs=2)
-    output = sum(value.numel() for value in blank_head("last_layer", read).parameters())
+    head_shape = HeadShape(layers=encoder.depth + 1, width=encoder.width, outputs=2)
+    output = sum(value.numel() for value in blank_head("last_layer", head_shape).parameters())
     parameters = output + sum(value.numel() for value in encoder.parameters() if value.requires_grad)
     specs = parse_heads(options.heads, "spans", HeadSpec(head="last_layer")) if options.heads else []
     return Work(
@@ -178,18 +181,20 @@ def _work(options: Options) -> "Work":
         keep=options.keep,
         learning=None if options.learn == "none" else learning_of(learn, shape, parameters),
         learn=options.learn,
-        heads=[(spec.head, len(blank_head(spec.head, read, spec.options).reads) * encoder.width) for spec in specs],
+        heads=[
+            (spec.head, len(blank_head(spec.head, head_shape, spec.options).reads) * encoder.width) for spec in specs
+        ],
         epochs=options.epochs,
         batch=options.batch,
     )
 
 
-def _as_json(cost: "CostEstimate", said: Sequence[str], machine: Machine) -> dict[str, object]:
+def _as_json(cost: "CostEstimate", listed: Sequence[str], machine: Machine) -> dict[str, object]:
     rows = [{**asdict(row), "gpu_hours": row.gpu_hours, "dollars": row.gpu_hours * machine.price} for row in cost.rows]
-    return {**asdict(cost), "rows": rows, "assumptions": said}
+    return {**asdict(cost), "rows": rows, "assumptions": listed}
 
 
-def _print(options: Options, cost: "CostEstimate", said: Sequence[str], hardware: "Hardware") -> None:
+def _print(options: Options, cost: "CostEstimate", listed: Sequence[str], hardware: "Hardware") -> None:
     from bertvision.amounts import in_bytes, in_seconds  # noqa: PLC0415
 
     machine = options.machine
@@ -212,4 +217,4 @@ def _print(options: Options, cost: "CostEstimate", said: Sequence[str], hardware
     ]
     columns = ["states of all layers", "on disk", "dollars a month", "to read once, 8 GPUs or fewer"]
     print_table("If they were kept", columns, stored)
-    print_lines(said)
+    print_lines(listed)

@@ -29,7 +29,7 @@ class Options(TaskOptions):
 
 
 def run(options: Options) -> int:
-    """Check the data; exit code 2 when rows are bad and they were not to be skipped."""
+    """Check the data; exit code 2 if rows are bad and --skip-bad is not given."""
     loaded = load_with_notes(options.task, options.data.data, options.columns, skip_bad=True)
     tokenizer = TextTokenizer.load(options.encoder)
     splits = {
@@ -49,7 +49,7 @@ def run(options: Options) -> int:
 
 
 def describe_examples(task: Task, examples: Examples) -> dict[str, object]:
-    """Answerable questions and contexts, rows per label and of the commonest tags, or the mean and range of scores."""
+    """Counts of answerable questions and contexts, of rows per label or tag, or the mean and range of scores."""
     if isinstance(examples, Questions):
         return {"answerable": int(examples.answerable.sum()), "contexts": len(examples.contexts)}
     targets = examples.targets
@@ -77,7 +77,7 @@ def describe_examples(task: Task, examples: Examples) -> dict[str, object]:
 def describe_windows(
     task: Task, examples: Examples, tokenizer: TextTokenizer, options: WindowOptions
 ) -> dict[str, object]:
-    """How many token windows there are, how long, and how many examples lost tokens."""
+    """Number and lengths of the token windows, and the number of examples that were truncated."""
     windows = build_windows(task, examples, tokenizer, options)
     return {
         "windows": len(windows),
@@ -94,6 +94,7 @@ def _print_splits(loaded: TaskData, splits: dict[str, dict[str, object]]) -> Non
 
 
 def _flat(value: object) -> object:
+    """A cell: the items of a dictionary in one line, anything else as it is."""
     if isinstance(value, dict):
         return ", ".join(
             f"{key}: {item:,.4g}" if isinstance(item, float) else f"{key}: {item:,}" for key, item in value.items()

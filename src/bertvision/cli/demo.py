@@ -29,7 +29,7 @@ SMALLER: Mapping[str, Mapping[str, "OptionValue"]] = {
         "exit": (64, 128),
     },
 }
-"""Convolutions of images, which as they are take longer than all other heads together."""
+"""Smaller options for heads with convolutions, whose defaults would take longer than all other heads together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Options:
 
 def run(options: Options) -> int:
     """Run one command after the other."""
-    from bertvision.cli.main import main  # noqa: PLC0415 - it imports this module
+    from bertvision.cli.main import main  # noqa: PLC0415 - would be circular
 
     begin = time.monotonic()
     try:
@@ -63,11 +63,11 @@ def run(options: Options) -> int:
 
 
 def commands(out: Path) -> list[list[str]]:
-    """What the demo runs, in order."""
+    """The commands of the demo, in order."""
     data = ["squad2", "--data", "builtin"]
-    part = ["--fraction", "0.7", "--held-out", "0.3"]  # enough to see it work in minutes, and the same for both
+    part = ["--fraction", "0.7", "--held-out", "0.3"]  # so that it takes minutes; tune and fit must split alike
     tuned, fitted, heads = str(out / "tuned"), str(out / "heads"), str(out / HEADS_FILE)
-    steps = ["--batch", "8", "--lr", "3e-3"]  # there are few questions: small batches, so that heads take enough steps
+    steps = ["--batch", "8", "--lr", "3e-3"]  # small batches give enough steps on few questions
     return [
         ["tune", *data, "--encoder", BUILTIN_PACK, "--learn", "top:2:strict", *part, "--out", tuned, "--resume"],
         ["fit", *data, "--encoder", tuned, "--heads", heads, *steps, *part, "--out", fitted, "--resume"],
@@ -79,7 +79,7 @@ def commands(out: Path) -> list[list[str]]:
 
 
 def heads_toml() -> str:
-    """Every head that reads questions, as `--heads` takes them from a file."""
+    """The TOML file for `--heads` with every head for questions, some made smaller."""
     from bertvision.heads import HEADS  # noqa: PLC0415 - imports torch
     from bertvision.runs.fitting.head_specs import fits_kind  # noqa: PLC0415
 

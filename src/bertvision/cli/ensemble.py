@@ -30,7 +30,7 @@ class Options(ResampledOptions):
 
 
 def run(options: Options) -> int:
-    """Join."""
+    """Combine."""
     from bertvision.runs.judging.ensemble import ensemble  # noqa: PLC0415 - imports torch, and help should open at once
 
     heads = None if options.heads is None else [name.strip() for name in options.heads.split(",") if name.strip()]

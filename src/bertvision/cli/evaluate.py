@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from bertvision.runs.judging.evaluation_record import EvaluatedRow
     from bertvision.runs.judging.judge import Estimate, PairedTest
 
-MOST_OF_A_FRACTION = 1.0
-"""Metrics above it are percent, and are shown with fewer digits."""
+LARGEST_FRACTION = 1.0
+"""Metrics above this are in percent, and are shown with fewer digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,15 @@ def run(options: Options) -> int:
 
 
 def print_scores(title: str, rows: "Sequence[EvaluatedRow]", *, kind: str, split: str, against: str | None) -> None:
-    """A row for each model and threshold, with the interval of the first metric and its difference from another's."""
+    """Print a row per model and threshold, with the first metric's interval and, if there is one, its paired test.
+
+    Args:
+        title: title of the table.
+        rows: the models, best first.
+        kind: kind of the task.
+        split: the split, for the names of thresholds.
+        against: name of the model that all others are compared with; None if there is none.
+    """
     from bertvision.evaluation.squad_metric import SHOWN  # noqa: PLC0415 - imports numpy
 
     names = list(rows[0].scores[next(iter(rows[0].scores))].values)
@@ -56,17 +64,17 @@ def print_scores(title: str, rows: "Sequence[EvaluatedRow]", *, kind: str, split
         columns.append(f"{metrics[0]} against {against}")
     cells = []
     for row in rows:
-        for number, (at, found) in enumerate(row.scores.items()):
+        for number, (at, scores) in enumerate(row.scores.items()):
             line: list[object] = [row.name, row.parameters, row.held_out] if number == 0 else ["", None, None]
             line += [row.loss if number == 0 else None] * lossy
-            line += [] if found.threshold is None else [_threshold(at, found.threshold, split)]
-            main = found.values[metrics[0]]
-            line += [main.value, _interval(main), *(_value(found.values.get(name)) for name in metrics[1:])]
-            cells.append(line + ([_difference(found.against.get(metrics[0]))] if against is not None else []))
+            line += [] if scores.threshold is None else [_threshold_words(at, scores.threshold, split)]
+            main = scores.values[metrics[0]]
+            line += [main.value, _interval(main), *(_value(scores.values.get(name)) for name in metrics[1:])]
+            cells.append(line + ([_difference(scores.against.get(metrics[0]))] if against is not None else []))
     print_table(title, columns, cells)
 
 
-def _threshold(at: str, value: float, split: str) -> str:
+def _threshold_words(at: str, value: float, split: str) -> str:
     words = {"zero": "0", "fitted": f"fitted, {value:.3g}", "best_on_split": f"best on {split}, {value:.3g}"}
     return words[at]
 
@@ -78,12 +86,12 @@ def _value(estimate: "Estimate | None") -> float | None:
 def _interval(estimate: "Estimate") -> str:
     if estimate.low is None or estimate.high is None:
         return ""
-    digits = 1 if estimate.high > MOST_OF_A_FRACTION else 3
+    digits = 1 if estimate.high > LARGEST_FRACTION else 3
     return f"{estimate.low:.{digits}f} to {estimate.high:.{digits}f}"
 
 
 def _difference(compared: "PairedTest | None") -> str:
-    """A difference, if a paired test speaks for one."""
+    """A difference and its p-value; "none" if it is not significant."""
     if compared is None or compared.value is None:
         return ""
     return f"{compared.value:+.3g}, p {compared.p:.2g}" if compared.claimed else f"none, p {compared.p:.2g}"

@@ -151,22 +151,22 @@ class Options:
 
 
 def run(options: Options) -> int:
-    """Fit."""
+    """Fit heads for one task; or for several tasks, or on several snapshots."""
     from bertvision.runs.fitting.fit import fit_heads  # noqa: PLC0415 - imports torch, and help should open at once
     from bertvision.runs.fitting.fit_request import WHOLE  # noqa: PLC0415
     from bertvision.runs.tuned_split import tuned_run  # noqa: PLC0415
 
-    asked = options.fit
-    tasks = [task.strip() for task in asked.task.split(",") if task.strip()]
+    fit = options.fit
+    tasks = [task.strip() for task in fit.task.split(",") if task.strip()]
     if len(tasks) > 1:
         return _run_tasks(options, tasks)
     if options.freezing.snapshots:
         return _run_snapshots(options)
-    run = tuned_run(asked.encoder)
-    asked = _as_tuned(options, run if asked.cross_fit is None else run / WHOLE)
-    request = build_request(asked, source=options.from_)
-    with ProgressBar(f"fit {asked.task}") as bar:
-        result = fit_heads(request, asked.run, resume=options.resume, show=bar.show)
+    run = tuned_run(fit.encoder)
+    fit = _as_tuned(options, run if fit.cross_fit is None else run / WHOLE)
+    request = build_request(fit, source=options.from_)
+    with ProgressBar(f"fit {fit.task}") as bar:
+        result = fit_heads(request, fit.run, resume=options.resume, show=bar.show)
     print_notes(result.notices)
     if options.json:
         print_json(result.leaderboard)
@@ -176,16 +176,17 @@ def run(options: Options) -> int:
 
 
 def _run_tasks(options: Options, tasks: list[str]) -> int:
+    """Fit several tasks in one pass."""
     from bertvision.runs.fitting.fit_tasks import fit_tasks  # noqa: PLC0415 - imports torch
 
     if options.freezing.snapshots:
         raise BertVisionError(f"--snapshots takes one task, {len(tasks)} were named. Fit them one by one.")
-    asked, none = options.fit, OwnColumns()
+    fit, no_columns = options.fit, OwnColumns()
     requests = [
-        build_request(replace(asked, task=task, columns=asked.columns if task == OWN else none), source=options.from_)
+        build_request(replace(fit, task=task, columns=fit.columns if task == OWN else no_columns), source=options.from_)
         for task in tasks
     ]
-    out = asked.out or Path("runs") / f"{'+'.join(tasks)}-heads"
+    out = fit.out or Path("runs") / f"{'+'.join(tasks)}-heads"
     with ProgressBar("fit") as bar:
         result = fit_tasks(requests, out, resume=options.resume, show=bar.show)
     print_notes(result.notices)
@@ -198,14 +199,15 @@ def _run_tasks(options: Options, tasks: list[str]) -> int:
 
 
 def _run_snapshots(options: Options) -> int:
+    """Fit on snapshots of a tuned run, and find the freeze point."""
     from bertvision.runs.fitting.freeze_points import fit_snapshots  # noqa: PLC0415 - imports torch
 
-    words, asked = options.freezing.snapshots, options.fit
-    with ProgressBar(f"fit {asked.task}") as bar:
+    snapshots, fit = options.freezing.snapshots, options.fit
+    with ProgressBar(f"fit {fit.task}") as bar:
         result = fit_snapshots(
-            build_request(_as_tuned(options, Path(asked.encoder)), source=options.from_),
-            asked.run,
-            snapshots=None if words == "all" else parse_numbers("--snapshots", words),
+            build_request(_as_tuned(options, Path(fit.encoder)), source=options.from_),
+            fit.run,
+            snapshots=None if snapshots == "all" else parse_numbers("--snapshots", snapshots),
             tolerance=options.freezing.tolerance,
             resume=options.resume,
             show=bar.show,
@@ -219,33 +221,36 @@ def _run_snapshots(options: Options) -> int:
 
 
 def _as_tuned(options: Options, run: Path) -> FitOptions:
-    """Hold out what a tuned run held out, where the user says nothing else, and tell so."""
+    """The options, with the split of a tuned run as the default for those not given; a note tells the user.
+
+    So heads are by default validated on examples that their encoder was not trained on.
+    """
     from bertvision.runs.folder import CONFIG  # noqa: PLC0415 - imports numpy
     from bertvision.runs.tuned_split import learnt_from, tuned_split  # noqa: PLC0415
 
-    asked, given = options.fit, options.given
-    # of any task: the encoders of a cross-fit and its examples belong together
-    folds = asked.cross_fit is not None and (run / CONFIG).is_file()
-    if not folds and not learnt_from(run, asked.task, asked.data.data):
-        return asked  # no run, of which whoever fits says so, or one that has seen other examples
+    fit, given = options.fit, options.given
+    # a cross-fit always has the task of its encoders, so that the task need not be compared
+    folds = fit.cross_fit is not None and (run / CONFIG).is_file()
+    if not folds and not learnt_from(run, fit.task, fit.data.data):
+        return fit  # not a run (the fit raises an error if it needs one), or one that was tuned on other examples
     tuned = tuned_split(run)
-    found = replace(
-        asked,
-        fraction=asked.fraction if "fraction" in given else str(tuned.fraction).removesuffix(".0"),
-        held_out=asked.held_out if "held_out" in given or not tuned.held_out else tuned.held_out,
-        seed=asked.seed if "seed" in given else tuned.seed,
+    adapted = replace(
+        fit,
+        fraction=fit.fraction if "fraction" in given else str(tuned.fraction).removesuffix(".0"),
+        held_out=fit.held_out if "held_out" in given or not tuned.held_out else tuned.held_out,
+        seed=fit.seed if "seed" in given else tuned.seed,
     )
-    if found != asked:
-        shares = f"--fraction {found.fraction} --held-out {found.held_out:g} --seed {found.seed}"
+    if adapted != fit:
+        shares = f"--fraction {adapted.fraction} --held-out {adapted.held_out:g} --seed {adapted.seed}"
         print_note(f"examples are divided as {run} divided them, unless you say otherwise: {shares}.")
-    return found
+    return adapted
 
 
 def build_request(options: FitOptions, *, source: str) -> "FitRequest":
-    """What the words of a command line ask for.
+    """The request for the options of a command line.
 
     Raises:
-        BertVisionError: words that mean nothing, or an unknown task.
+        BertVisionError: a value cannot be parsed, or a task or head is unknown.
     """
     from bertvision.runs.fitting.fit_request import FitRequest  # noqa: PLC0415 - imports torch
     from bertvision.runs.fitting.head_specs import parse_heads, spread  # noqa: PLC0415

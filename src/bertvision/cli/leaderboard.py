@@ -22,17 +22,17 @@ SHOWN = (
     "pearson",
     "spearman",
 )
-"""The metrics that say how good a head is; those of questions first, in the order of their columns."""
+"""The metrics that are shown; for questions in this order, for other tasks in the order of the task."""
 
 EXACT = ("exact", "exact_match")
-"""Metrics that questions have, and nothing else."""
+"""Metrics that only questions have."""
 
 
 def print_leaderboard(run: Path, leaderboard: Sequence[Mapping[str, Any]]) -> None:
-    """Every head of a fit, best first."""
-    found = [row["metrics"] for row in leaderboard]
-    metrics = shown_metrics(found) or shown_metrics(found, HELD_OUT_PREFIX)
-    metrics = metrics or list(dict.fromkeys(name for some in found for name in some))
+    """Print a row per head of a fit, best first."""
+    values = [row["metrics"] for row in leaderboard]
+    metrics = shown_metrics(values) or shown_metrics(values, HELD_OUT_PREFIX)
+    metrics = metrics or list(dict.fromkeys(name for of_head in values for name in of_head))
     rows = [
         [
             row["head"],
@@ -50,7 +50,7 @@ def print_leaderboard(run: Path, leaderboard: Sequence[Mapping[str, Any]]) -> No
 
 
 def print_freeze_points(table: Mapping[str, Any]) -> None:
-    """A row for each snapshot: what the run's own output reached, and what the best head on it did."""
+    """Print a row per snapshot: the metrics of the run's own output, and those of the best head fitted on it."""
     points = table["points"]
     heads = [point["head"] for point in points if point["head"] is not None]
     metrics = [name for name in shown_metrics([head["metrics"] for head in heads]) if name not in EXACT]
@@ -71,13 +71,13 @@ def print_freeze_points(table: Mapping[str, Any]) -> None:
 
 
 def shown_metrics(metrics: Sequence[Mapping[str, Any]], prefix: str = "") -> list[str]:
-    """Names of the metrics that say how good a model is, the one that its task is judged by first.
+    """Names of the metrics to show for a task, its main metric first.
 
     Args:
         metrics: metrics of models for one task, in its order; of questions in the order of the official script.
         prefix: prefix of the names, such as `HELD_OUT_PREFIX`.
     """
-    names = list(dict.fromkeys(name for some in metrics for name in some))
+    names = list(dict.fromkeys(name for of_model in metrics for name in of_model))
     shown = [prefix + name for name in SHOWN if prefix + name in names]
     if any(prefix + name in names for name in EXACT):
         return shown

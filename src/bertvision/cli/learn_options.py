@@ -65,14 +65,14 @@ class LearnOptions(EncoderOptions):
 
     @override
     def fields_of(self, task: str) -> dict[str, Any]:
-        """As a request about a task has them, with the recipe's length of windows."""
-        found = super(LearnOptions, self).fields_of(task)
+        """As in the base class, with the recipe's window length unless the user gave one."""
+        fields = super(LearnOptions, self).fields_of(task)
         if self.recipe is not None and "length" not in self.given:
-            found["windows"] = replace(self.windows, length=RECIPE_LENGTHS[self.recipe])
-        return found
+            fields["windows"] = replace(self.windows, length=RECIPE_LENGTHS[self.recipe])
+        return fields
 
     def learn_fields(self) -> dict[str, Any]:
-        """As a request has them."""
+        """The fields of a `LearnRequest` that these options set, besides those of `fields_of`."""
         return {
             "learn": self.learn,
             "options": with_recipe(self.tuning, self.recipe, self.given),
@@ -89,7 +89,7 @@ class LearnOptions(EncoderOptions):
 
 
 def result_as_json(result: "TuneResult") -> dict[str, object]:
-    """What came out of a run."""
+    """The result of a run for `--json`."""
     return {
         "run": str(result.run),
         "trainable": result.trainable,
@@ -102,13 +102,13 @@ def result_as_json(result: "TuneResult") -> dict[str, object]:
 
 
 def result_title(result: "TuneResult") -> str:
-    """What learnt."""
+    """The title of a result: the run and its trained parameters."""
     share = result.trainable / result.total
     return f"{result.run}: {result.trainable:,} of {result.total:,} parameters learned ({share:.2%})"
 
 
 def print_result(result: "TuneResult", *, as_json: bool) -> None:
-    """What came out of a run with one table of metrics."""
+    """Print the result of a run for one task."""
     if as_json:
         print_json(result_as_json(result))
     else:

@@ -1,4 +1,4 @@
-"""The command line: finds the command, parses its options, turns expected errors into one message and exit code 2."""
+"""The command line: finds the command, parses its options, and reports expected errors as one message."""
 
 import os
 import shlex
@@ -17,9 +17,13 @@ INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, or 2 for input that the user can mend."""
+    """Run one command.
+
+    Returns:
+        The exit code: 0, 2 for errors that the user can correct, or 130 after Ctrl-C.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
-    at_work = COMMAND.set(shlex.join(["bertvision", *map(without_password, words)]))
+    token = COMMAND.set(shlex.join(["bertvision", *map(without_password, words)]))
     try:
         code = _dispatch(words)
         sys.stdout.flush()
@@ -34,11 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     finally:
-        COMMAND.reset(at_work)
+        COMMAND.reset(token)
     return code
 
 
 def _dispatch(words: list[str]) -> int:
+    """Print help or the version, or run the command that the words name."""
     if not words or words[0] in ("-h", "--help"):
         print(overview())  # noqa: T201 - this is the output
         return 0
@@ -57,14 +62,14 @@ def _dispatch(words: list[str]) -> int:
         options = parse_options(
             module.Options, rest, prog=f"bertvision {name}", summary=command.summary, examples=command.examples
         )
-    except SystemExit:  # argparse leaves after --help
+    except SystemExit:  # argparse exits after --help
         return 0
     code: int = module.run(options)
     return code
 
 
 def _find(words: list[str]) -> tuple[str, list[str]]:
-    """The command that the first one or two words name, and the words that follow it."""
+    """Split words into the name of a command, of one or two words, and its arguments."""
     pair = " ".join(words[:2])
     if pair in COMMANDS:
         return pair, words[2:]
@@ -77,7 +82,7 @@ def _find(words: list[str]) -> tuple[str, list[str]]:
 
 
 def overview(commands: Mapping[str, Command] = COMMANDS) -> str:
-    """What `bertvision --help` prints, for all commands or those of one group."""
+    """The text of `bertvision --help`, or of the help for a group such as `store`."""
     width = max(len(name) for name in commands)
     lines = [f"  {name:<{width}}  {command.summary}" for name, command in commands.items()]
     return "\n".join(

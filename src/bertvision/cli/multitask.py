@@ -86,10 +86,10 @@ def run(options: Options) -> int:
 
 
 def build_request(options: Options, chosen: "Input") -> "MultitaskRequest":
-    """What the words of a command line ask for.
+    """The request for the options of a command line, with one of the inputs.
 
     Raises:
-        BertVisionError: words that mean nothing.
+        BertVisionError: a value cannot be parsed, or a task is unknown.
     """
     from bertvision.runs.tuning.multitask_request import MultitaskRequest, task_names  # noqa: PLC0415 - imports torch
 
@@ -116,14 +116,15 @@ def build_request(options: Options, chosen: "Input") -> "MultitaskRequest":
     )
 
 
-def _parse_inputs(words: str) -> list["Input"]:
-    names = [name.strip() for name in words.split(",") if name.strip()]
+def _parse_inputs(text: str) -> list["Input"]:
+    """The inputs in the value of --input, in the order of `INPUTS`."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in INPUTS:
             raise UnknownNameError("input", name, INPUTS)
     chosen: list[Input] = [name for name in INPUTS if name in names]
     if not chosen or len(chosen) < len(names):
-        raise BertVisionError(f"--input is '{words}', some of {', '.join(INPUTS)}, once each, are expected.")
+        raise BertVisionError(f"--input is '{text}', some of {', '.join(INPUTS)}, once each, are expected.")
     return chosen
 
 
@@ -134,12 +135,12 @@ def _as_json(result: "TuneResult") -> dict[str, object]:
 
 
 def _print(title: str, request: "MultitaskRequest", results: Mapping["Input", "TuneResult"]) -> None:
-    """A row for each task and input, with its head and its scores: on dev, or on held-out examples without one."""
+    """Print a row per task and input with its head and its metrics."""
     from bertvision.runs.tuning.multitask import metrics_by_task  # noqa: PLC0415 - imports torch
     from bertvision.runs.tuning.multitask_request import DEFAULT_HEAD  # noqa: PLC0415
 
-    found = {name: metrics_by_task(result.metrics) for name, result in results.items()}
-    rows = [(task, name, _shown(found[name].get(task, {}))) for task in request.tasks for name in results]
+    by_input = {name: metrics_by_task(result.metrics) for name, result in results.items()}
+    rows = [(task, name, _shown(by_input[name].get(task, {}))) for task in request.tasks for name in results]
     columns = list(dict.fromkeys(metric for *_, metrics in rows for metric in metrics))
     print_table(
         title,
@@ -152,6 +153,6 @@ def _print(title: str, request: "MultitaskRequest", results: Mapping["Input", "T
 
 
 def _shown(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Those that say how good a head is: on dev, or on held-out examples where there is no dev."""
+    """The metrics to show: on dev, or on held-out examples without a dev split."""
     names = shown_metrics([metrics]) or shown_metrics([metrics], HELD_OUT_PREFIX)
     return {name: metrics[name] for name in names}

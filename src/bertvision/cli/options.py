@@ -1,4 +1,4 @@
-"""A command's options are a dataclass: fields are options, the text under a field is its help."""
+"""parse_options: parse a command line into a dataclass; its fields are options, the text under a field is the help."""
 
 import argparse
 import ast
@@ -21,13 +21,13 @@ _Group = argparse._ArgumentGroup  # noqa: SLF001 - argparse has no public name f
 
 
 class GivenOptions(frozenset[str]):
-    """Names of the options that stood on the command line: a field of this type is filled in, and is no option."""
+    """Names of the options given on the command line; a field of this type is filled with them, and is no option."""
 
     __slots__ = ()
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises our own error instead of leaving the program."""
+    """Raises a `BertVisionError` instead of exiting."""
 
     @override
     def error(self, message: str) -> NoReturn:
@@ -35,13 +35,21 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse_options(cls: type[T], argv: Sequence[str], *, prog: str, summary: str, examples: Sequence[str]) -> T:
-    """Parse a command line into a dataclass; `--help` prints what the dataclass documents, and leaves.
+    """Parse a command line into a dataclass; `--help` prints the field docstrings, and exits.
 
-    A field without a default is an argument; one with a default is an option called after it. A field that is a
-    dataclass itself is a group of options. The metadata of a field, such as a metavar, go to argparse.
+    A field without a default is a positional argument; one with a default is an option of the same name. A field whose
+    type is a dataclass is a group of options. The metadata of a field, such as a metavar, are passed to argparse.
+
+    Args:
+        cls: the dataclass.
+        argv: words of the command line, after the command.
+        prog: the command, for messages.
+        summary: description at the top of the help.
+        examples: command lines at the end of the help.
 
     Raises:
-        BertVisionError: the words do not fit; the nearest option is named.
+        BertVisionError: an unknown option (the most similar one is named), a missing argument, or an invalid value.
+        SystemExit: after `--help`.
     """
     parser = _Parser(
         prog=prog,
@@ -55,16 +63,16 @@ def parse_options(cls: type[T], argv: Sequence[str], *, prog: str, summary: str,
     _add_fields(parser, parser.add_argument_group("arguments"), group, cls)
     group.add_argument("-h", "--help", action="help", help="Show this help.")
     options = [action for action in parser._actions if action.option_strings and action.dest != "help"]  # noqa: SLF001 - no other way
-    # no option that stands on the command line has the value None
-    found, unknown = parser.parse_known_args(argv, argparse.Namespace(**{action.dest: None for action in options}))
+    # with None as the default of every option, the given ones can be told from the others
+    parsed, unknown = parser.parse_known_args(argv, argparse.Namespace(**{action.dest: None for action in options}))
     if unknown:
         known = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001 - no other way
         if unknown[0].startswith("-"):
             raise UnknownNameError("option", unknown[0].partition("=")[0], known)
         raise BertVisionError(f"'{unknown[0]}' is one word too many. See: {prog} --help")
-    given = GivenOptions(name for name, value in vars(found).items() if value is not None)
+    given = GivenOptions(name for name, value in vars(parsed).items() if value is not None)
     defaults = {action.dest: action.default for action in options if action.dest not in given}
-    return _build(cls, vars(found) | defaults, given)
+    return _build(cls, vars(parsed) | defaults, given)
 
 
 def _add_fields(parser: _Parser, arguments: _Group, group: _Group, cls: type) -> None:
@@ -82,7 +90,7 @@ def _add_fields(parser: _Parser, arguments: _Group, group: _Group, cls: type) ->
         text = help_texts[field.name].replace("%", "%%")
         settings = _settings(hint) | dict(field.metadata)
         if field.default is dataclasses.MISSING:
-            if get_origin(hint) is tuple:  # one word or more
+            if get_origin(hint) is tuple:  # at least one word
                 settings = {"nargs": "+", "type": str}
             arguments.add_argument(field.name, help=text, **(settings | {"metavar": field.name.upper()}))
             continue
@@ -91,12 +99,12 @@ def _add_fields(parser: _Parser, arguments: _Group, group: _Group, cls: type) ->
             and "(default" not in text
         ):
             text += f" (default: {field.default})"
-        option = "--" + field.name.rstrip("_").replace("_", "-")  # a keyword of Python has a line behind it
+        option = "--" + field.name.rstrip("_").replace("_", "-")  # `from_`, as `from` is a keyword of Python
         group.add_argument(option, dest=field.name, default=field.default, help=text, **settings)
 
 
 def _settings(hint: Any) -> dict[str, Any]:  # noqa: ANN401 - type hints have no common type
-    """What argparse needs to parse a value of this type."""
+    """The arguments of `add_argument` for a type."""
     if get_origin(hint) in (types.UnionType, typing.Union):
         hint = next(part for part in get_args(hint) if part is not type(None))
     if hint is bool:
@@ -111,6 +119,8 @@ def _settings(hint: Any) -> dict[str, Any]:  # noqa: ANN401 - type hints have no
 
 
 def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
+    """A parser that accepts only these words."""
+
     def check(word: str) -> str:
         if word not in choices:
             raise argparse.ArgumentTypeError(f"'{word}' is not one of {', '.join(choices)}")
@@ -120,6 +130,7 @@ def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
 
 
 def _build(cls: type[T], values: dict[str, Any], given: GivenOptions) -> T:
+    """Make the dataclass, and those nested in it, from values by field name."""
     hints = typing.get_type_hints(cls)
     arguments: dict[str, Any] = {}
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # T is a dataclass by contract
@@ -135,12 +146,12 @@ def _build(cls: type[T], values: dict[str, Any], given: GivenOptions) -> T:
 
 
 def field_docs(cls: type) -> dict[str, str]:
-    """The string under each field of a dataclass, by field name; those of classes that it builds on as well."""
+    """The docstring under each field of a dataclass and of its base classes, by field name."""
     if not isinstance(cls, type):
         raise TypeError(f"{cls} is not a class")
     docs: dict[str, str] = {}
-    for one in reversed([one for one in cls.__mro__ if dataclasses.is_dataclass(one)]):
-        body = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(one))).body[0]).body
+    for base in reversed([base for base in cls.__mro__ if dataclasses.is_dataclass(base)]):
+        body = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]).body
         for statement, following in pairwise(body):
             match statement, following:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):

@@ -1,4 +1,4 @@
-"""Results on standard output, messages on standard error; with `--json`, standard output is JSON alone."""
+"""Prints results to standard output and messages to standard error; with `--json`, standard output is only JSON."""
 
 import json
 import math
@@ -13,16 +13,16 @@ from rich.table import Table
 from rich.text import Text
 
 PIPED_WIDTH = 160
-"""Columns of a table that goes to a file or another program, which have no width of their own."""
+"""Width of a table in characters if standard output is not a terminal."""
 
 
 def print_json(content: object) -> None:
-    """One JSON value on standard output; what is not a number (NaN) becomes null."""
+    """Print a value as JSON; NaN and infinity become null."""
     print(json.dumps(_without_nan(content), indent=2, ensure_ascii=False))  # noqa: T201 - this is the output
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table on standard output below its title; numbers stand to the right, and no path is broken in the title."""
+    """Print a table below its title; columns of numbers are right-aligned, and the title is never wrapped."""
     rows = [["yes" if cell is True else "no" if cell is False else cell for cell in row] for row in rows]
     table = Table()
     for number, column in enumerate(columns):
@@ -36,24 +36,28 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Sentences on standard output."""
+    """Print lines to standard output."""
     for line in lines:
         print(line)  # noqa: T201 - this is the output
 
 
 def print_note(text: str) -> None:
-    """A message on standard error."""
+    """Print a message to standard error."""
     print(f"note: {text}", file=sys.stderr)  # noqa: T201 - this is the output
 
 
 def print_notes(texts: Iterable[str]) -> None:
-    """Messages on standard error."""
+    """Print messages to standard error."""
     for text in texts:
         print_note(text)
 
 
 class ProgressBar:
-    """A bar on standard error with rate, time left and the newest values; snapshots leave a line of their own."""
+    """A progress bar on standard error with rate, remaining time and newest values; its `show` is a `Show` callback.
+
+    The values of a snapshot stay on the screen as a line above the bar. If standard error is not a terminal, there is
+    no bar, but a line for every call with values or a message.
+    """
 
     def __init__(self, title: str) -> None:
         console = Console(stderr=True)
@@ -69,7 +73,7 @@ class ProgressBar:
         )
         self._plain = not console.is_terminal
         self._task = self._progress.add_task(title, total=None, rate="", values="")
-        self._begin = (0.0, 0)
+        self._begin = (0.0, 0)  # time and step of the first call
         self._step = self._total = 0
         self._values = ""
 
@@ -81,41 +85,46 @@ class ProgressBar:
         self._progress.stop()
 
     def show(self, step: int, total: int, values: Mapping[str, float], *, doing: str = "") -> None:
-        """Move the bar to `step`, show `values` and what takes long now; a snapshot's values stay on the screen.
+        """Show progress.
 
-        Without values the newest stay beside the bar; without a terminal, only what says something is a line.
+        Args:
+            step: steps done.
+            total: steps in all.
+            values: newest values by name; without any, the last ones stay beside the bar.
+            doing: what takes long now, if anything.
         """
         now = time.monotonic()
-        if not self._begin[0] or step < self._step or total != self._total:  # the next of several runs starts anew
+        if not self._begin[0] or step < self._step or total != self._total:  # the next of several runs begins
             self._begin, self._values = (now, step), ""
         self._step, self._total = step, total
         elapsed = now - self._begin[0]
         rate = _rate(step - self._begin[1], elapsed)
-        newest = "  ".join(f"{name} {_cell(_whole(value))}" for name, value in values.items())
-        stays = "snapshot" in values
+        newest = "  ".join(f"{name} {_cell(_without_fraction(value))}" for name, value in values.items())
+        is_snapshot = "snapshot" in values
         if values:
-            self._values = "" if stays else newest
+            self._values = "" if is_snapshot else newest
         beside = "  ".join(word for word in (self._values, doing) if word)
         self._progress.update(self._task, completed=step, total=total, rate=rate, values=beside)
-        if stays or (self._plain and (values or doing)):
-            words = [f"step {step:,} of {total:,}", "" if stays else rate, newest, doing]
+        if is_snapshot or (self._plain and (values or doing)):
+            words = [f"step {step:,} of {total:,}", "" if is_snapshot else rate, newest, doing]
             line = "  ".join(word for word in words if word)
             self._progress.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _rate(steps: int, seconds: float) -> str:
-    """Steps in a second, or, if they are slow, seconds of a step; nothing before the first."""
+    """Steps per second, or seconds per step if there is less than one in a second; empty before the first step."""
     if steps <= 0 or seconds <= 0.0:
         return ""
     return f"{steps / seconds:.1f} steps/s" if steps > seconds else f"{_cell(seconds / steps)} s a step"
 
 
-def _whole(value: float) -> float:
-    """A count as a whole number: there are 34 heads, not 34.0."""
+def _without_fraction(value: float) -> float:
+    """A whole number as an int, so that counts are shown as 34, not as 34.0."""
     return int(value) if float(value).is_integer() else value
 
 
 def _cell(value: object) -> str:
+    """A value as text: four significant digits of floats below 10, one decimal of larger ones."""
     match value:
         case None:
             return ""
@@ -128,6 +137,7 @@ def _cell(value: object) -> str:
 
 
 def _without_nan(value: object) -> object:
+    """The value with None for NaN and infinity, also inside dictionaries and lists."""
     match value:
         case float() if not math.isfinite(value):
             return None

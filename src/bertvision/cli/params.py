@@ -53,13 +53,16 @@ def run(options: Options) -> int:
 
 
 def _count_head(options: Options) -> int:
+    """Count the parameters of a head alone."""
     from bertvision.heads import HeadShape, blank_head, count_parameters  # noqa: PLC0415 - imports torch
 
     if options.head is None or options.width is None or options.layers is None:
         raise BertVisionError("a head is counted alone with --head, --width and --layers, all three.")
-    odd = sorted({"encoder", "learn", "task"} & options.given)
-    if odd:
-        raise BertVisionError(f"--{odd[0]} says nothing when a head is counted alone; leave out --width and --layers.")
+    unused = sorted({"encoder", "learn", "task"} & options.given)
+    if unused:
+        raise BertVisionError(
+            f"--{unused[0]} says nothing when a head is counted alone; leave out --width and --layers."
+        )
     if min(options.width, options.layers, options.outputs) < 1:
         raise BertVisionError(
             f"--width is {options.width}, --layers {options.layers} and --outputs {options.outputs}, "
@@ -78,6 +81,7 @@ def _count_head(options: Options) -> int:
 
 
 def _count_encoder(options: Options) -> int:
+    """Count the parameters of an encoder with a head."""
     from bertvision.encoder.learn import apply_learn, parse_learn  # noqa: PLC0415
     from bertvision.encoder.load import build_encoder  # noqa: PLC0415
     from bertvision.heads import HeadShape, blank_head, count_parameters  # noqa: PLC0415

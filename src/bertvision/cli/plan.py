@@ -37,6 +37,7 @@ def run(options: Options) -> int:
 
 
 def _print(title: str, plan: "FitPlan") -> None:
+    """Print the candidates, without empty columns, and the reasons."""
     rows = [
         [
             "→" if candidate.source == plan.chosen else "",

@@ -20,9 +20,10 @@ from bertvision.tasks.task import Task
 from bertvision.tasks.tokenizer import TextTokenizer
 
 PAIRED_RESAMPLES = 1000
+"""Bootstrap resamples of --against, unless --bootstrap is given."""
 
 PROBABILITY = 1.0
-"""No probability is larger: as a threshold, the official script's default, it silences no answer."""
+"""The official script's default threshold: no probability is above it, so that every answer counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +103,7 @@ def run(options: Options) -> int:
 
 
 def _score(task: Task, examples: Examples, path: Path, options: Options) -> Scoring:
+    """Score one file of predictions."""
     if task.kind != "spans":
         if options.na_prob is not None or options.scorer != "official":
             raise BertVisionError(
@@ -113,7 +115,7 @@ def _score(task: Task, examples: Examples, path: Path, options: Options) -> Scor
         return score_paper(questions.golds(), answers, TextTokenizer.load(options.encoder))
     if task.answerable_only:
         return score_squad1(questions.golds(), answers)
-    # a second model's own no-answer values are not known: it is compared as it answered
+    # --na-prob belongs to the predictions; for those of --against there are no such values
     own_file = options.na_prob is not None and path == options.predictions
     no_answer = read_no_answer(options.na_prob) if own_file and options.na_prob else None
     if no_answer is not None and options.na_threshold == PROBABILITY:
@@ -127,6 +129,7 @@ def _score(task: Task, examples: Examples, path: Path, options: Options) -> Scor
 
 
 def _confusion(task: Task, examples: Examples, path: Path) -> dict[str, float]:
+    """The counts of the confusion matrix by `confusion/<right>/<predicted>`."""
     if task.kind != "labels":
         raise BertVisionError(f"--confusion is for tasks with one label per text; {task.name} asks for {task.kind}.")
     golds, predictions = gold_targets(examples), read_targets(path, task, examples.ids)

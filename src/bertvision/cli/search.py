@@ -135,7 +135,7 @@ def run(options: Options) -> int:
 
 
 def _print(out: Path, record: Mapping[str, Any]) -> None:
-    """Every trial, best first, and parameter importance."""
+    """Print every trial, best first, the importance of parameters, and the best trial's scores on dev."""
 
     def order(row: Mapping[str, Any]) -> tuple[bool, float]:
         return row["state"] != "complete", -(row["value"] if row["value"] is not None else float("-inf"))
@@ -159,7 +159,7 @@ def _print(out: Path, record: Mapping[str, Any]) -> None:
 
 
 def _options(parameters: Mapping[str, Any]) -> str:
-    """Options of the head that was chosen, and what was chosen for single tasks."""
+    """The parameters of a trial with a dot in their name: options of its head, and settings of single tasks."""
     own = f"{parameters.get('head')}."
     return " ".join(f"{name.removeprefix(own)}={_short(value)}" for name, value in parameters.items() if "." in name)
 

@@ -10,9 +10,15 @@ from bertvision.errors import BertVisionError, MissingExtraError
 from bertvision.server.limits import Limits
 
 TOKEN = "BERTVISION_TOKEN"  # noqa: S105 - the name of a variable
+
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-HOST = re.compile(r"[\w.-]+|\[[0-9A-Fa-f:.]+\]", re.ASCII)
+"""Values of --host with which the server can only be reached from this machine."""
+
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "[::1]", "localhost"})
+"""The same as they are written in the header Host."""
+
+HOST = re.compile(r"[\w.-]+|\[[0-9A-Fa-f:.]+\]", re.ASCII)
+"""Form of a host name or address in that header, without the port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +89,10 @@ def run(options: Options) -> int:
 
 
 def _hosts(options: Options, token: str | None) -> frozenset[str] | None:
-    """Names that requests may be addressed to; None for any.
+    """Host names that requests may be addressed to; None for any.
 
-    A web page that rebinds its name to this machine reaches what listens here alone, but knows no token.
+    They protect against DNS rebinding, by which a web page can reach a server that listens on this machine only; with a
+    token that is not needed, since the page does not know it.
     """
     if not options.allowed_host and (token is not None or options.host not in LOOPBACK):
         return None

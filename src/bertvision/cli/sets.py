@@ -13,7 +13,7 @@ from bertvision.tasks.windows import WindowOptions
 
 
 def list_sets(*, as_json: bool) -> int:
-    """Show every built-in set."""
+    """Print a row per built-in set."""
     tokenizer = TextTokenizer.load()
     rows = []
     for task in TASKS.values():
@@ -44,7 +44,7 @@ def list_sets(*, as_json: bool) -> int:
 
 
 def _baseline(task: Task, train: Examples, dev: Examples) -> dict[str, object]:
-    """The score of saying the same to everything: no answer, the most frequent label, or the mean score."""
+    """The score of a constant prediction on dev: no answer, the most frequent label, or the mean score."""
     metric = task.metrics[0]
     if task.kind == "spans" and isinstance(dev, Questions):
         values = score_squad2(dev.golds(), dict.fromkeys(dev.ids, "")).values

@@ -21,13 +21,13 @@ class SplitOptions:
     """Print the record as JSON."""
 
     def split_fields(self) -> dict[str, Any]:
-        """As the functions behind the commands take them."""
+        """The keyword arguments of `evaluate`, `ensemble` and `analyse` that these options set."""
         return {"data": self.data, "split": self.split, "device": self.device}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResampledOptions(SplitOptions):
-    """The split, and how often it is drawn from."""
+    """The split, where to compute, and bootstrap resampling."""
 
     bootstrap: int = 1000
     """Bootstrap resamples for 95 % intervals and paired tests."""
@@ -36,5 +36,5 @@ class ResampledOptions(SplitOptions):
     """Random seed of the resampling."""
 
     def resampled_fields(self) -> dict[str, Any]:
-        """As the functions behind the commands take them."""
+        """The keyword arguments of `evaluate` and `ensemble` that these options set."""
         return {**self.split_fields(), "resamples": self.bootstrap, "seed": self.seed}

@@ -24,20 +24,20 @@ class Options:
 
 
 def run(options: Options) -> int:
-    """Tell."""
+    """Print the manifests."""
     from bertvision.store.manifest import read_manifest  # noqa: PLC0415 - imports torch
 
-    found = {split.name: describe(read_manifest(split)) for split in splits_of(options.store)}
+    rows = {split.name: describe(read_manifest(split)) for split in splits_of(options.store)}
     if options.json:
-        print_json(found)
+        print_json(rows)
         return 0
-    names = list(next(iter(found.values())))
-    print_table(str(options.store), ["", *found], [[name, *(row[name] for row in found.values())] for name in names])
+    names = list(next(iter(rows.values())))
+    print_table(str(options.store), ["", *rows], [[name, *(row[name] for row in rows.values())] for name in names])
     return 0
 
 
 def splits_of(store: Path) -> list[Path]:
-    """The folders of a store's splits; the folder itself if it is one.
+    """The folders of the splits in a store, or the folder itself if it is that of a split.
 
     Raises:
         BertVisionError: there is no store.
@@ -45,16 +45,16 @@ def splits_of(store: Path) -> list[Path]:
     from bertvision.store.manifest import CONTENT, MANIFEST  # noqa: PLC0415
 
     folders = [store, *sorted(store.glob("*/"))]
-    found = [folder for folder in folders if (folder / MANIFEST).is_file() or (folder / CONTENT).is_file()]
-    if not found:
+    splits = [folder for folder in folders if (folder / MANIFEST).is_file() or (folder / CONTENT).is_file()]
+    if not splits:
         raise BertVisionError(f"{store} is no store. Make one with `bertvision extract`.")
-    return found
+    return splits
 
 
 def describe(manifest: "Manifest") -> dict[str, object]:
-    """A manifest as a flat row."""
+    """A manifest as values by name, without nesting."""
     content = manifest.content
-    wide = sum(shard.keep is not None for shard in manifest.shards)
+    wide = sum(shard.keep is not None for shard in manifest.shards)  # with values too large for the store's format
     return {
         "task": content.task,
         "encoder": content.encoder,

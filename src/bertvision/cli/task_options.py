@@ -29,7 +29,7 @@ class DataOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderOptions:
-    """What is read, and by which encoder."""
+    """Data, token windows and encoder."""
 
     data: DataOptions = field(default_factory=DataOptions)
     columns: OwnColumns = field(default_factory=OwnColumns)
@@ -40,7 +40,7 @@ class EncoderOptions:
     folder, or 'qa-minilm', the included pack."""
 
     def fields_of(self, task: str) -> dict[str, Any]:
-        """As a request about a task has them."""
+        """The fields of a `DataRequest` for a task."""
         return {
             "task": task,
             "data": self.data.data,
@@ -53,13 +53,13 @@ class EncoderOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions(EncoderOptions):
-    """What is read of one task, and by which encoder."""
+    """Data of one task, token windows and encoder."""
 
     task: str
     """Name of a task; 'bertvision ls tasks' lists them."""
 
     def data_fields(self) -> dict[str, Any]:
-        """As a request has them."""
+        """The fields of a `DataRequest`."""
         return self.fields_of(self.task)
 
 
@@ -71,10 +71,10 @@ def load_with_notes(task: str, data: str | None, columns: OwnColumns, *, skip_ba
 
 
 def parse_settings(settings: Sequence[str], *, option: str = "--set", example: str = "size=64") -> dict[str, str]:
-    """Words such as `size=64`, by name.
+    """Values by name, from words such as `size=64`; of repeated names the last counts.
 
     Raises:
-        BertVisionError: one has no '='.
+        BertVisionError: a word has no name or no "=".
     """
     pairs = [setting.partition("=") for setting in settings]
     for name, sign, value in pairs:
@@ -86,10 +86,10 @@ def parse_settings(settings: Sequence[str], *, option: str = "--set", example: s
 
 
 def parse_caps(words: Sequence[str]) -> dict[str, int]:
-    """Whole numbers by task, such as `quora=4000`.
+    """Whole numbers by task, from words such as `quora=4000`.
 
     Raises:
-        BertVisionError: they are none.
+        BertVisionError: a word is not of this form.
     """
     caps = parse_settings(words, option="--cap", example="quora=4000")
     try:
@@ -101,10 +101,10 @@ def parse_caps(words: Sequence[str]) -> dict[str, int]:
 
 
 def parse_numbers(option: str, text: str) -> tuple[float, ...]:
-    """Numbers between commas.
+    """Numbers separated by commas.
 
     Raises:
-        BertVisionError: one of them is no number.
+        BertVisionError: one of them is not a number.
     """
     try:
         return tuple(float(part) for part in text.split(",") if part.strip())
@@ -113,14 +113,14 @@ def parse_numbers(option: str, text: str) -> tuple[float, ...]:
 
 
 def parse_size(option: str, text: str | None) -> int | None:
-    """Bytes from words such as 20GB; None stays None.
+    """A number of bytes from text such as 20GB, with decimal units; None stays None.
 
     Raises:
-        BertVisionError: they are none.
+        BertVisionError: the text is not a size.
     """
     if text is None:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]B)?", text.strip().upper())
-    if found is None:
+    size = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]B)?", text.strip().upper())
+    if size is None:
         raise BertVisionError(f"{option} is '{text}', a size such as 500MB or 20GB is expected.")
-    return int(float(found[1]) * _UNITS[found[2] or ""])
+    return int(float(size[1]) * _UNITS[size[2] or ""])

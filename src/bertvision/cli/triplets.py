@@ -35,7 +35,7 @@ class Options(LearnOptions):
 
 
 def run(options: Options) -> int:
-    """Learn triplets."""
+    """Tune on triplets."""
     from bertvision.runs.tuning.multitask_request import task_names  # noqa: PLC0415 - imports torch
     from bertvision.runs.tuning.triplet_request import TripletRequest  # noqa: PLC0415
     from bertvision.runs.tuning.triplets import DISTANCES, tune_triplets  # noqa: PLC0415
@@ -65,15 +65,15 @@ def run(options: Options) -> int:
 
 
 def _print(result: "TuneResult", distances: dict[str, Any]) -> None:
-    """Mean distances of each set, before and after: on dev, or on held-out examples where there is no dev."""
+    """Print mean distances of each task before and after, on dev or, without a dev split, on held-out examples."""
     rows = []
     for when in ("before", "after"):
-        found = distances[when].get("dev") or distances[when].get("held_out", {})
-        for name, one in found.items():
-            other = None if one["other"] is None else one["other"]["mean"]
-            means = [one["positive"]["mean"], one["negative"]["mean"], other]
-            rows.append([name, when, distances["triplets"][name], *means, one["in_order"]])
-    if not rows:  # nothing was held out, and there is no dev
+        by_task = distances[when].get("dev") or distances[when].get("held_out", {})
+        for name, row in by_task.items():
+            other = None if row["other"] is None else row["other"]["mean"]
+            means = [row["positive"]["mean"], row["negative"]["mean"], other]
+            rows.append([name, when, distances["triplets"][name], *means, row["in_order"]])
+    if not rows:  # there is neither a dev split nor held-out examples
         print_lines([result_title(result)])
         return
     columns = ["task", "", "triplets", "to positive", "to negatives", "to other tasks", "positive nearest"]

@@ -77,6 +77,7 @@ def run(options: Options) -> int:
 
 
 def _teacher(options: Options) -> "TeacherRequest | None":
+    """The settings of distillation; None without --teacher."""
     from bertvision.runs.request import TeacherRequest  # noqa: PLC0415 - imports torch
 
     if options.teacher is not None:
@@ -88,6 +89,7 @@ def _teacher(options: Options) -> "TeacherRequest | None":
 
 
 def _run_folds(options: Options, request: "TuneRequest", folds: int, out: Path) -> int:
+    """Tune the encoders of a cross-fit."""
     from bertvision.runs.tuning.cross_fit import tune_folds  # noqa: PLC0415 - imports torch
     from bertvision.training.processes import leave_processes  # noqa: PLC0415
 
@@ -98,10 +100,10 @@ def _run_folds(options: Options, request: "TuneRequest", folds: int, out: Path) 
         return 0
     print_notes(result.notices)
     if options.json:
-        print_json({name: result_as_json(one) for name, one in result.results.items()})
+        print_json({name: result_as_json(tuned) for name, tuned in result.results.items()})
         return 0
-    found = [one.metrics for one in result.results.values()]
-    columns = [*shown_metrics(found, HELD_OUT_PREFIX), *shown_metrics(found)]
-    rows = [[name, one.steps, *(one.metrics.get(key) for key in columns)] for name, one in result.results.items()]
+    metrics = [tuned.metrics for tuned in result.results.values()]
+    columns = [*shown_metrics(metrics, HELD_OUT_PREFIX), *shown_metrics(metrics)]
+    rows = [[name, run.steps, *(run.metrics.get(key) for key in columns)] for name, run in result.results.items()]
     print_table(f"{result.run}: {folds} folds and the whole", ["run", "steps", *columns], rows)
     return 0

@@ -22,7 +22,7 @@ SIMILARITY_PARTS: dict[Pairs, int] = {"together": 0, "apart": 2, "aligned": 4}
 
 def row_layout(layers: int, pairs: Pairs) -> Layout:
     """The layout of the numbers in a row: layers, parts of each, and which parts measure similarity."""
-    return Layout(layers=layers, parts=PARTS[pairs], alike=SIMILARITY_PARTS[pairs])
+    return Layout(layers=layers, parts=PARTS[pairs], similarity_parts=SIMILARITY_PARTS[pairs])
 
 
 def read_texts(texts: Sequence[HiddenStates], pool: Pool, pairs: Pairs) -> Tensor:

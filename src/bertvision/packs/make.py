@@ -166,9 +166,12 @@ def _choose(record: EvaluationRecord, heads: str | Sequence[str]) -> list[Evalua
 
 
 def _reading(subject: Subject, rows: Sequence[EvaluatedRow]) -> tuple[Reads, Pool, Pairs]:
-    """The input of the heads, the pooling, and the way of encoding pairs, which must be the same for all heads."""
+    """The input of the heads, the pooling, and the way of encoding pairs, which must be the same for all heads.
+
+    Heads for questions read every token: there the pooling may differ, and that of the first head is returned.
+    """
     parts, request, own = subject.parts, subject.run.request, subject.run.own
-    readings: set[tuple[Reads, Pool, Pairs]] = set()
+    readings: list[tuple[Reads, Pool, Pairs]] = []
     for row in rows:
         if own is not None and row.name == OWN_OUTPUT:
             if own.pooled:
@@ -177,13 +180,13 @@ def _reading(subject: Subject, rows: Sequence[EvaluatedRow]) -> tuple[Reads, Poo
                     "packs do not read. Fit heads on it (bertvision fit --encoder …), and pack those."
                 )
             pool: Pool = "mean" if own.pool == "mean" else "cls"
-            readings.add(("tokens", pool, "together"))
+            readings.append(("tokens", pool, "together"))
         else:
             reads: Reads = "rows" if request.reads_rows(parts.task) else "tokens"
-            readings.add((reads, parts.pool, parts.pairs))
-    if len(readings) > 1 and parts.task.kind != "spans":
+            readings.append((reads, parts.pool, parts.pairs))
+    if len(set(readings)) > 1 and parts.task.kind != "spans":
         raise BertVisionError(f"{OWN_OUTPUT} is given other rows than the other heads. Pack it alone, or leave it out.")
-    return readings.pop()
+    return readings[0]
 
 
 def _stated_scores(row: EvaluatedRow) -> ScoresAt:

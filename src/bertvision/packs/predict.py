@@ -84,7 +84,8 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
 
     Raises:
         BertVisionError: a file or the pack cannot be read, a file cannot be written, an id occurs twice where
-            predictions are stored by id, `OUT.part` holds predictions of another file or pack, or `batch` is below 1.
+            predictions are stored by id, `OUT.part` holds predictions of another file or pack or is damaged, or `batch`
+            is below 1.
     """
     source, target = Path(path), Path(out)
     if batch < 1:
@@ -208,14 +209,19 @@ class _Part:
         """Count the results of an earlier run; an incomplete last line is removed.
 
         Raises:
-            BertVisionError: they have another header.
+            BertVisionError: they have another header, or a line is not JSON.
         """
         complete = 0  # bytes in complete lines
         with self._path.open("rb+") as file:
             for number, line in enumerate(file):
                 if not line.endswith(b"\n"):
                     break
-                if number == 0 and json.loads(line) != header:
+                try:
+                    content = json.loads(line)
+                except ValueError:
+                    problem = f"{self._path.parent} is damaged: line {number + 1} of {self._path.name} is not JSON"
+                    raise BertVisionError(f"{problem}. Remove it, or use another --out.") from None
+                if number == 0 and content != header:
                     if not file.read(1):
                         break  # without results, as after an error in the first batch, the header does not matter
                     raise BertVisionError(

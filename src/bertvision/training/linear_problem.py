@@ -35,12 +35,12 @@ class Layout:
     Attributes:
         layers: number of layers.
         parts: number of parts of a layer's row; more than one where two texts are compared.
-        alike: number of parts, the first ones, whose sum measures how similar two texts are.
+        similarity_parts: number of parts, the first ones, whose sum over the width measures how similar two texts are.
     """
 
     layers: int = 1
     parts: int = 1
-    alike: int = 0
+    similarity_parts: int = 0
 
 
 def losses(kind: TaskKind, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ class LinearProblem:
         self,
         inputs: Tensor,
         targets: Tensor,
-        learned: Tensor,
+        in_training: Tensor,
         *,
         kind: TaskKind,
         outputs: int,
@@ -88,40 +88,40 @@ class LinearProblem:
         Args:
             inputs: (examples, inputs), float32.
             targets: (examples,) class numbers, or scores; or (examples, labels) tags.
-            learned: (examples, maps) True where an example is in the training set of a map.
+            in_training: (examples, maps) True where an example is in the training set of a map.
             kind: of the task.
             outputs: number of outputs: one per label, or one for scores.
             layout: of the inputs.
-            sums: whether to add the sum of each similarity part (`Layout.alike`) as an input with hardly any penalty.
+            sums: whether to add the sum of each similarity part (see `Layout`) as an input with hardly any penalty.
             weights: (classes,) factor of the loss of each class's examples, for labels.
         """
-        self._numbers = inputs.shape[1]
+        self._input_count = inputs.shape[1]  # without sums, which are the last columns
         self._layout = layout
         self._sums = sums
         if sums:
-            inputs = torch.cat([inputs, _alike(inputs, layout).sum(dim=3).flatten(1)], dim=1)
+            inputs = torch.cat([inputs, _similarity_blocks(inputs, layout).sum(dim=3).flatten(1)], dim=1)
         self._mean = inputs.mean(dim=0)
         deviation = inputs.std(dim=0, correction=0)
         # constant up to rounding errors, which standardising would blow up
         self._constant = deviation <= 1e-6 + 1e-5 * self._mean.abs()
-        deviation[self._numbers :] /= SUM_SCALE
+        deviation[self._input_count :] /= SUM_SCALE
         self._deviation = torch.where(self._constant, 1.0, deviation)
         self._inputs = (inputs - self._mean).div_(self._deviation)  # in place: one copy less of all inputs
-        self._mixing = _half_decorrelating(self._inputs[:, : self._numbers], layout)
+        self._mixing = _half_decorrelating(self._inputs[:, : self._input_count], layout)
         self._mix_inputs()
         self._span = _span(self._inputs)
         if self._span is not None:
             self._inputs = self._inputs @ self._span
         self._kind = kind
-        maps = learned.shape[1]
+        maps = in_training.shape[1]
         self._unit = _unit(targets) if kind == "scores" else 1.0
         targets = targets / self._unit if kind == "scores" else targets
         self._targets = targets.repeat_interleave(maps, dim=0)  # (examples · maps, …)
-        shares = learned.float() if weights is None else learned * weights[targets][:, None]
+        shares = in_training.float() if weights is None else in_training * weights[targets][:, None]
         self._shares = shares / shares.sum(dim=0).clamp(min=1e-12)  # (examples, maps)
         self._curvature = _curvature(targets, kind, outputs)
         self._variances, self._axes = _principal_components(self._inputs)
-        self._sharing: Tensor | None = None
+        self._prior_root: Tensor | None = None  # square root of the prior's covariance; None for the identity
         self._first_bias = float(targets.float().mean()) if kind == "scores" else 0.0
         self._weight = inputs.new_zeros(maps, outputs, self._inputs.shape[1])
         self._bias = inputs.new_full((maps, outputs), self._first_bias)
@@ -157,46 +157,50 @@ class LinearProblem:
 
     def _in_units(self) -> Tensor:
         """The outputs, scaled as the targets are for solving (see `_unit`)."""
-        return (self._inputs @ self._shared().flatten(0, 1).T).view(-1, *self._bias.shape) + self._bias
+        return (self._inputs @ self._map_weights().flatten(0, 1).T).view(-1, *self._bias.shape) + self._bias
 
-    def likeness(self) -> Tensor:
-        """Dot products of the weight vectors of every two outputs, (maps, outputs, outputs)."""
-        weight = self._shared()
+    def weight_gram(self) -> Tensor:
+        """Gram matrices of the outputs' weight vectors, (maps, outputs, outputs): an estimate for `set_prior`."""
+        weight = self._map_weights()
         return weight @ weight.mT
 
-    def relate(self, likeness: Tensor) -> None:
-        """Start again with a Gaussian prior whose covariance between outputs is `likeness`, (maps, outputs, outputs).
+    def set_prior(self, covariance: Tensor) -> None:
+        """Start again with a Gaussian prior on the weights, with this covariance between outputs; its scale is ignored.
 
         The penalty becomes weaker in directions that outputs have in common, and stronger in others. For ordered
         classes, say from bad to good, most weights lie along one axis.
+
+        Args:
+            covariance: (maps, outputs, outputs), positive semidefinite.
         """
-        sizes, axes = torch.linalg.eigh(likeness)  # (maps, outputs), (maps, outputs, outputs)
+        sizes, axes = torch.linalg.eigh(covariance)  # (maps, outputs), (maps, outputs, outputs)
         sizes = sizes.clamp(min=0.0)
         sizes = sizes / sizes.mean(dim=1, keepdim=True).clamp(min=1e-12)  # the same penalty as before, on average
-        self._sharing = (axes * sizes.sqrt()[:, None]) @ axes.mT
+        self._prior_root = (axes * sizes.sqrt()[:, None]) @ axes.mT
         self._weight = torch.zeros_like(self._weight)
         self._bias = torch.full_like(self._bias, self._first_bias)
 
     def map(self) -> tuple[Tensor, Tensor]:
         """Weight and bias of the last map for the original inputs; the weight of a sum goes to each of its terms."""
-        weight = self._shared()[-1].clone() if self._span is None else self._shared()[-1] @ self._span.T
-        weight[:, : self._numbers] = _mixed(weight[:, : self._numbers], self._mixing)
+        weight = self._map_weights()[-1].clone() if self._span is None else self._map_weights()[-1] @ self._span.T
+        weight[:, : self._input_count] = _mixed(weight[:, : self._input_count], self._mixing)
         weight = (weight / self._deviation).masked_fill(self._constant, 0.0)
         bias = self._bias[-1] - weight @ self._mean
         if self._sums:
-            weight, sums = weight[:, : self._numbers].clone(), weight[:, self._numbers :]
-            parts = _alike(weight, self._layout)
+            weight, sums = weight[:, : self._input_count].clone(), weight[:, self._input_count :]
+            parts = _similarity_blocks(weight, self._layout)
             parts += sums.reshape(*parts.shape[:3], 1)
         return weight * self._unit, bias * self._unit
 
-    def _shared(self) -> Tensor:
-        """Weights of the maps for the transformed inputs, (maps, outputs, inputs); see `relate`."""
-        return self._weight if self._sharing is None else self._sharing @ self._weight
+    def _map_weights(self) -> Tensor:
+        """Weights of the maps for the transformed inputs, (maps, outputs, inputs); see `set_prior`."""
+        return self._weight if self._prior_root is None else self._prior_root @ self._weight
 
     def _mix_inputs(self) -> None:
+        """Decorrelate the layers of the inputs in place."""
         if self._mixing is not None:
-            for some in torch.split(self._inputs[:, : self._numbers], _ROWS):
-                some.copy_(_mixed(some, self._mixing))
+            for chunk in torch.split(self._inputs[:, : self._input_count], _ROWS):
+                chunk.copy_(_mixed(chunk, self._mixing))
 
     def _rescaled(self, weight: Tensor, scales: Tensor) -> Tensor:
         """Multiply weights by a scale along each principal component, and by the last one in all other directions."""
@@ -204,9 +208,9 @@ class LinearProblem:
         return scales[-1] * weight + along @ self._axes.T
 
 
-def _alike(values: Tensor, layout: Layout) -> Tensor:
-    """The similarity parts, (rows, layers, layout.alike, width), as a view."""
-    return values.view(len(values), layout.layers, layout.parts, -1)[:, :, : layout.alike]
+def _similarity_blocks(values: Tensor, layout: Layout) -> Tensor:
+    """The similarity parts, (rows, layers, layout.similarity_parts, width), as a view."""
+    return values.view(len(values), layout.layers, layout.parts, -1)[:, :, : layout.similarity_parts]
 
 
 def _half_decorrelating(inputs: Tensor, layout: Layout) -> Tensor | None:
@@ -218,8 +222,8 @@ def _half_decorrelating(inputs: Tensor, layout: Layout) -> Tensor | None:
     if layout.layers == 1:
         return None
     total = inputs.new_zeros(layout.parts, layout.layers, layout.layers)
-    for some in torch.split(inputs, _ROWS):
-        blocks = some.reshape(len(some), layout.layers, layout.parts, -1)  # (rows, layers, parts, width)
+    for chunk in torch.split(inputs, _ROWS):
+        blocks = chunk.reshape(len(chunk), layout.layers, layout.parts, -1)  # (rows, layers, parts, width)
         total += torch.einsum("rlpw,rmpw->plm", blocks, blocks)
     sizes, axes = torch.linalg.eigh(total / total.diagonal(dim1=1, dim2=2).mean(dim=1)[:, None, None].clamp(min=1e-12))
     sizes = sizes.clamp(min=1e-6)  # (parts, layers)
@@ -280,10 +284,10 @@ def _principal_components(inputs: Tensor) -> tuple[Tensor, Tensor]:
         (axes + 1,) their variances, and last the mean variance in all other directions; (inputs, axes) unit vectors.
     """
     examples, numbers = inputs.shape
-    axes = min(DIRECTIONS, examples, numbers)
+    count = min(DIRECTIONS, examples, numbers)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        _, sizes, found = torch.svd_lowrank(inputs, q=axes, niter=1)
+        _, sizes, directions = torch.svd_lowrank(inputs, q=count, niter=1)
     variances = sizes.square() / examples
-    rest = (inputs.square().sum() / examples - variances.sum()).clamp(min=0.0) / max(numbers - axes, 1)
-    return torch.cat([variances, rest[None]]), found
+    rest = (inputs.square().sum() / examples - variances.sum()).clamp(min=0.0) / max(numbers - count, 1)
+    return torch.cat([variances, rest[None]]), directions

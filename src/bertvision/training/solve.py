@@ -32,7 +32,7 @@ SHARED_FACTOR = 10.0
 """The covariance of the classes' weights is taken at this many times the best strength, where it is less noisy."""
 
 MIN_SUM_EXAMPLES = 500
-"""With at least so many examples, similarity sums (`Layout.alike`) are always used; with fewer, the folds decide."""
+"""With at least so many examples, similarity sums (see `Layout`) are always used; with fewer, the folds decide."""
 
 MIN_SHIFT_EXAMPLES = 200
 """Fewest examples for which a decision threshold is fitted: with fewer it would be noise."""
@@ -73,7 +73,7 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     """Solve for many penalties, and keep the one with the smallest loss in cross-validation.
 
     Penalties differ in their strength; for compared texts also in whether similarity sums are nearly free of it (see
-    `LinearProblem`), and for three labels or more in whether labels share structure (`LinearProblem.relate`).
+    `LinearProblem`), and for three labels or more in whether labels share structure (`LinearProblem.set_prior`).
 
     Args:
         inputs: (examples, inputs), float32.
@@ -99,9 +99,10 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
         return float((losses(kind, out_of_fold, targets) * counts).sum() / counts.sum())
 
     steps: list[_Step] = []
-    ways = [False, True] if layout.alike else [False]
-    # with few examples sums may mislead: cross-validation decides
-    for sums in ways[-1:] if len(targets) >= MIN_SUM_EXAMPLES else ways:
+    sums_choices = [False, True] if layout.similarity_parts else [False]
+    if len(targets) >= MIN_SUM_EXAMPLES:
+        sums_choices = sums_choices[-1:]  # with fewer examples sums may mislead: cross-validation decides
+    for sums in sums_choices:
         problem = LinearProblem(
             inputs, targets, ~held_out, kind=kind, outputs=outputs, layout=layout, sums=sums, weights=weights
         )
@@ -111,7 +112,7 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
         same = [step for step in steps if step.problem is best.problem]
         wanted = SHARED_FACTOR * best.solution.strength
         stronger = min(same, key=lambda step: abs(math.log(step.solution.strength / wanted)))
-        best.problem.relate(stronger.likeness)
+        best.problem.set_prior(stronger.weight_gram)
         best = _best([best, *_solve_path(best.problem, held_out, mean_loss)])  # labels may have nothing in common
     if score is None:
         return best.solution
@@ -135,7 +136,14 @@ def solve_at(  # noqa: PLR0913 - what a solution depends on, by keyword
     """
     everything = torch.ones(len(inputs), 1, dtype=torch.bool, device=inputs.device)
     problem = LinearProblem(
-        inputs, targets, everything, kind=kind, outputs=outputs, layout=layout, sums=layout.alike > 0, weights=weights
+        inputs,
+        targets,
+        everything,
+        kind=kind,
+        outputs=outputs,
+        layout=layout,
+        sums=layout.similarity_parts > 0,
+        weights=weights,
     )
     problem.solve(strength)
     return problem.map()
@@ -167,13 +175,13 @@ class _Step:
         problem: that was solved.
         solution: for one strength.
         out_of_fold: (examples, outputs) of the models that were not trained on them.
-        likeness: see `LinearProblem.likeness`.
+        weight_gram: see `LinearProblem.weight_gram`.
     """
 
     problem: LinearProblem
     solution: Solution
     out_of_fold: Tensor
-    likeness: Tensor
+    weight_gram: Tensor
 
 
 def _solve_path(problem: LinearProblem, held_out: Tensor, mean_loss: Callable[[Tensor], float]) -> list[_Step]:
@@ -183,7 +191,7 @@ def _solve_path(problem: LinearProblem, held_out: Tensor, mean_loss: Callable[[T
         problem.solve(strength)
         out_of_fold = problem.outputs()[held_out]
         loss = mean_loss(out_of_fold)
-        steps.append(_Step(problem, Solution(*problem.map(), strength, loss), out_of_fold, problem.likeness()))
+        steps.append(_Step(problem, Solution(*problem.map(), strength, loss), out_of_fold, problem.weight_gram()))
         if loss > LOSS_TOLERANCE * _best(steps).solution.loss:
             break  # weaker penalties only fit the noise
     return steps

@@ -164,7 +164,7 @@ def test_how_alike_the_texts_of_pairs_are_counts_by_itself(strength: float | Non
     inputs, goal = torch.from_numpy(model.features.fit_transform(pairs)), torch.from_numpy(scores)
 
     def solved(*, compared: bool) -> np.ndarray:
-        layout = Layout(layers=2, parts=6, alike=4) if compared else Layout(layers=2)
+        layout = Layout(layers=2, parts=6, similarity_parts=4) if compared else Layout(layers=2)
         if strength is None:  # by folds, which choose the strength and whether sums count
             found = solve_linear(inputs, goal, kind="scores", outputs=1, layout=layout)
             weight, bias = found.weight, found.bias

@@ -72,6 +72,21 @@ def test_an_own_output_that_reads_other_rows_is_not_mixed_with_heads(place: Path
         make_pack(place / "fit", heads="layer_mix,own_output", out=tmp_path / "pack", device="cpu")
 
 
+@pytest.mark.parametrize(
+    ("heads", "pool"), [("own_output,last_layer", "cls"), ("last_layer,own_output", "mean")], ids=["own", "head"]
+)
+def test_the_card_of_heads_for_questions_names_the_pooling_of_the_first(
+    place: Path, tmp_path: Path, heads: str, pool: str
+) -> None:
+    data = write_questions(tmp_path / "data", train=40)
+    tune(tiny_request("squad2", data, str(place / "encoder"), held_out=0.2, learn="none"), tmp_path / "run")
+    fit_heads(
+        tiny_fit("squad2", data, str(tmp_path / "run"), HeadSpec(head="last_layer"), pool="mean"), tmp_path / "fit"
+    )
+    card = make_pack(tmp_path / "fit", heads=heads, out=tmp_path / "pack", device="cpu").pack.card
+    assert (card.reads, card.pool, card.pairs) == ("tokens", pool, "together")
+
+
 def test_a_head_that_needs_the_pooled_vector_is_refused(place: Path, tmp_path: Path) -> None:
     request = tiny_request("sst2", str(place / "labels"), str(place / "encoder"), pooled=True, head="layer_mix")
     tune(request, tmp_path / "run")

@@ -116,6 +116,26 @@ def test_what_another_file_left_is_not_gone_on_with(place: Path, tmp_path: Path)
         predict_file(Pack.load(place / "qa"), place / "data" / "train.json", tmp_path / "out.json", device="cpu")
 
 
+@pytest.mark.parametrize(("line", "damaged"), [(1, b'{"file": "1'), (1, b"\xff"), (2, b'{"id": "0", "predi')])
+def test_damaged_predictions_are_not_gone_on_with(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: int, damaged: bytes
+) -> None:
+    def fail(*_arguments: object) -> None:
+        raise RuntimeError("cut off")
+
+    pack, path, out = Pack.load(place / "qa"), place / "data" / "train.json", tmp_path / "out.json"
+    monkeypatch.setattr(predict, "predict_rows", fail)
+    with pytest.raises(RuntimeError, match="cut off"):
+        predict_file(pack, path, out, device="cpu")
+    done = tmp_path / "out.json.part" / "done.jsonl"
+    lines = done.read_bytes().splitlines()
+    lines[line - 1 :] = [damaged, b'{"id": "1", "prediction": ""}', b""]
+    done.write_bytes(b"\n".join(lines))
+    message = rf"out\.json\.part is damaged: line {line} of done\.jsonl is not JSON\. Remove it, or use another --out"
+    with pytest.raises(BertVisionError, match=message):
+        predict_file(pack, path, out, device="cpu")
+
+
 @pytest.mark.parametrize("missing", ["null", "NaN"])
 def test_a_file_whose_bad_row_was_mended_is_begun_anew(place: Path, tmp_path: Path, missing: str) -> None:
     path, pack = tmp_path / "rows.jsonl", Pack.load(place / "mood")

@@ -45,18 +45,18 @@ def decorrelated(parts: np.ndarray) -> np.ndarray:
     return mixed
 
 
-@pytest.mark.parametrize(("parts", "alike"), [(1, 0), (2, 2), (2, 1)])
-def test_layers_are_decorrelated_by_what_they_share_on_average_over_their_numbers(parts: int, alike: int) -> None:
+@pytest.mark.parametrize(("parts", "similar"), [(1, 0), (2, 2), (2, 1)])
+def test_layers_are_decorrelated_by_what_they_share_on_average_over_their_numbers(parts: int, similar: int) -> None:
     shared, x = random(60, 1, 8), random(60, 3, 8, seed=1)
     x = 5.0 * (x + 2.0 * shared) + 1.0  # (examples, layers, width)
     y = x[:, 0, 0] - x[:, 1, 0] + random(60, seed=2)
-    layout = Layout(layers=3, parts=parts, alike=alike)
+    layout = Layout(layers=3, parts=parts, similarity_parts=similar)
     weight, bias = solve_at(x.flatten(1), y, strength=0.3, kind="scores", outputs=1, layout=layout)
     values = x.double().numpy()
     scaled = (values - values.mean(axis=0)) / values.std(axis=0)
     design = np.concatenate([decorrelated(part).reshape(60, -1) for part in np.split(scaled, parts, axis=2)], axis=1)
-    if alike:
-        sums = values.reshape(60, 3, parts, -1)[:, :, :alike].sum(axis=3).reshape(60, -1)
+    if similar:
+        sums = values.reshape(60, 3, parts, -1)[:, :, :similar].sum(axis=3).reshape(60, -1)
         design = np.column_stack([design, SUM_SCALE * (sums - sums.mean(axis=0)) / sums.std(axis=0)])
     theirs = Ridge(alpha=0.3 * 60).fit(design, y.numpy()).predict(design)
     assert (x.flatten(1) @ weight[0] + bias).numpy() == pytest.approx(theirs, rel=SOLVED, abs=5 * SOLVED)
@@ -79,7 +79,7 @@ def test_few_examples_are_solved_in_what_they_span_and_nothing_is_lost(
     x = random(20, 400) + 1.0
     x[:, 5] = 7.0  # a number that tells nothing
     y = x[:, :3].sum(dim=1) if kind == "scores" else (x[:, 0] > 1.0).long() + (x[:, 1] > 1.0)
-    layout, outputs = Layout(layers=2, parts=parts, alike=parts - 1), 1 if kind == "scores" else 3
+    layout, outputs = Layout(layers=2, parts=parts, similarity_parts=parts - 1), 1 if kind == "scores" else 3
     sizes: list[tuple[int, ...]] = []
     axes = module._principal_components  # noqa: SLF001 - sees what is solved
 
@@ -98,16 +98,16 @@ def test_few_examples_are_solved_in_what_they_span_and_nothing_is_lost(
 
 
 def test_labels_that_are_known_to_be_alike_have_less_of_a_penalty_on_what_they_share() -> None:
-    x, likeness = random(50, 4), torch.tensor([[2.0, 1.0, -0.5], [1.0, 2.0, 0.2], [-0.5, 0.2, 1.0]])
+    x, covariance = random(50, 4), torch.tensor([[2.0, 1.0, -0.5], [1.0, 2.0, 0.2], [-0.5, 0.2, 1.0]])
     y = (x @ random(4, 3, seed=1) + random(50, 3, seed=2)).argmax(dim=1)
     everything = torch.ones(50, 1, dtype=torch.bool)
     problem = LinearProblem(x, y, everything, kind="labels", outputs=3, layout=Layout(), sums=False, weights=None)
-    problem.relate(likeness[None])
+    problem.set_prior(covariance[None])
     problem.solve(0.2)
     weight, bias = problem.map()
     values, goal = x.double().numpy(), y.numpy()
     scaled = (values - values.mean(axis=0)) / values.std(axis=0)
-    precision = np.linalg.inv(likeness.double().numpy() / (likeness.trace().item() / 3))
+    precision = np.linalg.inv(covariance.double().numpy() / (covariance.trace().item() / 3))
 
     def loss(parameters: np.ndarray) -> float:
         map_, offset = parameters[:12].reshape(3, 4), parameters[12:]
@@ -121,15 +121,15 @@ def test_labels_that_are_known_to_be_alike_have_less_of_a_penalty_on_what_they_s
     torch.testing.assert_close((x @ weight.T + bias).softmax(dim=1).double(), theirs, rtol=SOLVED, atol=SOLVED)
 
 
-def solved(x: Tensor, y: Tensor, relate: Callable[[LinearProblem, Tensor], None]) -> Solution:
-    """A solution for which labels share what `relate` lets them share."""
+def solved(x: Tensor, y: Tensor, set_prior: Callable[[LinearProblem, Tensor], None]) -> Solution:
+    """A solution for which labels share what `set_prior` lets them share."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(solve_module, "STRENGTHS", (10.0, 3.0, 1.0, 0.3, 0.1, 0.03))
-        patch.setattr(LinearProblem, "relate", relate)
+        patch.setattr(LinearProblem, "set_prior", set_prior)
         return solve_linear(x, y, kind="labels", outputs=int(y.max()) + 1)
 
 
-def share_nothing(_problem: LinearProblem, _likeness: Tensor) -> None:
+def share_nothing(_problem: LinearProblem, _covariance: Tensor) -> None:
     """Leave everything as it was."""
 
 
@@ -142,7 +142,7 @@ def in_order(examples: int) -> tuple[Tensor, Tensor]:
 
 def test_classes_in_an_order_share_what_they_learn() -> None:
     x, y = in_order(1200)
-    plain, found = (solved(x[:300], y[:300], relate) for relate in (share_nothing, LinearProblem.relate))
+    plain, found = (solved(x[:300], y[:300], set_prior) for set_prior in (share_nothing, LinearProblem.set_prior))
     assert found.loss < 0.97 * plain.loss
     before, after = (nn.functional.cross_entropy(x[300:] @ one.weight.T + one.bias, y[300:]) for one in (plain, found))
     assert after < 0.97 * before
@@ -152,15 +152,15 @@ def test_what_labels_share_is_read_at_ten_times_the_best_strength(monkeypatch: p
     x, y = in_order(300)
     related: list[Tensor] = []
     seen: dict[float, Tensor] = {}
-    solve, likeness = LinearProblem.solve, LinearProblem.likeness
+    solve, weight_gram = LinearProblem.solve, LinearProblem.weight_gram
 
     def note(problem: LinearProblem, strength: float) -> None:
         solve(problem, strength)
-        seen.setdefault(strength, likeness(problem))  # of the first path, before anything is shared
+        seen.setdefault(strength, weight_gram(problem))  # of the first path, before anything is shared
 
     monkeypatch.setattr(LinearProblem, "solve", note)
     monkeypatch.setattr(solve_module, "STRENGTHS", (32.0, 3.2, 0.32, 0.032))
-    monkeypatch.setattr(LinearProblem, "relate", lambda _, given: related.append(given))
+    monkeypatch.setattr(LinearProblem, "set_prior", lambda _, given: related.append(given))
     assert solve_linear(x, y, kind="labels", outputs=5).strength == 0.32
     assert [torch.equal(given, seen[3.2]) for given in related] == [True]
 
@@ -173,18 +173,18 @@ def test_labels_share_only_where_there_are_three_of_which_one_is_right(
     right = (x @ random(4, outputs, seed=1) + random(60, outputs, seed=2)).argmax(dim=1)
     targets = right if kind == "labels" else nn.functional.one_hot(right, outputs)
     related: list[Tensor] = []
-    monkeypatch.setattr(LinearProblem, "relate", lambda _, given: related.append(given))
+    monkeypatch.setattr(LinearProblem, "set_prior", lambda _, given: related.append(given))
     solve_linear(x, targets, kind=kind, outputs=outputs)
     assert len(related) == times
 
 
 def test_where_sharing_misleads_the_folds_are_against_it() -> None:
     x, y = in_order(300)
-    relate = LinearProblem.relate
+    set_prior = LinearProblem.set_prior
     wrong = torch.tensor([1.0, -1.0, 1.0, -1.0, 0.0])  # as if every second class were alike
 
-    def mislead(problem: LinearProblem, likeness: Tensor) -> None:
-        relate(problem, torch.outer(wrong, wrong).expand_as(likeness))
+    def mislead(problem: LinearProblem, covariance: Tensor) -> None:
+        set_prior(problem, torch.outer(wrong, wrong).expand_as(covariance))
 
     plain, found = (solved(x, y, how) for how in (share_nothing, mislead))
     assert found.loss == plain.loss

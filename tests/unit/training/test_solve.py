@@ -48,13 +48,13 @@ TARGETS: dict[TaskKind, Callable[[Tensor], Tensor]] = {
     "tags": lambda inputs: tags(inputs, 3),
 }
 OUTPUTS: dict[TaskKind, int] = {"scores": 1, "labels": 3, "tags": 3}
-TWO_TEXTS = Layout(parts=2, alike=2)
+TWO_TEXTS = Layout(parts=2, similarity_parts=2)
 
 
 @pytest.fixture(autouse=True)
 def labels_learn_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in scikit-learn; what they share where that is better has tests of its own."""
-    monkeypatch.setattr(LinearProblem, "relate", lambda _, _likeness: None)
+    monkeypatch.setattr(LinearProblem, "set_prior", lambda _, _covariance: None)
 
 
 def standardised(inputs: Tensor) -> np.ndarray:

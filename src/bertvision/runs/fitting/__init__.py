@@ -1,1 +1,1 @@
-"""Stage 2: many heads learn in one pass over a frozen encoder."""
+"""Stage 2: train many heads in one pass over a frozen encoder."""

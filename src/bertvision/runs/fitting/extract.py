@@ -1,4 +1,4 @@
-"""extract_states: a task and an encoder → a store with the states of every window of every split."""
+"""extract_states: compute the states of all windows of a task with a frozen encoder, and write them to a store."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -36,17 +36,17 @@ from bertvision.training.states import StateBatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractRequest(DataRequest):
-    """All that a store depends on.
+    """The settings of an extraction.
 
     Attributes:
-        keep: how states are kept.
-        layers: which layers, such as `0..6`; None keeps all.
-        pool: which row counts for labels, tags and scores, of which one row per window is kept; None takes what the
-            encoder was trained with.
+        keep: number format of the stored states.
+        layers: layers to store, such as `0..6`; None stores all.
+        pool: how tokens are pooled into the one row per window that is stored for labels, tags and scores; None pools
+            as the encoder was trained. For spans every token is stored.
         max_disk: most bytes that the store may take; None sets no limit but the disk's.
         device: `auto`, `cpu` or `cuda`.
-        dtype: `auto` computes in bfloat16 on a GPU.
-        compile: compile the encoder's layers before anything else.
+        dtype: `auto` computes in bfloat16 on a GPU, and in float32 on a CPU.
+        compile: compile the encoder's layers with `torch.compile`.
     """
 
     keep: Keep = "fp16"
@@ -59,18 +59,21 @@ class ExtractRequest(DataRequest):
 
 
 def default_store(task: str) -> Path:
-    """Where a task's store is, unless somebody says otherwise."""
+    """The default folder of a task's store."""
     return Path("stores") / task
 
 
 def extract_states(request: ExtractRequest, store: Path, *, show: Show | None = None) -> dict[str, Manifest]:
-    """Write the states of every split into a folder of its own; an interrupted extraction goes on where it was.
+    """Write the states of every split to its own folder in the store; an interrupted extraction is resumed.
 
-    Launched in several processes, each of them calls it, writes its share, and gets the same result.
+    In a distributed run every process calls it, writes its share of the shards, and gets the same result.
+
+    Returns:
+        The manifest of every split, by its name.
 
     Raises:
-        BertVisionError: something does not fit, there is no room, or another process writes there; whole shards are
-            kept.
+        BertVisionError: the data, the encoder or the folder does not fit, there is too little room, or another process
+            is writing there; complete shards are kept.
     """
     accelerator = join_processes(cpu=choose_device(request.device).type == "cpu")
     loaded = request.load()
@@ -80,26 +83,26 @@ def extract_states(request: ExtractRequest, store: Path, *, show: Show | None = 
     passes = frozen_passes(encoder, dtype=request.dtype)
     tokenizer = TextTokenizer.load(base_encoder(request.encoder))
     pool = None if loaded.task.kind == "spans" else request.pool or usual_pool(request.encoder)
-    cut = {
+    windows_of = {
         split: build_windows(loaded.task, examples, tokenizer, request.windows)
         for split, examples in loaded.splits.items()
     }
     writers = {}
-    for split, windows in cut.items():
+    for split, windows in windows_of.items():
         content = store_content(request, encoder, windows, split=split, pool=pool)
-        writers[split] = StoreWriter(store / split, content, _rows_of(windows, pool))
+        writers[split] = StoreWriter(store / split, content, _rows_per_window(windows, pool))
     manifests = {}
-    with ExitStack() as held:
-        on_main(accelerator, lambda: held.enter_context(_opened(store, list(writers.values()), request.max_disk)))
+    with ExitStack() as lock:  # only the main process holds it
+        on_main(accelerator, lambda: lock.enter_context(_locked(store, list(writers.values()), request.max_disk)))
         for split, writer in writers.items():
-            extractor = _Extractor(encoder, cut[split], passes, writer.content, pool)
+            extractor = _Extractor(encoder, windows_of[split], passes, writer.content, pool)
             manifests[split] = _write(writer, extractor.states_of, accelerator, show)
     return manifests
 
 
 @contextmanager
-def _opened(store: Path, writers: Sequence[StoreWriter], max_disk: int | None) -> Iterator[None]:
-    """Keep a store for this process; all that can be refused is refused before hours of work."""
+def _locked(store: Path, writers: Sequence[StoreWriter], max_disk: int | None) -> Iterator[None]:
+    """Check folders and free space before hours of work, then hold the lock of a store whose writers have begun."""
     contents = [writer.content for writer in writers]
     check_room(contents, max_disk)
     for writer in writers:
@@ -112,31 +115,31 @@ def _opened(store: Path, writers: Sequence[StoreWriter], max_disk: int | None) -
 
 
 def _write(writer: StoreWriter, states_of: StatesOf, accelerator: Processes, show: Show | None) -> Manifest:
-    """Let every process write its share of a split, and the main one the manifest when all are done."""
+    """Write a split: every process its share of the shards, then the main process the manifest."""
     on_main(accelerator, lambda: writer.measure(states_of))
-    mine = {"process": accelerator.process_index, "processes": accelerator.num_processes}
+    share = {"process": accelerator.process_index, "processes": accelerator.num_processes}
     shards: list[Shard] = []
     problem: str | None = None
     done = 0
     try:
-        for shard in writer.write(states_of, **mine):
+        for shard in writer.write(states_of, **share):
             shards.append(shard)
             done += shard.windows
             if show is not None and accelerator.is_main_process:
-                show(done, writer.windows(**mine), {}, doing=f"windows of {writer.content.split}")
+                show(done, writer.windows(**share), {}, doing=f"windows of {writer.content.split}")
     except BertVisionError as error:
         problem = str(error)
-    shares = gather(accelerator, (shards, problem))  # a process that failed comes, too: none waits for it in vain
-    for _, problem in shares:
+    results = gather(accelerator, (shards, problem))  # a process that failed takes part, or the others would hang
+    for _, problem in results:
         if problem is not None:
             raise BertVisionError(problem)
-    return on_main(accelerator, lambda: writer.finish(shard for share, _ in shares for shard in share))
+    return on_main(accelerator, lambda: writer.finish(shard for written, _ in results for shard in written))
 
 
 def store_content(
     request: ExtractRequest, encoder: Encoder, windows: Windows, *, split: str, pool: Pool | None
 ) -> Content:
-    """What a store of these windows holds."""
+    """The description of a store of these windows, with which an existing store is compared, too."""
     layers = parse_layers(request.layers, encoder.depth + 1, 0)
     return Content(
         encoder=request.encoder,
@@ -155,13 +158,13 @@ def store_content(
     )
 
 
-def _rows_of(windows: Windows, pool: Pool | None) -> IntArray:
-    """Rows that a store keeps of every window: all of its tokens, or one."""
+def _rows_per_window(windows: Windows, pool: Pool | None) -> IntArray:
+    """Number of rows that are stored of every window, (windows,): one per token, or one if tokens are pooled."""
     return windows.lengths if pool is None else np.ones(len(windows), dtype=np.int64)
 
 
 class _Extractor:
-    """Computes the states of some windows, end to end, as a store keeps them."""
+    """Computes states in the layout of a store: the rows of all windows end to end."""
 
     def __init__(
         self, encoder: Encoder, windows: Windows, passes: PassOptions, content: Content, pool: Pool | None
@@ -171,29 +174,29 @@ class _Extractor:
         self._content = content
         self._pool = pool
         self._device = encoder.device
-        # a mean is more precise than what it is the mean of, and takes little room
+        # float32 for pooled rows: a mean is more precise than the 16-bit states it is taken of, and takes little room
         self._dtype = next(encoder.parameters()).dtype if pool is None else torch.float32
 
     @torch.inference_mode()
     def states_of(self, rows: IntArray) -> Tensor:
-        """(tokens, layers, width), where and as precise as the encoder computes them."""
+        """The states of the windows at `rows`, (stored rows, layers, width), on the encoder's device."""
         content = self._content
         lengths = self._windows.lengths[rows]
-        ends = np.cumsum(_rows_of(self._windows, self._pool)[rows])
+        ends = np.cumsum(_rows_per_window(self._windows, self._pool)[rows])
         states = torch.empty(ends[-1], content.layers, content.width, dtype=self._dtype, device=self._device)
-        for some in frozen_batches(lengths, self._device):
-            batch = self._stream.batch(rows[some])
+        for chosen in frozen_batches(lengths, self._device):
+            batch = self._stream.batch(rows[chosen])
             if self._pool is not None:
                 hidden = batch.padded
-                states[torch.from_numpy(some)] = pool_rows(hidden.states.float(), hidden.mask, self._pool)
+                states[torch.from_numpy(chosen)] = pool_rows(hidden.states.float(), hidden.mask, self._pool)
                 continue
-            for end, window in zip(ends[some], _each_window(batch, lengths[some]), strict=True):
+            for end, window in zip(ends[chosen], _window_states(batch, lengths[chosen]), strict=True):
                 states[end - window.shape[1] : end] = window.transpose(0, 1)
         return states
 
 
-def _each_window(batch: StateBatch, lengths: IntArray) -> Sequence[Tensor]:
-    """The states of every window of a batch, (layers, tokens, width), not copied."""
+def _window_states(batch: StateBatch, lengths: IntArray) -> Sequence[Tensor]:
+    """The states of every window of a batch, (layers, tokens, width) without padding, as views."""
     states = batch.hidden.states
     if batch.packed is not None:
         return torch.split(states[0], lengths.tolist(), dim=1)

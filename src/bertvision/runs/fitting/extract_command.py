@@ -1,4 +1,4 @@
-"""The `bertvision extract` that makes a store, in words to copy."""
+"""extract_command: the command line of `bertvision extract` that makes a store, for messages."""
 
 import shlex
 from dataclasses import fields
@@ -8,7 +8,7 @@ from bertvision.runs.fitting.extract import ExtractRequest
 
 
 def extract_command(request: ExtractRequest, beside: Path) -> str:
-    """The command that makes what is asked for, in a folder beside one that holds something else."""
+    """The shell command for a request, with a new folder beside `beside`, which holds another store."""
     words = ["bertvision", "extract", request.task]
     if request.data is not None:
         words += ["--data", request.data]
@@ -27,12 +27,12 @@ def extract_command(request: ExtractRequest, beside: Path) -> str:
         words += ["--pool", request.pool]
     if request.dtype != "auto":
         words += ["--dtype", request.dtype]
-    words += ["--keep", request.keep, "--store", str(_free(beside))]
+    words += ["--keep", request.keep, "--store", str(_unused_path(beside))]
     return shlex.join(words)
 
 
-def _free(folder: Path) -> Path:
-    """A name like a folder's that nothing has yet."""
+def _unused_path(folder: Path) -> Path:
+    """The folder's path with the first of the suffixes -2, -3, … under which nothing exists."""
     number = 2
     while (other := folder.with_name(f"{folder.name}-{number}")).exists():
         number += 1

@@ -1,4 +1,4 @@
-"""fit_heads: a task, an encoder and heads → a run with every head's best weights and a leaderboard."""
+"""fit_heads: train heads on a frozen encoder; the run keeps every head's best weights and a leaderboard."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -37,12 +37,12 @@ LEADERBOARD = "leaderboard.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitResult:
-    """What came out of a fit.
+    """The result of a fit.
 
     Attributes:
         run: its folder.
-        leaderboard: every head with its options, seed, parameters, seconds and metrics, best first.
-        notices: what the user should know.
+        leaderboard: a row per head with its options, seed, parameters, seconds and metrics, best first.
+        notices: messages for the user.
     """
 
     run: Path
@@ -59,19 +59,21 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
     frozen: FrozenTask | None = None,
     dev: bool = True,
 ) -> FitResult:
-    """Train many heads in one pass over a frozen encoder; a killed fit goes on with `resume`.
+    """Train many heads in one pass over a frozen encoder; a killed fit continues with `resume`.
 
     Args:
-        request: what to fit.
+        request: the settings.
         out: folder of the run.
-        resume: go on with a fit that was interrupted.
-        show: is told how far it is.
-        frozen: what `freeze_task` gave for this request; None loads it.
-        dev: whether the leaderboard tells how good heads are on dev; False leaves it to whoever judges them later.
+        resume: continue an interrupted fit in this folder.
+        show: progress callback.
+        frozen: the result of `freeze_task` for this request; None loads data and encoder.
+        dev: whether heads are scored on the dev split; False scores them on held-out examples alone, so that dev
+            remains unused.
 
     Raises:
-        BertVisionError: something in the request does not fit, or something cannot be written; what is there is kept.
-        DivergedError: every head was dropped before one was kept.
+        BertVisionError: the settings, the data, the encoder and the folder do not fit together, or a file cannot be
+            written; existing files are kept.
+        DivergedError: every head was dropped before any was saved.
     """
     request.check()
     folder = RunFolder(Path(out))
@@ -85,15 +87,15 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
     trainees = [build_trainee(spec, frozen, request) for spec in request.heads]
     layers = layers_read(trainee.head for trainee in trainees)
     frozen.check_stores(layers)
-    choice = find_plan(frozen, layers, folder.path, show) if request.source == AUTO else None
+    plan = find_plan(frozen, layers, folder.path, show) if request.source == AUTO else None
     with lock_folder(folder.path):
-        finished = _finished(folder, request, resume=resume)  # another process may have been here meanwhile
+        finished = _finished(folder, request, resume=resume)  # another process may have finished it meanwhile
         if finished is not None:
             return finished
         examples, held_out = frozen.examples_digest, frozen.held_out_digest
         folder.begin(asdict(request), frozen.fingerprint, examples=examples, held_out=held_out)
-        if choice is not None:
-            frozen = follow_plan(choice, frozen, folder.path, show)
+        if plan is not None:
+            frozen = follow_plan(plan, frozen, folder.path, show)
         run = FitRun(folder, frozen, trainees, show)
         learn_heads(run)
         leaderboard = run.leaderboard()
@@ -101,29 +103,29 @@ def fit_heads(  # noqa: PLR0913 - what it depends on, by keyword
             write_json(folder.path / LEADERBOARD, leaderboard)
             folder.finish({"heads": len(leaderboard)})
             remove_checkpoints(folder.path)
-        if choice is not None:
-            remove_own_store(folder.path)  # nobody will come back to it
+        if plan is not None:
+            remove_own_store(folder.path)  # a finished run, or one without heads, is not resumed
         if not leaderboard:
             raise DivergedError(
                 f"no head was kept: {' '.join(run.notices)} Use a smaller --lr and another --out. Is the encoder whole?"
             )
-    reasons = () if choice is None else choice.reasons[:1]
+    reasons = () if plan is None else plan.reasons[:1]
     parts = frozen.parts
     cut = cut_notice(frozen.task, frozen.train.windows, parts.options, parts.tokenizer)
-    alone = one_label_notice(frozen.task, frozen.held_out.windows.targets)
-    notices = (*parts.notices, *seen_notice(request), *alone, *cut, *_of_training(run), *reasons, *run.notices)
+    one_label = one_label_notice(frozen.task, frozen.held_out.windows.targets)
+    notices = (*parts.notices, *seen_notice(request), *one_label, *cut, *_training_notices(run), *reasons, *run.notices)
     return _result(folder, notices)
 
 
 def learn_heads(run: FitRun, *, watcher: FitWatcher | None = None) -> None:
-    """Solve the heads that can be solved, and train the others.
+    """Solve the convex heads if the request says so, and train all others.
 
     Args:
-        run: has them, and keeps them.
-        watcher: follows those that are trained; None lets the run follow them.
+        run: the run whose heads they are; it saves them.
+        watcher: callbacks of the training; None takes those of the run.
 
     Raises:
-        BertVisionError: something cannot be written.
+        BertVisionError: a file cannot be written, or the GPU has too little memory.
     """
     frozen, request = run.frozen, run.frozen.request
     states = frozen.states(frozen.train, run.layers)
@@ -132,8 +134,8 @@ def learn_heads(run: FitRun, *, watcher: FitWatcher | None = None) -> None:
         if solver is not None and isinstance(trainee.head, CONVEX):
             run.on_solved(number, solver.solve(trainee))
         else:
-            run.following.append(number)
-    trained = [run.trainees[number] for number in run.following]
+            run.trained.append(number)
+    trained = [run.trainees[number] for number in run.trained]
     if not trained:
         return
     if request.compile:
@@ -141,18 +143,19 @@ def learn_heads(run: FitRun, *, watcher: FitWatcher | None = None) -> None:
             trainee.head.compile_steps()
     plan = frozen.plan()
     windows = frozen.train.windows
-    read = windows.lengths if frozen.task.kind == "spans" else np.ones(len(windows), dtype=np.int64)
-    standardise_heads(trained, states, sample_windows(plan, read))
+    rows_read = windows.lengths if frozen.task.kind == "spans" else np.ones(len(windows), dtype=np.int64)
+    standardise_heads(trained, states, sample_windows(plan, rows_read))
     fit_trainees(
         trained, frozen.fit_data(states), plan, run=run.folder.path, fractions=request.fractions, watcher=watcher or run
     )
 
 
 def check_fit(frozen: FrozenTask) -> None:
-    """Refuse what cannot be done with a task's data, while nothing is written.
+    """Check that the heads can be built and trained on a task's data, before anything is written.
 
     Raises:
-        BertVisionError: a head cannot be built or read these states, or cannot be judged where it was asked for.
+        BertVisionError: a head cannot be built or cannot read these states, `validate` does not fit the number of
+            steps, or the task has no classes to weight.
     """
     request = frozen.request
     for spec in request.heads:
@@ -167,13 +170,13 @@ def check_fit(frozen: FrozenTask) -> None:
                 f"Leave it out, or tune it: bertvision tune {request.task} --learn none --head {spec.head}"
             )
     frozen.plan().snapshot_steps(request.fractions, option="--validate")
-    _ = frozen.class_weights  # so that a task without classes is refused at once
+    _ = frozen.class_weights  # raises for a task without classes
 
 
 def build_trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Trainee:
-    """A head and the windows it learns from: those of a share of the examples, which lies within larger shares.
+    """A head for training, with the mask of its training windows if it uses fewer examples than others.
 
-    The largest share of all heads is what the run is about; smaller ones are shares of that.
+    The run loads only the largest share of the examples that any head uses; smaller shares are subsets of larger ones.
     """
     rows = None
     if spec.fraction < request.largest:
@@ -185,14 +188,14 @@ def build_trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Tr
         spec = replace(spec, options={**spec.options, TOKENS: ATTENTION})
     trainee = Trainee(spec, frozen.shape, device=frozen.encoder.device, rows=rows)
     if frozen.task.kind == "scores":
-        # from zero every weight would first grow with what all texts have in common, such as how far any two are apart
+        # with a bias of 0, all weights would first grow to predict the mean score from what all texts have in common
         targets = frozen.train.windows.targets
         trainee.head.project.bias.data.fill_(float(np.mean(targets if rows is None else targets[rows])))
     return trainee
 
 
 def _solver(frozen: FrozenTask, states: States) -> Solver | None:
-    """Solves heads on rows in memory; None where there are none."""
+    """The solver of convex heads; None unless states are one row per text in memory."""
     if not isinstance(states, RowStates):
         return None
     windows, (groups, _) = frozen.train.windows, example_groups(frozen.train.examples)
@@ -204,12 +207,12 @@ def _solver(frozen: FrozenTask, states: States) -> Solver | None:
     )
 
 
-def _of_training(run: FitRun) -> tuple[str, ...]:
-    """Notices where heads were trained, in few steps or on scores of unusual size; none where all were solved."""
+def _training_notices(run: FitRun) -> tuple[str, ...]:
+    """Notices about few steps and about scores of unusual size; none if all heads were solved."""
     frozen, request = run.frozen, run.frozen.request
-    if not run.following:
+    if not run.trained:
         return ()
-    solved = len(run.following) < len(request.heads)
+    solved = len(run.trained) < len(request.heads)
     otherwise = "--heads layer_concat" if frozen.in_memory and request.solve and not solved else ""
     return (
         *few_steps_notice(request.task, frozen.plan().total, request.epochs, otherwise=otherwise),
@@ -218,7 +221,11 @@ def _of_training(run: FitRun) -> tuple[str, ...]:
 
 
 def _finished(folder: RunFolder, request: FitRequest, *, resume: bool) -> FitResult | None:
-    """See whether a fit can begin or go on; what came out if it has ended."""
+    """The result of a fit that is finished; None if it can begin or be resumed.
+
+    Raises:
+        BertVisionError: it cannot, as the folder holds something else.
+    """
     folder.check(asdict(request), resume=resume)
     if folder.result() is None:
         return None

@@ -1,4 +1,4 @@
-"""FitRequest: all that a fit of heads depends on, as a value."""
+"""FitRequest: the settings of a fit of heads on a frozen encoder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,38 +14,38 @@ from bertvision.training.trainee import HeadSpec
 
 AUTO, STREAM, STORE = "auto", "stream", "store:"
 WHOLE = "whole"
-"""The run of a cross-fit that learned from every fold."""
+"""Name of the run of a cross-fit that was tuned on all folds."""
 
 FEWEST_FOLDS = 2
-"""With one fold, its encoder would have learned from nothing."""
+"""With one fold, its encoder would have no training examples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRequest(DataRequest):
-    """All that a fit depends on.
+    """The settings of a fit.
 
     Attributes:
-        heads: what learns, and how.
-        epochs: passes over the data.
-        batch: windows per step.
+        heads: the heads, with their training options.
+        epochs: passes over the training examples.
+        batch: windows per optimiser step.
         seed: seed of data order, of the choice of held-out examples and of subsets.
-        validate: epochs after which heads are judged on held-out examples; the end always counts.
-        held_out: share of the training examples that nobody learns from.
-        pool: which row counts for labels, tags and scores; `attention` lets every head learn which tokens count, None
-            takes what the encoder was trained with.
+        validate: epochs after which heads are scored on held-out examples; they always are at the end, too.
+        held_out: share of the used training examples to hold out.
+        pool: how tokens are pooled, for labels, tags and scores; `attention` gives every head a learned attention
+            pooling, None pools as the encoder was trained.
         pairs: how pairs of texts are encoded; `auto` takes `aligned` for encoders trained on sentences, and `together`
             for others.
-        source: where states come from: `stream` computes them anew, `store:DIR` reads them, `auto` measures
+        source: where states come from: `stream` computes them for every batch, `store:DIR` reads them, `auto` measures
             and chooses.
-        max_disk: most bytes that a store made by `auto` may take.
-        max_memory: most bytes of states in memory that `auto` may take.
-        cross_fit: how many folds; the encoder is a folder of as many runs, each tuned without the fold whose states it
-            gives. None takes all states from one encoder.
+        max_disk: most bytes that a store made by `auto` may take; None sets no limit but the disk's.
+        max_memory: most bytes of states in memory with `auto`; None sets no limit but the machine's.
+        cross_fit: number of folds K; `encoder` is then the folder of a cross-fit, and the states of every training
+            example come from the encoder that was tuned without its fold. None uses one encoder for all.
         solve: solve convex heads instead of training them, for labels, tags and scores.
-        class_weights: let every class count the same, however many examples it has.
+        class_weights: weight the loss so that all classes have the same total weight.
         device: `auto`, `cpu` or `cuda`.
-        dtype: `auto` computes in bfloat16 on a GPU.
-        compile: compile the encoder's layers, and what heads do layer by layer, before anything else.
+        dtype: `auto` computes in bfloat16 on a GPU, and in float32 on a CPU.
+        compile: compile the encoder's layers, and the steps that heads repeat for every layer, with `torch.compile`.
     """
 
     heads: tuple[HeadSpec, ...] = ()
@@ -68,30 +68,30 @@ class FitRequest(DataRequest):
 
     @property
     def largest(self) -> float:
-        """The largest share of the training examples that some head sees: what the run passes over."""
+        """The largest share of the training examples that any head uses: the share that the run uses."""
         return max(spec.fraction for spec in self.heads)
 
     @property
     def main_encoder(self) -> str:
-        """The encoder of all examples that no encoder learned from."""
+        """The encoder for held-out and dev examples: of a cross-fit, the one tuned on all folds."""
         return self.encoder if self.cross_fit is None else fold_encoder(self.encoder, WHOLE)
 
     @property
     def fractions(self) -> list[float]:
-        """Epochs after which heads are judged."""
+        """Epochs after which heads are scored, in order; the last one is the end of training."""
         return sorted({*self.validate, self.epochs})
 
     @property
     def store(self) -> Path | None:
-        """The folder that states are read from, where one is named."""
+        """The folder of the store that states are read from; None for other sources."""
         return Path(self.source.removeprefix(STORE)) if self.source.startswith(STORE) else None
 
     def reads_rows(self, task: Task) -> bool:
-        """Whether heads read one row per text, so that all states stay in memory; else they read every token."""
+        """Whether heads read one pooled row per text, so that all states fit into memory, instead of every token."""
         return task.kind != "spans" and self.pool != ATTENTION
 
     def plan(self) -> TuneOptions:
-        """What the order of the steps depends on."""
+        """The options that determine the batches of every step; see `StepPlan`."""
         return TuneOptions(epochs=self.epochs, batch=self.batch, seed=self.seed)
 
     def check(self) -> None:
@@ -122,6 +122,6 @@ class FitRequest(DataRequest):
 
 
 def fold_encoder(encoder: str, name: str | int) -> str:
-    """One of the runs of a cross-fit: `RUN` and 3 are `RUN/fold-3`, `RUN@0.3` and `whole` are `RUN/whole@0.3`."""
+    """The encoder of one run of a cross-fit: `RUN` and 3 give `RUN/fold-3`, `RUN@0.3` and `whole` `RUN/whole@0.3`."""
     run, snapshot = split_snapshot(encoder)
     return f"{run / (name if isinstance(name, str) else f'fold-{name}')}{snapshot}"

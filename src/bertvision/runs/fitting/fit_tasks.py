@@ -12,18 +12,18 @@ from bertvision.runs.fitting.frozen import FrozenTask, freeze_task
 from bertvision.runs.folder import RunFolder, check_series
 from bertvision.runs.watch import Show, tell, telling
 
-ALIKE = ("encoder", "pool", "device", "dtype")
-"""What tasks must ask for alike, so that one pass serves them all."""
+SHARED_FIELDS = ("encoder", "pool", "device", "dtype")
+"""Fields of the requests that must be equal, so that one pass of the encoder serves all tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksResult:
-    """What came out of the fits of several tasks.
+    """The result of `fit_tasks`.
 
     Attributes:
         out: folder of the fits.
-        results: results of each task, by name.
-        notices: what the user should know.
+        results: the result of every task, by its name.
+        notices: messages for the user.
     """
 
     out: Path
@@ -34,18 +34,18 @@ class TasksResult:
 def fit_tasks(
     requests: Sequence[FitRequest], out: str | Path, *, resume: bool = False, show: Show | None = None
 ) -> TasksResult:
-    """Encode every different text of several tasks once, then fit each task's heads in a folder of its own.
+    """Encode every distinct text of several tasks once, then fit the heads of each task in its own folder.
 
-    Two texts that are aligned have one row, and every different pair of them is encoded once. A task's results are
-    those it has when it is fitted alone, but for the last bits: windows are encoded in other batches. Killed fits go on
-    with `resume`; the texts of tasks that are finished are not encoded again.
+    Of pairs that are aligned, whose two texts give one row, every distinct pair is encoded once. The results of a task
+    are those of fitting it alone, up to rounding: windows are encoded in other batches. Killed fits continue with
+    `resume`; the texts of finished tasks are not encoded again.
 
     Raises:
-        BertVisionError: the requests do not go together, or something in one of them does not fit.
+        BertVisionError: the requests cannot share a pass, or as `fit_heads`.
     """
     for request in requests:
         request.check()
-    _check_alike(requests)
+    _check_shared_fields(requests)
     folder = Path(out)
     check_series(folder, resume=resume)
     frozen: dict[str, FrozenTask] = {}
@@ -61,7 +61,7 @@ def fit_tasks(
     if frozen:
         tell(show, f"encoding the texts of {', '.join(frozen)} …")
         shared = _share(list(frozen.values()))
-        frozen = {task: replace(one, shared=shared) for task, one in frozen.items()}
+        frozen = {task: replace(frozen_task, shared=shared) for task, frozen_task in frozen.items()}
         notices.append(
             f"{shared.asked:,} texts or pairs of {len(frozen)} tasks; {len(shared):,} different ones, encoded once."
         )
@@ -80,12 +80,13 @@ def fit_tasks(
     return TasksResult(out=folder, results=results, notices=tuple(notices))
 
 
-def _check_alike(requests: Sequence[FitRequest]) -> None:
+def _check_shared_fields(requests: Sequence[FitRequest]) -> None:
+    """Refuse requests that cannot share a pass of one encoder."""
     tasks = [request.task for request in requests]
     for task in tasks:
         if tasks.count(task) > 1:
             raise BertVisionError(f"{task} is named {tasks.count(task)} times. Name every task once.")
-    for name in ALIKE:
+    for name in SHARED_FIELDS:
         values = {str(getattr(request, name)) for request in requests}
         if len(values) > 1:
             raise BertVisionError(
@@ -98,7 +99,7 @@ def _check_alike(requests: Sequence[FitRequest]) -> None:
 
 
 def _check_rows(frozen: FrozenTask) -> None:
-    """Refuse a task whose states do not stay in memory."""
+    """Refuse a task whose heads read every token: such states are not kept in memory."""
     if not frozen.in_memory:
         name = frozen.task.name
         reason = "it asks for spans" if frozen.task.kind == "spans" else "--pool attention"
@@ -109,5 +110,6 @@ def _check_rows(frozen: FrozenTask) -> None:
 
 
 def _share(tasks: Sequence[FrozenTask]) -> SharedRows:
+    """The rows of all texts of the tasks, which have the same encoder and pooling."""
     first = tasks[0]
-    return SharedRows(first.encoder, [some for frozen in tasks for some in frozen.texts], first.passes, first.pool)
+    return SharedRows(first.encoder, [texts for frozen in tasks for texts in frozen.texts], first.passes, first.pool)

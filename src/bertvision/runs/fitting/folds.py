@@ -1,4 +1,4 @@
-"""Folds: encoders that were each tuned without a part of the training examples, and the states they give that part."""
+"""Folds: the encoders of a cross-fit, and the states of training windows, each from the encoder that never saw it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,47 +30,47 @@ CROSS_FIT = "cross_fit.json"
 
 @dataclass(frozen=True, slots=True)
 class Folds:
-    """One encoder per fold, and which of them each window of the training part gets its states from.
+    """One encoder per fold, each tuned without its fold, and the fold of every training window.
 
     Attributes:
-        encoders: the one at k never saw fold k.
-        numbers: (windows,) the fold of each window.
+        encoders: encoder k was tuned without fold k.
+        numbers: (windows,) fold of each window.
     """
 
     encoders: tuple[Encoder, ...]
     numbers: IntArray
 
     def stream(self, windows: TokenRows, options: PassOptions, layers: range) -> "FoldStates":
-        """States that are computed when they are asked for."""
+        """A source that computes the states of every batch, each window's with the encoder of its fold."""
         streams = [StreamStates(encoder, windows, options, layers) for encoder in self.encoders]
         return FoldStates(streams, self.numbers)
 
     def rows(
         self, texts: Sequence[TokenRows], options: PassOptions, *, pool: Pool, pairs: Pairs, layers: range
     ) -> Tensor:
-        """One row per example and layer, as `encode_texts` gives them."""
+        """One row per example and layer, each from the encoder of its fold; arguments and result as `encode_texts`."""
         first = self.encoders[0]
         rows = torch.empty(len(texts[0]), len(layers), PARTS[pairs] * first.width)
         for fold, encoder in enumerate(self.encoders):
-            mine = np.flatnonzero(self.numbers == fold)
-            if len(mine):
-                some = [windows.select(mine) for windows in texts]
-                rows[torch.from_numpy(mine)] = encode_texts(
-                    encoder, some, options, pool=pool, pairs=pairs, layers=layers
+            chosen = np.flatnonzero(self.numbers == fold)
+            if len(chosen):
+                in_fold = [windows.select(chosen) for windows in texts]
+                rows[torch.from_numpy(chosen)] = encode_texts(
+                    encoder, in_fold, options, pool=pool, pairs=pairs, layers=layers
                 )
         return rows
 
 
 @final
 class FoldStates:
-    """States of windows from the encoder of their fold; a batch is of one fold, so that one encoder runs for it."""
+    """States computed batch by batch; all windows of a batch are in one fold, so that one encoder runs for it."""
 
     def __init__(self, streams: list[StreamStates], numbers: IntArray) -> None:
         self._streams = streams
         self._numbers = numbers
 
     def batch(self, rows: IntArray) -> StateBatch:
-        """The states of the windows at `rows`, which are of one fold."""
+        """The states of the windows at `rows`, which must be in one fold."""
         folds = set(self._numbers[rows].tolist())
         if len(folds) > 1:
             raise ValueError("a batch is of one fold")
@@ -78,10 +78,11 @@ class FoldStates:
 
 
 def check_folds(request: FitRequest, train: Examples) -> dict[str, int]:
-    """The fold of every training example by id, after seeing that a cross-fit is whole and of the same examples.
+    """The fold of every training example by id, after checking the cross-fit that the request names.
 
     Raises:
-        BertVisionError: it is not, or it held out other examples than the fit does.
+        BertVisionError: it is not finished, has another number of folds or other training examples, or may have trained
+            on examples that the fit holds out.
     """
     (run, _), folds = split_snapshot(request.encoder), request.cross_fit or 0
     content = read_json(run / CROSS_FIT) if (run / CROSS_FIT).is_file() else None
@@ -102,13 +103,13 @@ def check_folds(request: FitRequest, train: Examples) -> dict[str, int]:
 
 
 def load_folds(request: FitRequest, fold_of: Mapping[str, int], train: Part, load: Callable[[str], Encoder]) -> Folds:
-    """The encoders of a cross-fit for the windows that heads learn from.
+    """Load the encoders of a cross-fit, for the training windows of heads.
 
     Args:
-        request: what is asked for.
+        request: the settings of the fit.
         fold_of: the fold of every example, by id.
-        train: examples that heads learn from.
-        load: an encoder by name.
+        train: the training examples of the heads.
+        load: loads an encoder by name.
     """
     encoders = [load(fold_encoder(request.encoder, fold)) for fold in range(request.cross_fit or 0)]
     numbers = np.array([fold_of[key] for key in train.examples.ids])

@@ -1,4 +1,4 @@
-"""fit_snapshots: heads for every snapshot of a tuned run, and the point from which more tuning stops paying."""
+"""fit_snapshots: fit heads on every snapshot of a tuned run, and find the point where more tuning stops paying off."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,17 +19,17 @@ from bertvision.runs.watch import Show, telling
 FORMAT = 1
 FREEZE_POINTS = "freeze_points.json"
 TOLERANCE = 0.01
-"""Share of the best later score that may be missing at the freeze point, where nobody says otherwise."""
+"""Default share of the best later score by which the score at the freeze point may be lower."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreezeResult:
-    """What came out of fits on the snapshots of a run.
+    """The result of `fit_snapshots`.
 
     Attributes:
         out: folder of the fits.
-        table: what its `freeze_points.json` holds: a point for each snapshot, and the freeze point.
-        notices: what the user should know.
+        table: content of its `freeze_points.json`: a point for every snapshot, and the freeze point.
+        notices: messages for the user.
     """
 
     out: Path
@@ -46,20 +46,21 @@ def fit_snapshots(  # noqa: PLR0913 - what it depends on, by keyword
     resume: bool = False,
     show: Show | None = None,
 ) -> FreezeResult:
-    """Fit the heads on each snapshot's frozen encoder, in a folder of its own, and find the freeze point.
+    """Fit the heads on the frozen encoder of every snapshot, and find the freeze point.
 
-    Heads and the freeze point are chosen by held-out training examples, which the run must not have learned from.
+    Heads and the freeze point are chosen by held-out training examples, on which the run must not have been trained.
 
     Args:
-        request: what to fit; its encoder is a tuned run.
-        out: where the folders go, such as `at-0.3`.
-        snapshots: epochs of tuning; None takes every snapshot there is.
-        tolerance: share of the best later score that may be missing at the freeze point.
-        resume: go on with fits that were interrupted.
-        show: is told how far each fit is.
+        request: the settings of every fit; its encoder is the folder of a tuned run.
+        out: folder of the fits, each in a folder such as `at-0.3`.
+        snapshots: the snapshots, by epochs of tuning; None takes all.
+        tolerance: share of the best later score by which the score at the freeze point may be lower.
+        resume: continue interrupted fits.
+        show: progress callback.
 
     Raises:
-        BertVisionError: something does not fit, or there is no such snapshot; what is there is kept.
+        BertVisionError: `tolerance`, the request and `snapshots` do not go together, or as `fit_heads`; existing files
+            are kept.
     """
     if not 0.0 <= tolerance < 1.0:
         raise BertVisionError(f"--tolerance is {tolerance:g}, at least 0 and less than 1 is expected.")
@@ -80,10 +81,10 @@ def fit_snapshots(  # noqa: PLR0913 - what it depends on, by keyword
     for snapshot in chosen:
         name = snapshot.folder.name
         place = folder / f"at-{name}"
-        asked, tell = replace(request, encoder=f"{run}@{name}"), telling(show, f"snapshot {name}")
+        at_snapshot = replace(request, encoder=f"{run}@{name}")
         try:
-            fitted = fit_heads(asked, place, resume=resume, show=tell)
-        except DivergedError as error:  # others may do better
+            fitted = fit_heads(at_snapshot, place, resume=resume, show=telling(show, f"snapshot {name}"))
+        except DivergedError as error:  # heads may still train well on other snapshots
             fitted = FitResult(run=place, leaderboard=[], notices=(f"snapshot {name}: {error}",))
         points.append(_point(snapshot, fitted, own.get(snapshot.fraction)))
         notices += [notice for notice in fitted.notices if notice not in notices]
@@ -110,8 +111,8 @@ def freeze_point(points: Sequence[Mapping[str, Any]], tolerance: float) -> dict[
     """The earliest point whose held-out score is within the tolerance of the best later one; None if none has a score.
 
     Args:
-        points: points by epochs; each with `snapshot`, `epochs` and `held_out`, a score or None.
-        tolerance: share of the best later score that may be missing.
+        points: in order of epochs; each with `snapshot`, `epochs` and `held_out`, a score or None.
+        tolerance: share of the best later score by which it may be lower.
     """
     scored = [point for point in points if point["held_out"] is not None]
     for number, point in enumerate(scored):
@@ -128,15 +129,15 @@ def freeze_point(points: Sequence[Mapping[str, Any]], tolerance: float) -> dict[
 
 
 def _chosen(run: Path, snapshots: Sequence[float] | None) -> list[Snapshot]:
-    """The snapshots that are asked for, by epochs."""
-    there = list_snapshots(run)
-    if not there:
+    """The snapshots with these epochs, or all, in order of epochs."""
+    existing = list_snapshots(run)
+    if not existing:
         raise BertVisionError(
             f"--snapshots: {run} is no tuned run with snapshots. Name its folder without @, or make one: "
             "bertvision tune TASK --snapshots 0.1,0.3,1 --out RUN"
         )
     if snapshots is None:
-        return there
+        return existing
     if not snapshots:
         raise BertVisionError("--snapshots names none; 'all', or epochs such as 0.1,0.3,1 are expected.")
     found = [find_snapshot(f"{run}@{epochs:g}") for epochs in sorted(set(snapshots))]
@@ -144,14 +145,14 @@ def _chosen(run: Path, snapshots: Sequence[float] | None) -> list[Snapshot]:
 
 
 def _own_metrics(run: Path) -> dict[float, dict[str, Any]]:
-    """What the run's own output reached at each snapshot."""
+    """Metrics of the run's own output at each snapshot, by its epochs, from the log."""
     lines: list[dict[str, Any]] = [line for line in RunFolder(run).lines() if "snapshot" in line]
-    hidden = ("step", "snapshot")
-    return {line["snapshot"]: {name: line[name] for name in line if name not in hidden} for line in lines}
+    no_metrics = ("step", "snapshot")
+    return {line["snapshot"]: {name: line[name] for name in line if name not in no_metrics} for line in lines}
 
 
 def _point(snapshot: Snapshot, fitted: FitResult, own: dict[str, Any] | None) -> dict[str, Any]:
-    """A row of the table: the best head by held-out score; of equal ones the smallest, never the better on dev."""
+    """A point of the table, with the best head by held-out score; ties go to the smallest head, never by dev scores."""
 
     def order(row: Mapping[str, Any]) -> tuple[float, int, str]:
         return -row["held_out"] if row["held_out"] is not None else math.inf, row["parameters"], row["folder"]

@@ -1,4 +1,4 @@
-"""FrozenTask: a task's examples as token windows, a frozen encoder for them, and the states that heads read."""
+"""FrozenTask: a task's examples as token windows, a frozen encoder, and sources of the states that heads read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -35,19 +35,19 @@ from bertvision.training.plan import Plan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenTask:
-    """All that heads need but their states.
+    """Data and encoder of a fit, from which the states of its examples are computed or read.
 
     Attributes:
-        parts: the task's examples, and how they are cut.
-        encoder: frozen.
-        passes: how it is run.
-        train: examples that heads learn from.
-        held_out: training examples that judge them.
-        dev: what is reported, where there is one.
-        request: what was asked for.
-        folds: encoders for the training part, of which each was tuned without the fold that it encodes.
-        shared: rows that several tasks were encoded for together; None encodes those of this task alone.
-        stores: every split as a store has it, if states come from one.
+        parts: the task's examples, and how they are cut into windows.
+        encoder: the frozen encoder.
+        passes: options of its forward passes.
+        train: training examples.
+        held_out: held-out examples, by which heads are validated.
+        dev: the split on which results are reported; None if there is none, or it is left alone.
+        request: the settings of the fit.
+        folds: encoders of a cross-fit, for the training examples; None uses `encoder` for them, too.
+        shared: rows that were computed for several tasks together; None computes the rows of this task alone.
+        stores: the splits `train` and `dev` of a store, if states come from one; otherwise empty.
     """
 
     parts: TaskParts
@@ -63,35 +63,39 @@ class FrozenTask:
 
     @property
     def task(self) -> Task:
-        """What is asked."""
+        """The task."""
         return self.parts.task
 
     @property
     def pool(self) -> Pool:
-        """Which row counts for labels and scores, where heads do not pool tokens themselves."""
+        """How tokens are pooled, for labels, tags and scores, unless heads pool them by attention."""
         return self.parts.pool
 
     @property
     def shape(self) -> HeadShape:
-        """What heads are built for."""
+        """Input and output sizes of the heads."""
         return head_shape(self.encoder, self.parts)
 
     @property
     def in_memory(self) -> bool:
-        """Whether heads read one row per text, so that all states stay in memory."""
+        """Whether heads read one pooled row per text, so that all states fit into memory."""
         return self.request.reads_rows(self.task)
 
     @property
     def texts(self) -> list[tuple[list[TokenRows], Pairs]]:
-        """The windows that are encoded for each part, and how those of two texts become one row."""
+        """The windows to encode for each part, and how the two texts of a pair become one row."""
         parts = [part for part in (self.train, self.held_out, self.dev) if part is not None]
         return [(self.parts.texts(part), self.parts.pairs) for part in parts]
 
     def states(self, part: Part, layers: range) -> States:
-        """The states of a part: from a store, in memory, or batch by batch where heads read every token.
+        """The source of the states of a part: a store, rows in memory, or a stream if heads read every token.
+
+        Args:
+            part: `train`, `held_out` or `dev`.
+            layers: neighbouring layers to compute or read.
 
         Raises:
-            BertVisionError: the store holds something else.
+            BertVisionError: the store holds states of other windows, layers or another encoder.
         """
         if self.request.store is not None:
             return self._stored(part, layers)
@@ -103,7 +107,7 @@ class FrozenTask:
         return RowStates(rows, device, lowest=layers[0], pairs=self.parts.pairs)
 
     def reading(self, store: Path) -> "FrozenTask":
-        """The same with its states from a store.
+        """The same task with its states from a store, which is not compared yet; see `check_stores`.
 
         Raises:
             BertVisionError: the store is not finished.
@@ -118,20 +122,20 @@ class FrozenTask:
 
     @property
     def class_weights(self) -> Tensor | None:
-        """How much an example of each class counts; None for all the same.
+        """Balanced class weights, (classes,); None if the request has none.
 
         Raises:
-            BertVisionError: they were asked for, and the task has no classes.
+            BertVisionError: the request has some, but the task has no classes.
         """
         return class_weights(self.task, self.train.windows.targets) if self.request.class_weights else None
 
     def plan(self) -> Plan:
-        """Which windows heads learn from at which step: where an encoder runs for every batch, of one fold each."""
+        """The batches of training; if encoders of a cross-fit run for every batch, each batch is of one fold."""
         groups = self.folds.numbers if self.folds is not None and not self.in_memory else None
         return Plan(self.train.windows.lengths, self.request.plan(), groups=groups)
 
     def fit_data(self, states: States) -> FitData:
-        """What heads learn from, given the states of the training part."""
+        """The training data of the heads, with these states of the training examples."""
         return FitData(
             task=self.task,
             targets=self.train.windows.targets,
@@ -146,33 +150,34 @@ class FrozenTask:
 
     @property
     def examples_digest(self) -> str:
-        """Digest of what heads learn from, and of what judges them."""
+        """Digest of the training and held-out examples."""
         return examples_digest([self.train.windows, self.held_out.windows])
 
     @property
     def held_out_digest(self) -> str:
-        """Digest of what judges heads."""
+        """Digest of the held-out examples."""
         return examples_digest([self.held_out.windows])
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprints of all encoders."""
+        """Fingerprints of all encoders, joined by "+"."""
         others = () if self.folds is None else self.folds.encoders
         return "+".join(fingerprint(encoder) for encoder in (self.encoder, *others))
 
     def _rows(self, part: Part, layers: range) -> Tensor:
+        """One row per example and layer, (examples, layers, parts · width), in memory."""
         texts, pool, pairs = self.parts.texts(part), self.pool, self.parts.pairs
         if self.folds is not None and part is self.train:
             return self.folds.rows(texts, self.passes, pool=pool, pairs=pairs, layers=layers)
-        if self.shared is not None:  # heads of other tasks may read others
+        if self.shared is not None:  # it has all layers, as heads of other tasks may read others
             return self.shared.rows(texts, pairs)[:, layers.start : layers.stop]
         return encode_texts(self.encoder, texts, self.passes, pool=pool, pairs=pairs, layers=layers)
 
     def check_stores(self, layers: range) -> None:
-        """See that the stores that states come from, if any, hold these layers of these windows; reads no states.
+        """Check by their manifests that stores hold these layers of the windows; does nothing without stores.
 
         Raises:
-            BertVisionError: one holds something else.
+            BertVisionError: one holds states of other windows, layers or another encoder.
         """
         for split in self.stores:
             self._check_store(split, layers)
@@ -193,7 +198,7 @@ class FrozenTask:
 
     @property
     def _stored_pool(self) -> Pool | None:
-        """Which row a store keeps of every window; None for all."""
+        """How the one row per window in a store was pooled; None if it holds every token."""
         return None if self.task.kind == "spans" else self.pool
 
     def _stored(self, part: Part, layers: range) -> States:
@@ -208,14 +213,14 @@ class FrozenTask:
 
 
 def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> FrozenTask:
-    """Load data and encoder, and cut the windows.
+    """Load data and encoder, split the training examples, and build the token windows.
 
     Args:
-        request: what is asked for.
-        encoder: the one that was loaded for a like request; None loads it.
+        request: the settings of the fit.
+        encoder: the encoder, if it was loaded before for a request with the same settings; None loads it.
 
     Raises:
-        BertVisionError: data or encoder cannot be had, or do not fit.
+        BertVisionError: the data, the encoder or a store cannot be loaded, or do not fit the request.
     """
     loaded = request.load()
     fold_of = None
@@ -226,10 +231,10 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
         raise BertVisionError("--held-out is 0, but heads are judged on held-out training examples.")
 
     def load(name: str) -> Encoder:
-        fresh = load_frozen(name, device=request.device, dtype=request.dtype)
+        loaded = load_frozen(name, device=request.device, dtype=request.dtype)
         if request.compile:
-            fresh.compile_layers()
-        return fresh
+            loaded.compile_layers()
+        return loaded
 
     encoder = encoder or load(request.main_encoder)
     train = parts.part(parts.train)
@@ -247,6 +252,6 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
 
 
 def head_shape(encoder: Encoder, parts: TaskParts) -> HeadShape:
-    """What heads on a frozen encoder are built for."""
+    """Input and output sizes of heads on a frozen encoder; the input is as wide as all parts of a row."""
     width = encoder.width * PARTS[parts.pairs]
     return HeadShape(layers=encoder.depth + 1, width=width, outputs=parts.task.outputs)

@@ -1,4 +1,4 @@
-"""One pass over the states of a split for many heads at once."""
+"""read_heads: the outputs of many heads from one pass over the states of a split."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from bertvision.tasks.windows import Windows
 from bertvision.training.fit import States
 
 Tell = Callable[[str], None]
-"""Who is told what takes long now."""
+"""Progress callback that gets a message."""
 
 
 @torch.inference_mode()
@@ -32,39 +32,39 @@ def read_heads(  # noqa: PLR0913 - what outputs depend on, by keyword
     bf16: bool,
     tell: Tell | None = None,
 ) -> list[Outputs]:
-    """The outputs of every head on every window of a split.
+    """The outputs of every head on a split, without dropout and gradients; states are computed or read only once.
 
     Args:
-        heads: the heads that read.
+        heads: the heads.
         states: states of the windows.
         windows: windows of the split.
-        task: what is asked.
-        pool: which row counts for labels, tags and scores.
+        task: the task.
+        pool: how tokens are pooled, for labels, tags and scores.
         device: device of the heads.
-        bf16: whether they compute in bfloat16.
-        tell: hears now and then how far that is, where it takes long.
+        bf16: whether heads compute in bfloat16.
+        tell: progress callback, called about every `SHOW_SECONDS`.
     """
     if not heads:
         return []
     spans = task.kind == "spans"
-    rows_of = None if spans else pool  # of spans every token counts
+    output_pool = None if spans else pool  # spans need the outputs of every token
     gathered = GatheredOutputs(task, windows, len(heads))
     modes = [head.training for head in heads]
     for head in heads:
         head.eval()
-    follows = spans and all(can_follow(head) for head in heads)
-    done, told = 0, time.monotonic()
+    layer_by_layer = spans and all(can_follow(head) for head in heads)  # then all layers are never in memory at once
+    done, last_told = 0, time.monotonic()
     for rows in frozen_batches(windows.sizes, device):
-        if follows and isinstance(states, StreamStates):
+        if layer_by_layer and isinstance(states, StreamStates):
             results = states.follow(rows, heads)
         else:
             batch = states.batch(rows)
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                results = [batch.read(head, rows_of) for head in heads]
-        gathered.put(rows, (counted_outputs(outputs, mask, rows_of) for outputs, mask in results))
+                results = [batch.read(head, output_pool) for head in heads]
+        gathered.put(rows, (counted_outputs(outputs, mask, output_pool) for outputs, mask in results))
         done += len(rows)
-        if tell is not None and time.monotonic() - told >= SHOW_SECONDS:
-            told = time.monotonic()
+        if tell is not None and time.monotonic() - last_told >= SHOW_SECONDS:
+            last_told = time.monotonic()
             tell(f"{in_words(len(heads), 'head')}: {done:,} of {len(windows):,} windows read …")
     for head, mode in zip(heads, modes, strict=True):
         head.train(mode)

@@ -1,4 +1,4 @@
-"""Convex heads on rows in memory: each solved in one go, and those that have the same answer once."""
+"""Solver: solves convex heads on rows in memory; heads with the same solution are solved only once."""
 
 from functools import partial
 from typing import final
@@ -19,7 +19,7 @@ from bertvision.training.solve import Solution, solve_linear
 from bertvision.training.trainee import Trainee
 
 CONVEX = (LastLayer, LayerConcat)
-"""Linear maps of states: their best weights can be solved for."""
+"""Heads that are linear maps of states: the loss is convex, so that they can be solved instead of trained."""
 
 
 def solve_task(  # noqa: PLR0913 - what a solution depends on, by keyword
@@ -31,15 +31,15 @@ def solve_task(  # noqa: PLR0913 - what a solution depends on, by keyword
     groups: IntArray | None = None,
     weights: Tensor | None = None,
 ) -> Solution:
-    """The best linear map for a task; between two labels is decided as its metrics want it.
+    """Solve for the best linear map; of two labels, the decision threshold maximises the mean of the task's metrics.
 
     Args:
-        task: with labels, tags or scores.
+        task: of kind labels, tags or scores.
         inputs: (examples, inputs), float32.
-        targets: targets of every example.
-        layout: layout of the inputs.
-        groups: (examples,) copies of a text have the same number; None where there are none.
-        weights: (classes,) how much an example of each class counts; they then decide alone.
+        targets: of every example; see `solve_linear`.
+        layout: of the inputs.
+        groups: (examples,) the same number for copies of a text; None if there are no copies.
+        weights: (classes,) factor of the loss of each class's examples; with it no threshold is fitted.
     """
     return solve_linear(
         inputs,
@@ -49,23 +49,27 @@ def solve_task(  # noqa: PLR0913 - what a solution depends on, by keyword
         groups=groups,
         layout=layout,
         weights=weights,
-        score=partial(_mean_metric, task) if weights is None and _shifts(task) else None,
+        score=partial(_mean_metric, task) if weights is None and _fits_threshold(task) else None,
     )
 
 
-def _shifts(task: Task) -> bool:
-    """Whether the likelier label may not be the better answer: accuracy alone wants the likelier one."""
+def _fits_threshold(task: Task) -> bool:
+    """Whether a decision threshold is fitted: for two labels, unless the main metric is accuracy.
+
+    For accuracy the more probable label is always the better prediction; for F1, say, it need not be.
+    """
     return task.kind == "labels" and task.outputs == 2 and task.metrics[0] != "accuracy"
 
 
 def _mean_metric(task: Task, golds: IntArray, predictions: IntArray, counts: FloatArray) -> float:
+    """The mean of the task's metrics, with every example weighted by its count."""
     values = weighted_label_metrics(golds, predictions, counts[None], classes=task.outputs, metrics=task.metrics)
     return float(np.mean(list(values.values())))
 
 
 @final
 class Solver:
-    """Solves heads of one run; what learning rates, seeds and dropout cannot change is solved once and copied."""
+    """Solves the heads of one run; heads that differ only in learning rate, seed or dropout get the same solution."""
 
     def __init__(
         self,
@@ -75,13 +79,13 @@ class Solver:
         groups: IntArray | None = None,
         weights: Tensor | None = None,
     ) -> None:
-        """Take what all of them are solved from.
+        """Keep the training data of all heads.
 
         Args:
-            task: with labels, tags or scores.
-            train: rows and targets to learn from.
-            groups: (rows,) copies of a text have the same number; None where there are none.
-            weights: (classes,) how much an example of each class counts.
+            task: of kind labels, tags or scores.
+            train: training rows and their targets.
+            groups: (rows,) the same number for copies of a text; None if there are no copies.
+            weights: (classes,) factor of the loss of each class's examples; None leaves all losses as they are.
         """
         self._task = task
         self._states, self._targets = train
@@ -90,21 +94,21 @@ class Solver:
         self._solved: dict[tuple[tuple[int, ...], float], tuple[Solution, float]] = {}
 
     def solve(self, trainee: Trainee) -> Solution:
-        """Put the best weights into a head that is one of `CONVEX`; the seconds of a copy are those of the solution."""
-        # all that the answer depends on: the layers of the rows, and which of them
+        """Solve a head of a class in `CONVEX` and set its weights; a repeated solution reports its original seconds."""
+        # a solution depends only on the layers, and on the share of the examples
         key = trainee.head.reads, trainee.spec.fraction
         if key in self._solved:
             solution, trainee.watch.seconds = self._solved[key]
-            _put(solution, trainee)
+            _set_weights(solution, trainee)
             return solution
         with trainee.watch:
             solution = self._solution(trainee)
-            _put(solution, trainee)
+            _set_weights(solution, trainee)
         self._solved[key] = solution, trainee.watch.seconds
         return solution
 
     def _solution(self, trainee: Trainee) -> Solution:
-        """The best weights for the rows that a head learns from; folds of them choose the strength of the penalty."""
+        """The solution on a head's training rows."""
         rows = np.arange(len(self._targets)) if trainee.rows is None else np.flatnonzero(trainee.rows)
         head = trainee.head
         inputs = self._states.rows[:, head.among(self._states.lowest)].flatten(1)
@@ -118,6 +122,6 @@ class Solver:
         )
 
 
-def _put(solution: Solution, trainee: Trainee) -> None:
+def _set_weights(solution: Solution, trainee: Trainee) -> None:
     trainee.head.project.weight.data.copy_(solution.weight)
     trainee.head.project.bias.data.copy_(solution.bias)

@@ -1,1 +1,1 @@
-"""Whether states are computed again or stored: measured, then chosen."""
+"""The planner: measures a machine, and chooses whether the states of a fit are streamed or stored."""

@@ -1,4 +1,4 @@
-"""How fast this machine encodes, writes, reads and learns: a few batches of the real thing, short and long ones."""
+"""measure_spans, measure_rows: time a few real batches of encoding, storing and training heads on this machine."""
 
 import json
 import os
@@ -32,36 +32,36 @@ from bertvision.training.fit import States, try_step
 from bertvision.training.trainee import HeadSpec, Trainee
 
 BATCHES = 5
-"""Batches that are timed, from short windows to long ones; the median of their rates counts."""
+"""Number of batches to time, from short windows to long ones; the result is the median of their rates."""
 
 BATCH_SECONDS = 0.4
-"""About the most that a batch may take to encode; slow encoders get fewer windows."""
+"""About the longest time to encode a batch; for slow encoders batches are cut to fewer windows."""
 
 STORE_WINDOWS, STORE_BYTES = 64, 2**28
-"""Most windows in the store that is tried, which is written and read back, and most bytes of their states in memory."""
+"""Limits of the trial store that is written and read: its windows, and the bytes of their float32 states in memory."""
 
 READ_WINDOWS = 16
-"""Windows in a batch that is read."""
+"""Windows per batch in reading the trial store."""
 
 HEAD_WINDOWS = 4
-"""Windows in a step of a head."""
+"""Most windows in a timed training step of a head."""
 
 HEAD_SECONDS = 0.5
-"""About the most that a head's step may take; of slow heads, one on fewer tokens counts."""
+"""About the longest time of a head's training step; slow heads are timed on fewer tokens."""
 
 SAFE_HALF = LARGEST_HALF / 4
-"""Largest state of a sample that is sure to fit float16 in the others, too."""
+"""If the largest absolute state of a sample is below this, all others are assumed to fit into float16, too."""
 
 
 def measure_spans(frozen: FrozenTask, heads: Sequence[HeadSpec], layers: range, place: Path) -> Rates:
-    """Time all that a fit of spans may do.
+    """Time everything that a fit of spans may do: encode, write and read a store, train heads.
 
     Args:
         frozen: the task.
-        heads: what learns.
-        layers: from the lowest to the highest that they read.
-        place: a folder on the disk that a store would be on; a small one is written there, and removed. It takes no
-            more than the request allows, if that `has_room_to_try`.
+        heads: the heads.
+        layers: from the lowest to the highest layer that any head reads.
+        place: a folder on the disk that a store would be on; a small trial store is written there, and removed. It is
+            within the limit of the request (`max_disk`) if `has_room_to_try` says so.
     """
     windows, encoder = frozen.train.windows, frozen.encoder
     timer = _Timer(encoder.device, windows.lengths)
@@ -71,13 +71,13 @@ def measure_spans(frozen: FrozenTask, heads: Sequence[HeadSpec], layers: range, 
     passes = _spread(frozen_batches(windows.sizes, encoder.device), windows.lengths, most)
     encode_pass = timer.per_token(stream, passes)
     whole = StreamStates(encoder, windows, frozen.passes, range(encoder.depth + 1))
-    rows = _few(steps, _tried_tokens(frozen, layers), windows.lengths)
+    rows = _trial_rows(steps, _trial_tokens(frozen, layers), windows.lengths)
     states = _window_states(stream, rows)
-    largest = max(float(some.abs().max()) for some in states)
+    largest = max(float(window.abs().max()) for window in states)
     half: Keep = "fp16" if largest < SAFE_HALF else "bf16"
     keeps: tuple[Keep, ...] = (half, "int8")
     stores = {keep: _measure_store(frozen, timer, rows, states, (keep, layers, place)) for keep in keeps}
-    stores |= {"fp16": stores[half], "bf16": stores[half]}  # 16 bits are 16 bits: a store may be there already
+    stores |= {"fp16": stores[half], "bf16": stores[half]}  # an existing store may have either; both take the same time
     middle = steps[len(steps) // 2]
     heads_rate, slowest = _measure_heads(
         frozen, timer, heads, stream, (np.argsort(windows.lengths)[:1], middle[:1], middle[:HEAD_WINDOWS])
@@ -88,20 +88,20 @@ def measure_spans(frozen: FrozenTask, heads: Sequence[HeadSpec], layers: range, 
         encode_whole=timer.per_token(whole, passes) if layers[-1] < encoder.depth else encode_pass,
         heads=heads_rate,
         slowest=slowest,
-        write={keep: found[0] for keep, found in stores.items()},
-        read_cold={keep: found[1] for keep, found in stores.items()},
-        read={keep: found[2] for keep, found in stores.items()},
+        write={keep: seconds[0] for keep, seconds in stores.items()},
+        read_cold={keep: seconds[1] for keep, seconds in stores.items()},
+        read={keep: seconds[2] for keep, seconds in stores.items()},
         half=half,
     )
 
 
 def has_room_to_try(frozen: FrozenTask, layers: range) -> bool:
-    """Whether the disk that the request allows holds a window of every batch that is timed."""
-    return _tried_tokens(frozen, layers) >= BATCHES * int(frozen.train.windows.lengths.max())
+    """Whether the request's `max_disk` has room for a trial store with a window of every timed batch."""
+    return _trial_tokens(frozen, layers) >= BATCHES * int(frozen.train.windows.lengths.max())
 
 
 def measure_rows(frozen: FrozenTask, heads: Sequence[HeadSpec]) -> RowRates:
-    """Time what a fit of labels, tags or scores does: encoding, and steps of the heads that are trained."""
+    """Time what a fit of labels, tags or scores does: encode texts, and train these heads on their rows."""
     windows = frozen.train.windows
     layers = range(frozen.encoder.depth + 1)
     timer = _Timer(frozen.encoder.device, windows.lengths)
@@ -110,16 +110,16 @@ def measure_rows(frozen: FrozenTask, heads: Sequence[HeadSpec]) -> RowRates:
     batches = _spread(frozen_batches(windows.sizes, frozen.encoder.device), windows.lengths, most)
     rows = np.arange(min(frozen.request.batch, len(windows)))
     random = torch.Generator().manual_seed(0)
-    numbers = torch.randn(len(rows), len(layers), frozen.shape.width, generator=random)  # as fast as real ones
-    states = RowStates(numbers, frozen.encoder.device)
-    one_each = _Timer(frozen.encoder.device, np.ones(len(windows), dtype=np.int64))
-    # never on a few rows alone: a step of a large head costs much, however few they are
-    heads_rate, slowest = _measure_heads(frozen, one_each, heads, states, (rows, rows))
+    values = torch.randn(len(rows), len(layers), frozen.shape.width, generator=random)  # as fast as real states
+    states = RowStates(values, frozen.encoder.device)
+    per_row = _Timer(frozen.encoder.device, np.ones(len(windows), dtype=np.int64))
+    # always on a whole batch: a step of a large head takes long however few rows there are
+    heads_rate, slowest = _measure_heads(frozen, per_row, heads, states, (rows, rows))
     return RowRates(encode=timer.per_token(stream, batches), heads=heads_rate, slowest=slowest)
 
 
 def rough_rate(frozen: FrozenTask, layers: range) -> float:
-    """About how many seconds a token takes to encode, from one window of middle length; rather too many."""
+    """Rough seconds to encode a token, from one window of median length; rather too many than too few."""
     windows = frozen.train.windows
     stream = StreamStates(frozen.encoder, windows, frozen.passes, layers)
     middle = np.argsort(windows.lengths)[len(windows) // 2 :][:1]
@@ -130,69 +130,69 @@ def rough_rate(frozen: FrozenTask, layers: range) -> float:
 
 @final
 class _Timer:
-    """Times what is done with windows of so many tokens; waits for a GPU."""
+    """Times work on windows with these numbers of tokens, (windows,); synchronises with a GPU."""
 
     def __init__(self, device: torch.device, lengths: IntArray) -> None:
         self._device = device
         self._lengths = lengths
 
     def time(self, function: Callable[[], object]) -> float:
-        """Seconds of a function."""
+        """Seconds that a call of the function takes."""
         return seconds_of(function, self._device)
 
     def per_token(self, states: States, batches: Iterable[IntArray]) -> float:
-        """Seconds that the states of a token take: the median over batches."""
+        """Seconds per token to get the states of batches from a source: the median over the batches."""
         return statistics.median(self.rate(partial(states.batch, rows), rows) for rows in batches)
 
     def rate(self, function: Callable[[], object], rows: IntArray) -> float:
-        """Seconds per token of something that is done with some windows."""
+        """Seconds per token of a function that processes the windows at `rows`."""
         return self.time(function) / self.tokens(rows)
 
     def tokens(self, rows: IntArray) -> int:
-        """Number of tokens of some windows."""
+        """Number of tokens in the windows at `rows`."""
         return int(self._lengths[rows].sum())
 
 
 def _spread(batches: Sequence[IntArray], lengths: IntArray, most: int) -> list[IntArray]:
-    """A few batches, from short windows to long ones, so that each stands for as many tokens; of `most` tokens each."""
+    """Pick `BATCHES` batches at equal steps of all tokens sorted by length, and cut each to about `most` tokens."""
     ordered = sorted(batches, key=lambda rows: float(lengths[rows].mean()))
     ends = np.cumsum([lengths[rows].sum() for rows in ordered])
-    places = np.searchsorted(ends, (np.arange(BATCHES) + 0.5) / BATCHES * ends[-1])
-    return [ordered[place][: max(1, most // int(lengths[ordered[place]].max()))] for place in np.unique(places)]
+    picked = np.searchsorted(ends, (np.arange(BATCHES) + 0.5) / BATCHES * ends[-1])
+    return [ordered[number][: max(1, most // int(lengths[ordered[number]].max()))] for number in np.unique(picked)]
 
 
-def _tried_tokens(frozen: FrozenTask, layers: range) -> int:
-    """Most tokens of the store that is tried, by memory and by the disk that the request allows."""
+def _trial_tokens(frozen: FrozenTask, layers: range) -> int:
+    """Most tokens in the trial store, by memory and by the request's `max_disk`."""
     count, width, allowed = len(layers), frozen.encoder.width, frozen.request.max_disk
     most = STORE_BYTES // (FLOAT * count * width)
     if allowed is None:
         return most
-    beside = bytes_on_disk("int8", count, width, windows=STORE_WINDOWS, tokens=0)  # which has statistics, too
-    return min(most, (allowed - beside) // bytes_per_token("fp16", count, width))
+    overhead = bytes_on_disk("int8", count, width, windows=STORE_WINDOWS, tokens=0)  # int8 has statistics, too
+    return min(most, (allowed - overhead) // bytes_per_token("fp16", count, width))
 
 
-def _few(batches: Sequence[IntArray], most: int, lengths: IntArray) -> IntArray:
-    """As many windows of each batch, so many in all that a small store can hold them, and `most` tokens."""
+def _trial_rows(batches: Sequence[IntArray], most: int, lengths: IntArray) -> IntArray:
+    """The windows of the trial store: equally many of each batch, within `STORE_WINDOWS` and `most` tokens."""
     count = min(STORE_WINDOWS, most // int(lengths[np.concatenate(batches)].max()))
     each = max(1, count // len(batches))
     return np.concatenate([rows[:each] for rows in batches])
 
 
 def _window_states(stream: StreamStates, rows: IntArray) -> list[Tensor]:
-    """The states of each window, (tokens, layers, width), float32."""
-    found: list[Tensor] = []
+    """The states of each window, (tokens, layers, width), float32 on the CPU."""
+    windows: list[Tensor] = []
     for begin in range(0, len(rows), READ_WINDOWS):
         hidden = stream.batch(rows[begin : begin + READ_WINDOWS]).padded
         states = hidden.states.transpose(1, 2)
-        found += [some[mask].float().cpu() for some, mask in zip(states, hidden.mask, strict=True)]
-    return found
+        windows += [window[mask].float().cpu() for window, mask in zip(states, hidden.mask, strict=True)]
+    return windows
 
 
 def _measure_store(
-    frozen: FrozenTask, timer: _Timer, rows: IntArray, states: Sequence[Tensor], how: tuple[Keep, range, Path]
+    frozen: FrozenTask, timer: _Timer, rows: IntArray, states: Sequence[Tensor], settings: tuple[Keep, range, Path]
 ) -> tuple[float, float, float]:
-    """Seconds per token and layer to write a store, to read it from the disk, and to read it again."""
-    keep, layers, place = how
+    """Seconds per token and layer to write a store, to read it from disk, and to read it from the page cache."""
+    keep, layers, place = settings
     windows = frozen.train.windows
     lengths = windows.lengths[rows]
     request = ExtractRequest(
@@ -204,7 +204,7 @@ def _measure_store(
     content = replace(content, windows=len(rows), tokens=int(lengths.sum()))
     with tempfile.TemporaryDirectory(prefix=".bertvision-plan-", dir=place) as folder:
         writer = StoreWriter(Path(folder), content, lengths)
-        seconds = timer.time(lambda: writer.write_all(lambda some: torch.cat([states[row] for row in some])))
+        seconds = timer.time(lambda: writer.write_all(lambda stored: torch.cat([states[row] for row in stored])))
         _forget_pages(Path(folder))
         places = np.zeros(len(windows), dtype=np.int64)
         places[rows] = np.arange(len(rows))
@@ -223,7 +223,7 @@ def _measure_store(
 
 
 def _forget_pages(folder: Path) -> None:
-    """Let the system forget what it has of files in memory, so that they are read from the disk."""
+    """Drop a folder's files from the page cache, where the system can do so, so that they are read from disk."""
     if not hasattr(os, "posix_fadvise"):
         return
     for path in folder.iterdir():
@@ -235,18 +235,19 @@ def _forget_pages(folder: Path) -> None:
 def _measure_heads(
     frozen: FrozenTask, timer: _Timer, heads: Sequence[HeadSpec], states: States, batches: Sequence[IntArray]
 ) -> tuple[float, tuple[str, float]]:
-    """Seconds per token of a step of all heads, and the name and the share of the one that takes most of it.
+    """Seconds per token of a training step of all heads, and the slowest kind of head with its share of them.
 
-    Each is tried on one batch after the other, as long as it is fast enough; the last one counts. First steps are
-    slower, and on few tokens most of a step is what it takes however few they are. Those that differ by rate or seed
-    alone take the same time.
+    Each head is timed on one batch after the other while it is fast enough (`HEAD_SECONDS`), and the last time counts:
+    first steps are slower, and on few tokens most of a step is overhead. Heads that differ only in training options,
+    such as learning rate or seed, are timed once.
     """
     data, plan = frozen.fit_data(states), frozen.plan()
-    tried = [(states.batch(rows), rows) for rows in batches]
-    for spec in heads[:1]:  # a program's first step loads a second's worth of torch, with which nobody is charged
-        layers = {name: value for name, value in spec.options.items() if name == "layers"}  # that there are states of
+    timed = [(states.batch(rows), rows) for rows in batches]
+    for spec in heads[:1]:  # warm up: the first step of a process spends about a second on loading parts of torch
+        # only the layers of the spec are sure to be in the states
+        layers = {name: value for name, value in spec.options.items() if name == "layers"}
         light = Trainee(HeadSpec(head="last_layer", options=layers), frozen.shape, device=frozen.encoder.device)
-        try_step(light, data, plan, *tried[0])
+        try_step(light, data, plan, *timed[0])
     rates: dict[str, float] = {}
     by_name: dict[str, float] = {}
     for spec in heads:
@@ -254,7 +255,7 @@ def _measure_heads(
         if key not in rates:
             trainee = Trainee(spec, frozen.shape, device=frozen.encoder.device)
             rates[key] = 0.0
-            for batch, rows in tried:
+            for batch, rows in timed:
                 if rates[key] * timer.tokens(rows) < HEAD_SECONDS:
                     rates[key] = timer.rate(partial(try_step, trainee, data, plan, batch, rows), rows)
         by_name[spec.head] = by_name.get(spec.head, 0.0) + rates[key] * spec.fraction / frozen.request.largest

@@ -1,4 +1,4 @@
-"""What a fit costs in time, disk and memory by where its states come from: arithmetic on what was measured."""
+"""The cost of a fit in time, disk and memory by the source of its states, calculated from measured rates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,28 +7,28 @@ from typing import Literal
 from bertvision.amounts import in_bytes, in_layers
 from bertvision.store.codec import Keep, bytes_per_token
 
-JUDGED = 1 / 3
-"""What outputs alone cost of a step of learning: there is no way back through the heads."""
+FORWARD_COST = 1 / 3
+"""Time of a forward pass of heads as a share of a training step, which has a backward pass, too."""
 
 FLOAT = 4
-"""Bytes of a number in memory."""
+"""Bytes of a float32 number."""
 
 COPIES = 2
-"""States are in memory about so often: layer by layer and side by side, or as they are and as they are kept."""
+"""About how many copies of states are in memory: single layers and stacked ones, or original and converted ones."""
 
 FREE_SHARE = 0.9
-"""How much of what the disk has left a store may take: a full disk stops more than a fit."""
+"""Share of the free disk space that a store may take: a full disk would break more than a fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where states come from.
+    """A source of states.
 
     Attributes:
         kind: `stream` computes them for every batch, `store` reads them from disk, `memory` keeps one row per text.
-        keep: how a store keeps them.
-        layers: which it keeps, such as `0..6`.
-        folder: folder of a store that is there already; None makes one in the run's folder.
+        keep: number format of a store; None for other sources.
+        layers: layers in a store, such as `0..6`; None for other sources.
+        folder: folder of an existing store; None makes a store in the run's folder.
     """
 
     kind: Literal["stream", "store", "memory"]
@@ -38,7 +38,7 @@ class Source:
 
     @property
     def words(self) -> str:
-        """What it is called in a table."""
+        """Its name in a table."""
         if self.kind == "store":
             return f"{self.folder or 'store'}, {self.keep}"
         return {"stream": "stream", "memory": "in memory"}[self.kind]
@@ -46,18 +46,18 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What this machine takes, in seconds per token.
+    """Measured times of a fit of spans, in seconds per token.
 
     Attributes:
-        encode_step: seconds to encode a batch of a step, as deep as heads read.
-        encode_pass: seconds to encode a batch of a pass that learns nothing, as deep as heads read.
-        encode_whole: the same with all layers.
-        heads: for a step of all heads, without the encoder.
-        slowest: the head that takes most of it, and its share; empty where no head is trained.
-        write: seconds to write one layer, by how it is kept.
-        read: seconds to read one layer from a store that the system has in memory.
-        read_cold: seconds to read one layer from the disk itself.
-        half: which kind of 16 bits the states fit into.
+        encode_step: to encode training batches, up to the last layer that heads read.
+        encode_pass: to encode the batches of a pass without training, up to the same layer.
+        encode_whole: to encode the same batches with all layers.
+        heads: a training step of all heads, without the encoder.
+        slowest: name of the slowest kind of head, and its share of `heads`; an empty name if no head is trained.
+        write: to convert and write one layer to a store, by number format.
+        read: to read one layer from a store in the page cache, by number format.
+        read_cold: to read one layer from disk, by number format.
+        half: 16-bit format that the states fit into.
     """
 
     encode_step: float
@@ -73,12 +73,12 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowRates:
-    """What this machine takes where a text is one row, in seconds.
+    """Measured times of a fit of labels, tags or scores, in seconds.
 
     Attributes:
-        encode: per token.
-        heads: per row, for a step of all heads that are trained.
-        slowest: as above.
+        encode: to encode a token.
+        heads: a training step of all heads that are not solved, per row.
+        slowest: as in `Rates`.
     """
 
     encode: float
@@ -88,13 +88,13 @@ class RowRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bytes that may be taken; None is no limit.
+    """Limits of disk and memory in bytes; None is no limit.
 
     Attributes:
-        disk: bytes on disk that the user allows.
-        free_disk: bytes that the disk has left.
-        memory: bytes of memory that the user allows.
-        free_memory: bytes of memory that the machine has left.
+        disk: disk space that the user allows.
+        free_disk: free disk space.
+        memory: memory that the user allows.
+        free_memory: free memory of the machine.
     """
 
     disk: int | None = None
@@ -103,7 +103,7 @@ class Limits:
     free_memory: int | None = None
 
     def disk_problem(self, needed: float) -> str | None:
-        """Why a store of so many bytes cannot be; None if it can."""
+        """Why a store of so many bytes does not fit on disk; None if it does."""
         if self.disk is not None and needed > self.disk:
             return f"--max-disk allows {in_bytes(self.disk)}"
         if self.free_disk is not None and needed > FREE_SHARE * self.free_disk:
@@ -111,7 +111,7 @@ class Limits:
         return None
 
     def memory_problem(self, needed: float) -> str | None:
-        """Why so many bytes cannot be in memory; None if they can."""
+        """Why so many bytes do not fit into memory; None if they do."""
         if self.memory is not None and needed > self.memory:
             return f"--max-memory allows {in_bytes(self.memory)}"
         if self.free_memory is not None and needed > self.free_memory:
@@ -120,23 +120,23 @@ class Limits:
 
     @property
     def most_memory(self) -> float:
-        """The tighter limit to memory."""
+        """The lower limit of memory; infinity without limits."""
         return min((limit for limit in (self.memory, self.free_memory) if limit is not None), default=float("inf"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A source with what it would cost.
+    """A source with its estimated costs.
 
     Attributes:
-        source: what is meant.
+        source: the source.
         encode: seconds of the encoder.
         write: seconds of writing a store.
         read: seconds of reading it.
-        heads: seconds of the heads, the same for all.
-        disk: bytes that it takes, beside what is there already.
-        memory: bytes of states at a time, about; what heads compute comes on top.
-        problem: why it cannot be taken.
+        heads: seconds of the heads, the same for all sources.
+        disk: additional bytes on disk.
+        memory: approximate bytes of states in memory at a time, without activations of the heads.
+        problem: why it cannot be used; None if it can.
     """
 
     source: Source
@@ -150,27 +150,27 @@ class Candidate:
 
     @property
     def seconds(self) -> float:
-        """All in all."""
+        """Total time."""
         return self.encode + self.write + self.read + self.heads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanWork:
-    """What a fit of spans passes over.
+    """The amount of work in a fit of spans.
 
     Attributes:
-        learnt: tokens of all steps.
-        judged: tokens of all passes over held-out and dev examples.
-        stored: tokens of all splits, which a store keeps.
-        layers: from the lowest to the highest that some head reads.
-        depth: the encoder's last layer.
-        width: numbers per token and layer.
+        trained: tokens in all training steps.
+        scored: tokens in all passes over held-out and dev examples.
+        stored: tokens of all splits, which a new store would hold.
+        layers: from the lowest to the highest layer that any head reads.
+        depth: number of the encoder's last layer.
+        width: hidden size.
         batch: most tokens in a batch.
-        shard: tokens in a shard of a store.
+        shard: mean number of tokens in a shard of a store.
     """
 
-    learnt: float
-    judged: float
+    trained: float
+    scored: float
     stored: float
     layers: range
     depth: int
@@ -180,8 +180,8 @@ class SpanWork:
 
     @property
     def streamed(self) -> float:
-        """Tokens that a stream encodes."""
-        return self.learnt + self.judged
+        """Number of tokens that the source `stream` encodes."""
+        return self.trained + self.scored
 
     @property
     def whole(self) -> range:
@@ -190,21 +190,21 @@ class SpanWork:
 
     @property
     def stream_memory(self) -> int:
-        """Bytes of a batch's states."""
+        """Approximate bytes of a batch's states, with copies."""
         return self._memory(self.batch, len(self.layers))
 
     def stream(self, rates: Rates, limits: Limits) -> Candidate:
-        """Every batch encoded when it is needed."""
+        """The source that encodes every batch when it is needed."""
         return Candidate(
             source=Source(kind="stream"),
-            encode=self.learnt * rates.encode_step + self.judged * rates.encode_pass,
+            encode=self.trained * rates.encode_step + self.scored * rates.encode_pass,
             heads=self._heads(rates),
             memory=self.stream_memory,
             problem=limits.memory_problem(self.stream_memory),
         )
 
     def new_store(self, rates: Rates, limits: Limits, keep: Keep, layers: range) -> Candidate:
-        """Everything encoded once and written, then read for every batch."""
+        """A new store: everything is encoded once and written, then read for every batch."""
         disk = self.disk(keep, layers)
         memory = self._memory(max(self.batch, self.shard), len(layers))
         encode = rates.encode_whole if layers == self.whole else rates.encode_pass
@@ -220,11 +220,11 @@ class SpanWork:
         )
 
     def disk(self, keep: Keep, layers: range) -> int:
-        """Bytes of a store."""
+        """Approximate bytes of a store."""
         return round(self.stored * bytes_per_token(keep, len(layers), self.width))
 
     def old_store(self, rates: Rates, limits: Limits, folder: str, keep: Keep, layers: range) -> Candidate:
-        """A finished store, read for every batch."""
+        """A finished store, which is read for every batch."""
         memory = self._memory(self.batch, len(layers))
         return Candidate(
             source=Source(kind="store", keep=keep, layers=in_layers(layers), folder=folder),
@@ -235,34 +235,36 @@ class SpanWork:
         )
 
     def _heads(self, rates: Rates) -> float:
-        return (self.learnt + JUDGED * self.judged) * rates.heads
+        """Seconds of the heads."""
+        return (self.trained + FORWARD_COST * self.scored) * rates.heads
 
     def _read(self, rates: Rates, limits: Limits, keep: Keep, layers: range) -> float:
-        """Seconds; of a store that is larger than memory, pages come from the disk again in every epoch."""
+        """Seconds to read from a store; one that is larger than free memory is read from disk again in every epoch."""
         cold = limits.free_memory is not None and self.disk(keep, layers) > limits.free_memory
         return self.streamed * len(layers) * (rates.read_cold if cold else rates.read)[keep]
 
     def _memory(self, tokens: int, layers: int) -> int:
+        """Approximate bytes of the states of so many tokens, with copies."""
         return tokens * layers * self.width * FLOAT * COPIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowWork:
-    """What a fit of labels, tags or scores passes over: one row per text.
+    """The amount of work in a fit of labels, tags or scores, which has one row per text.
 
     Attributes:
-        tokens: the tokens that are encoded, once.
-        learnt: rows of all steps.
-        judged: rows of all passes over held-out and dev examples.
-        rows: rows of all parts.
-        numbers: per row.
-        copied: numbers of all rows that solving the largest convex head copies; 0 if none is solved.
+        tokens: tokens to encode, once.
+        trained: rows in all training steps.
+        scored: rows in all passes over held-out and dev examples.
+        rows: number of rows: of training, held-out and dev examples.
+        numbers: numbers per row, in all layers.
+        copied: numbers in the rows that are copied to solve the largest convex head; 0 if none is solved.
         parts: parts of a row, each as wide as the encoder.
     """
 
     tokens: float
-    learnt: float
-    judged: float
+    trained: float
+    scored: float
     rows: int
     numbers: int
     copied: int = 0
@@ -270,15 +272,15 @@ class RowWork:
 
     @property
     def memory(self) -> int:
-        """Bytes of all rows, and of the copies."""
+        """Bytes of all rows, and of the copies for solving."""
         return (self.rows * self.numbers + COPIES * self.copied) * FLOAT
 
     def in_memory(self, rates: RowRates, limits: Limits) -> Candidate:
-        """Everything encoded once."""
+        """The source `memory`: everything is encoded once."""
         return Candidate(
             source=Source(kind="memory"),
             encode=self.tokens * rates.encode,
-            heads=(self.learnt + JUDGED * self.judged) * rates.heads,
+            heads=(self.trained + FORWARD_COST * self.scored) * rates.heads,
             memory=self.memory,
             problem=limits.memory_problem(self.memory),
         )

@@ -1,4 +1,4 @@
-"""plan_fit: where the states of a fit should come from on this machine, and what each way would cost."""
+"""plan_fit: measure where the states of a fit should come from on this machine, and what each source would cost."""
 
 from pathlib import Path
 
@@ -11,14 +11,14 @@ from bertvision.runs.planning.source import plan_source
 
 
 def plan_fit(request: FitRequest, out: str | Path) -> FitPlan:
-    """Measure a few batches, and say what `fit_heads` would do with the source `auto`; nothing is left on disk.
+    """Measure a few batches, and plan what `fit_heads` would do with the source `auto`; leaves nothing on disk.
 
     Args:
-        request: request of a fit; its source does not matter.
+        request: the settings of the fit; its `source` does not influence the plan.
         out: folder that the run would have.
 
     Raises:
-        BertVisionError: something in the request does not fit.
+        BertVisionError: as `fit_heads`, for settings, data and encoder.
     """
     request.check()
     frozen = freeze_task(request)

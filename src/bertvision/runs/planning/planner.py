@@ -1,4 +1,4 @@
-"""The planner: where the states of a fit should come from, with its reasons."""
+"""Choose the source of a fit's states from measured costs, with reasons for the user."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ from bertvision.runs.planning.plan_costs import Candidate, Limits, Rates, RowRat
 from bertvision.store.codec import Keep
 
 WORTH_MEASURING = 1.25
-"""A store is thought of only if the stream encodes so many times what a store would: writing and reading cost, too."""
+"""A store is considered only if a stream encodes more than this many times as much: writing and reading take time."""
 
 WORTH_DISK = 0.9
-"""A store is taken only if the fit takes at most this share of the stream's time with it."""
-
+"""A store is used only if it reduces the time of the fit to at most this share of that with a stream."""
 
 SLOW_SHARE = 0.5
-"""Heads that take more of the time than this are told of."""
+"""The user is told of the slowest kind of head if heads take at least this share of the time, and that kind
+at least half this share of theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitPlan:
-    """A choice.
+    """The chosen source of states.
 
     Attributes:
-        chosen: where states come from; None if nothing fits.
-        reasons: why, in sentences, the choice first.
-        candidates: all that were thought of, with their costs; empty where nothing was measured.
+        chosen: the source; None if none fits.
+        reasons: sentences for the user, the choice first.
+        candidates: all sources with their costs; empty if nothing was measured.
     """
 
     chosen: Source | None
@@ -35,8 +35,8 @@ class FitPlan:
     candidates: tuple[Candidate, ...] = ()
 
 
-def pointless(work: SpanWork, limits: Limits) -> str | None:
-    """Why no new store can pay, by counting alone; None if one may."""
+def why_no_store(work: SpanWork, limits: Limits) -> str | None:
+    """Why a new store cannot pay off or fit, without measuring; None if it may."""
     if work.streamed <= WORTH_MEASURING * work.stored:
         return (
             f"the stream encodes {in_tokens(work.streamed)}, a store {in_tokens(work.stored)} before it can be read, "
@@ -48,35 +48,36 @@ def pointless(work: SpanWork, limits: Limits) -> str | None:
 
 
 def plan_stream(work: SpanWork, limits: Limits, reason: str) -> FitPlan:
-    """The stream, where nothing has to be measured to know that it is best."""
+    """Choose the stream for a reason that needs no measuring; nothing if a batch does not fit into memory."""
     problem = limits.memory_problem(work.stream_memory)
     if problem is not None:
-        return _nothing(work, problem, ())
+        return _no_source(work, problem, ())
     return FitPlan(chosen=Source(kind="stream"), reasons=(f"States are streamed: {reason}.",))
 
 
 def plan_spans(work: SpanWork, rates: Rates, limits: Limits, *, stored: Source | None = None) -> FitPlan:
-    """Choose for spans, whose states are too many for memory.
+    """Choose a source for spans: their states, one row per token, are too many for memory.
 
-    Sixteen bits go before eight, which are less exact, wherever both fit.
+    Of stores that fit and pay off, a finished one is preferred, then 16 bits to the less exact 8.
 
     Args:
-        work: what is passed over.
-        rates: what was measured.
-        limits: what may be taken.
-        stored: a finished store that fits.
+        work: amount of work.
+        rates: measured times.
+        limits: limits of disk and memory.
+        stored: a finished store with the states of this task; None if there is none.
     """
     stream = work.stream(rates, limits)
-    old = [] if stored is None else [_old_store(work, rates, limits, stored)]
+    existing = [] if stored is None else [_old_store(work, rates, limits, stored)]
     keeps: tuple[Keep, ...] = (rates.half, "int8")
     new = [work.new_store(rates, limits, keep, work.layers) for keep in keeps]
     larger = [work.new_store(rates, limits, keep, work.whole) for keep in keeps if work.layers != work.whole]
-    candidates = (stream, *old, *new, *larger)
+    candidates = (stream, *existing, *new, *larger)
     if stream.problem is not None:
-        return _nothing(work, stream.problem, candidates)
-    paying = [one for one in (*old, *new) if one.problem is None and one.seconds <= WORTH_DISK * stream.seconds]
-    chosen = paying[0] if paying else stream
-    reasons = [_why(chosen, stream, (*old, *new)), _layers(work)]
+        return _no_source(work, stream.problem, candidates)
+    stores = (*existing, *new)
+    worth_it = [store for store in stores if store.problem is None and store.seconds <= WORTH_DISK * stream.seconds]
+    chosen = worth_it[0] if worth_it else stream
+    reasons = [_choice_reason(chosen, stream, stores), _layers_reason(work)]
     if chosen in new:
         reasons.append("A store is made in the run's folder, and removed when the run is finished.")
     if new[0].problem is not None:
@@ -89,12 +90,12 @@ def plan_spans(work: SpanWork, rates: Rates, limits: Limits, *, stored: Source |
 
 
 def plan_rows(work: RowWork, rates: RowRates | None, limits: Limits) -> FitPlan:
-    """Labels and scores: one row per text, encoded once; there is nothing to choose unless memory is short.
+    """The plan for labels, tags and scores: all rows in memory; if they do not fit, nothing, with advice.
 
     Args:
-        work: what is passed over.
-        rates: what was measured; None if nothing was.
-        limits: what may be taken.
+        work: amount of work.
+        rates: measured times; None if nothing was measured.
+        limits: limits of disk and memory.
     """
     candidates: tuple[Candidate, ...] = ()
     slow: tuple[str, ...] = ()
@@ -111,13 +112,14 @@ def plan_rows(work: RowWork, rates: RowRates | None, limits: Limits) -> FitPlan:
         advice.append("--train-all, since heads that are solved copy rows")
     if work.parts > PARTS["apart"]:
         advice.append(f"--pairs apart, which takes {PARTS['apart']} of {work.parts} parts of that")
-    if work.parts == 1:  # two texts that are compared are in no store
+    if work.parts == 1:  # stores do not hold compared texts
         advice.append("a store of few layers: bertvision extract --layers A..B, then --from store:DIR")
     reason = f"The rows of all texts take {in_bytes(work.memory)} of memory, and {problem}. Use {'; or '.join(advice)}"
     return FitPlan(chosen=None, reasons=(f"{reason}.",), candidates=candidates)
 
 
-def _nothing(work: SpanWork, problem: str, candidates: tuple[Candidate, ...]) -> FitPlan:
+def _no_source(work: SpanWork, problem: str, candidates: tuple[Candidate, ...]) -> FitPlan:
+    """The plan if not even one batch of states fits into memory."""
     advice = f"a batch of states takes about {in_bytes(work.stream_memory)}, and {problem}. Use a smaller --batch"
     return FitPlan(chosen=None, reasons=(f"Nothing fits: {advice}.",), candidates=candidates)
 
@@ -129,7 +131,7 @@ def _old_store(work: SpanWork, rates: Rates, limits: Limits, stored: Source) -> 
     return work.old_store(rates, limits, stored.folder, stored.keep, layers)
 
 
-def _why(chosen: Candidate, stream: Candidate, stores: Sequence[Candidate]) -> str:
+def _choice_reason(chosen: Candidate, stream: Candidate, stores: Sequence[Candidate]) -> str:
     if chosen is not stream:
         times = f"{in_seconds(chosen.seconds)} instead of {in_seconds(stream.seconds)}"
         what = f"the store in {chosen.source.folder}" if chosen.source.folder else f"a store of {chosen.source.keep}"
@@ -146,15 +148,15 @@ def _why(chosen: Candidate, stream: Candidate, stores: Sequence[Candidate]) -> s
 
 
 def _slow_heads(chosen: Candidate, rates: Rates | RowRates) -> tuple[str, ...]:
-    """Who takes the time, where it is the heads and most of all one of them."""
+    """A reason that names the slowest kind of head, if heads take much of the time, and it much of theirs."""
     name, share = rates.slowest
     if chosen.heads < SLOW_SHARE * chosen.seconds or share < SLOW_SHARE / 2:
         return ()
     return (f"Heads take {chosen.heads / chosen.seconds:.0%} of the time, {name} {share:.0%} of that.",)
 
 
-def _layers(work: SpanWork) -> str:
+def _layers_reason(work: SpanWork) -> str:
     if work.layers == work.whole:
         return f"The heads read layers {in_layers(work.layers)}, which are all there are: a store cannot leave any out."
-    some, every = in_layers(work.layers), in_layers(work.whole)
-    return f"No head reads a layer outside {some} of {every}: a new store keeps these alone."
+    needed, every = in_layers(work.layers), in_layers(work.whole)
+    return f"No head reads a layer outside {needed} of {every}: a new store keeps these alone."

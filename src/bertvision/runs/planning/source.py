@@ -1,4 +1,4 @@
-"""Where the states of a fit come from when nobody says: planned once, written down, and done."""
+"""The source `auto` of a fit's states: a plan is made once, written to plan.json, and followed by resumed fits, too."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ from bertvision.runs.fitting.solve import CONVEX
 from bertvision.runs.planning.free_memory import free_memory
 from bertvision.runs.planning.measure_rates import STORE_BYTES, has_room_to_try, measure_rows, measure_spans, rough_rate
 from bertvision.runs.planning.plan_costs import Limits, RowWork, Source, SpanWork
-from bertvision.runs.planning.planner import FitPlan, plan_rows, plan_spans, plan_stream, pointless
+from bertvision.runs.planning.planner import FitPlan, plan_rows, plan_spans, plan_stream, why_no_store
 from bertvision.runs.watch import Show, tell
 from bertvision.store.reader import StoreReader
 from bertvision.store.writer import SHARD_WINDOWS
@@ -28,17 +28,17 @@ from bertvision.training.trainee import HeadSpec
 PLAN, OWN_STORE = "plan.json", "store"
 
 SHORT_SECONDS = 30.0
-"""Encoding that takes less in all is not worth any measuring."""
+"""If all encoding takes less, measuring is not worth its time."""
 
 
 def plan_source(frozen: FrozenTask, layers: range, out: Path, *, always: bool) -> FitPlan:
-    """Measure, and choose.
+    """Measure and choose a source; writes nothing but a trial store, which is removed.
 
     Args:
         frozen: the task.
-        layers: from the lowest to the highest that heads read.
-        out: folder of the run, which a store would be made in.
-        always: measure even where the choice is clear without.
+        layers: from the lowest to the highest layer that any head reads.
+        out: folder of the run, in which a store would be made.
+        always: measure even if the choice is clear without, so that the plan has costs.
     """
     request = frozen.request
     place = _existing(out)
@@ -57,7 +57,7 @@ def plan_source(frozen: FrozenTask, layers: range, out: Path, *, always: bool) -
         return plan_stream(work, limits, reason)
     stored = _finished_store(frozen, layers)
     if not always:
-        reason = pointless(work, limits) if stored is None else None
+        reason = why_no_store(work, limits) if stored is None else None
         seconds = 0.0 if reason else rough_rate(frozen, layers) * work.streamed
         if reason or seconds < SHORT_SECONDS:
             return plan_stream(work, limits, reason or f"all encoding takes about {in_seconds(seconds)}")
@@ -71,10 +71,10 @@ def plan_source(frozen: FrozenTask, layers: range, out: Path, *, always: bool) -
 
 
 def find_plan(frozen: FrozenTask, layers: range, run: Path, show: Show | None = None) -> FitPlan:
-    """The plan that a run began with, or a new one; writes nothing.
+    """The plan that a run began with, or a new one, which is not saved yet.
 
     Raises:
-        BertVisionError: nothing fits into memory.
+        BertVisionError: no source fits into memory, or the saved plan is damaged.
     """
     if (run / PLAN).is_file():
         return _load_plan(run / PLAN)
@@ -86,10 +86,10 @@ def find_plan(frozen: FrozenTask, layers: range, run: Path, show: Show | None = 
 
 
 def follow_plan(plan: FitPlan, frozen: FrozenTask, run: Path, show: Show | None = None) -> FrozenTask:
-    """Write a plan down, make the store if it wants one, and let the task's states come from there.
+    """Save a plan, make the store if it has one, and return the task with the planned source of states.
 
     Raises:
-        BertVisionError: the store cannot be made; a resumed run goes on with it.
+        BertVisionError: the store cannot be made; a resumed run continues it.
     """
     if not (run / PLAN).is_file():
         write_json(run / PLAN, {"format": 1, **asdict(plan)})
@@ -112,12 +112,12 @@ def follow_plan(plan: FitPlan, frozen: FrozenTask, run: Path, show: Show | None 
 
 
 def remove_own_store(run: Path) -> None:
-    """Give back the disk that a store in the run's folder takes; one that was there before stays."""
+    """Remove the store that a plan made in the run's folder; other stores stay."""
     shutil.rmtree(run / OWN_STORE, ignore_errors=True)
 
 
 def span_work(frozen: FrozenTask, layers: range) -> SpanWork:
-    """What a fit of spans passes over, in tokens."""
+    """The amount of work in a fit of spans."""
     request = frozen.request
     lengths = frozen.train.windows.lengths
     train, held_out = int(lengths.sum()), len(frozen.held_out.windows.ids)
@@ -126,9 +126,9 @@ def span_work(frozen: FrozenTask, layers: range) -> SpanWork:
     per_example = (train + held_out) / used
     others = sum(len(examples) for split, examples in frozen.parts.whole.items() if split not in ("train", "dev"))
     return SpanWork(
-        learnt=request.epochs * train,
-        judged=held_out * _held_out_passes(request) + dev,
-        # exact unless a fraction is asked for, or there are more splits
+        trained=request.epochs * train,
+        scored=held_out * _held_out_passes(request) + dev,
+        # exact if all training examples are used and there are only train and dev
         stored=per_example * (len(frozen.parts.whole["train"]) + others) + dev,
         layers=layers,
         depth=frozen.encoder.depth,
@@ -139,15 +139,15 @@ def span_work(frozen: FrozenTask, layers: range) -> SpanWork:
 
 
 def row_work(frozen: FrozenTask) -> RowWork:
-    """What a fit of labels, tags or scores passes over."""
+    """The amount of work in a fit of labels, tags or scores."""
     request = frozen.request
     parts = [part for part in (frozen.train, frozen.held_out, frozen.dev) if part is not None]
     rows = [len(part.windows) for part in parts]
     solved = [blank_head(spec.head, frozen.shape, spec.options) for spec in request.heads if _is_solved(spec, request)]
     return RowWork(
         tokens=sum(len(windows.ids) for part in parts for windows in frozen.parts.texts(part)),
-        learnt=request.epochs * rows[0],
-        judged=rows[1] * _held_out_passes(request) + sum(rows[2:]),
+        trained=request.epochs * rows[0],
+        scored=rows[1] * _held_out_passes(request) + sum(rows[2:]),
         rows=sum(rows),
         numbers=frozen.shape.layers * frozen.shape.width,
         copied=rows[0] * max((len(head.reads) * frozen.shape.width for head in solved), default=0),
@@ -156,17 +156,18 @@ def row_work(frozen: FrozenTask) -> RowWork:
 
 
 def _held_out_passes(request: FitRequest) -> int:
-    """One for every time that heads are judged; after several, one more for those that were best before the end."""
+    """Number of passes over held-out examples: one per validation, and one at the end for states saved before it."""
     times = len(request.fractions)
     return times + (times > 1)
 
 
 def _is_solved(spec: HeadSpec, request: FitRequest) -> bool:
+    """Whether a head of a fit on rows in memory is solved instead of trained."""
     return request.solve and issubclass(HEADS[spec.head].head, CONVEX)
 
 
 def _finished_store(frozen: FrozenTask, layers: range) -> Source | None:
-    """The store at its usual place, if there is one that fits."""
+    """The store in the task's default folder, if it is finished and has the states of this task."""
     folder = default_store(frozen.request.task)
     if not folder.is_dir():
         return None
@@ -179,7 +180,7 @@ def _finished_store(frozen: FrozenTask, layers: range) -> Source | None:
 
 
 def _no_store(frozen: FrozenTask) -> str | None:
-    """Why no store can give these states; None if one can."""
+    """Why no store can hold the states of this fit; None if one can."""
     if frozen.folds is not None:
         return "a store holds the states of one encoder, and a cross-fit has several"
     if frozen.task.kind != "spans":
@@ -190,7 +191,7 @@ def _no_store(frozen: FrozenTask) -> str | None:
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or the nearest above it that is there."""
+    """The folder itself, or its nearest parent that exists."""
     return next(place for place in (folder.absolute(), *folder.absolute().parents) if place.is_dir())
 
 

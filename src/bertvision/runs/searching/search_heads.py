@@ -84,7 +84,7 @@ class HeadTrials:
         folder.begin(asdict(request), frozen.fingerprint)
         run = FitRun(folder, frozen, trainees, self._show)
         learn_heads(run, watcher=_Rungs(run, [open_trial(study, number) for number in numbers], rungs))
-        solved = run.judge([number for number in range(len(trainees)) if number not in run.following], 0)
+        solved = run.judge([number for number in range(len(trainees)) if number not in run.trained], 0)
         origin = provenance()
         for place, (number, trainee) in enumerate(zip(numbers, trainees, strict=True)):
             value = solved[place] if place in solved else run.best(place)
@@ -125,7 +125,7 @@ class HeadTrials:
         kept.begin(asdict(request), frozen.fingerprint, held_out=frozen.held_out_digest)
         run = FitRun(kept, frozen, [trainee], self._show)
         if not notes[SOLVED]:
-            run.following.append(0)
+            run.trained.append(0)
         shutil.copytree(head, run.place(0))
         write_json(best / LEADERBOARD, run.leaderboard())
         kept.finish({"heads": 1})
@@ -181,7 +181,7 @@ class _Rungs:
         for number in scores:
             if self._trials[number].should_prune():
                 self._run.trainees[number].drop(PRUNED)
-                self._run.on_drop(self._run.following.index(number), step)
+                self._run.on_drop(self._run.trained.index(number), step)
 
 
 def _encoded(frozen: FrozenTask) -> FrozenTask:

@@ -359,7 +359,7 @@ def test_the_best_of_each_by_held_out_score_is_kept(ask: Ask, tmp_path: Path, mo
         values, score = score_outputs(self, held_out, dev)
         return values, next(scores) if dev is None else score
 
-    keep = fit_run_module.FitRun._keep  # noqa: SLF001
+    keep = fit_run_module.FitRun._save  # noqa: SLF001
     kept: list[int] = []
 
     def noted(self: fit_run_module.FitRun, number: int) -> None:
@@ -368,7 +368,7 @@ def test_the_best_of_each_by_held_out_score_is_kept(ask: Ask, tmp_path: Path, mo
         seen.append(head_tensors(tmp_path / "run"))
 
     monkeypatch.setattr(Validation, "score_outputs", judged)
-    monkeypatch.setattr(fit_run_module.FitRun, "_keep", noted)
+    monkeypatch.setattr(fit_run_module.FitRun, "_save", noted)
     result = fit_heads(ask("sst2", PLAIN, MIX, solve=False, validate=(0.25, 0.5)), tmp_path / "run")
     assert kept == [0, 1, 1, 1]
     lines = [line for line in read_lines(result.run) if "validated" in line]

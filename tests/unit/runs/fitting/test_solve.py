@@ -63,7 +63,7 @@ def test_how_alike_two_texts_are_counts_by_itself(name: str, lowest: int) -> Non
     )  # the sum tells, no number of it more than others
     trainee = Trainee(HeadSpec(head=name), HeadShape(layers=3, width=16, outputs=1), device=CPU)
     found = Solver(TASKS["stsb"], train=(states, targets)).solve(trainee)
-    inputs, layout = states.rows[:, lowest:].flatten(1), Layout(layers=3 - lowest, parts=2, alike=2)
+    inputs, layout = states.rows[:, lowest:].flatten(1), Layout(layers=3 - lowest, parts=2, similarity_parts=2)
     expected = solve_linear(inputs, torch.from_numpy(targets), kind="scores", outputs=1, layout=layout)
     assert torch.equal(found.weight, expected.weight)
     assert found.loss == expected.loss

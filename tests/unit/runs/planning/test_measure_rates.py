@@ -177,9 +177,9 @@ def test_batches_are_spread_from_short_windows_to_long_ones() -> None:
 def test_a_small_store_stays_within_its_limits() -> None:
     lengths = np.full(500, 100)
     batches = [np.arange(begin, begin + 32) for begin in (0, 100, 200, 300, 400)]
-    assert len(measure_rates._few(batches, 10**6, lengths)) == 60  # noqa: SLF001
-    assert measure_rates._few(batches, 1000, lengths).tolist() == [0, 1, 100, 101, 200, 201, 300, 301, 400, 401]  # noqa: SLF001
-    assert measure_rates._few(batches, 1, lengths).tolist() == [0, 100, 200, 300, 400]  # noqa: SLF001
+    assert len(measure_rates._trial_rows(batches, 10**6, lengths)) == 60  # noqa: SLF001
+    assert measure_rates._trial_rows(batches, 1000, lengths).tolist() == [0, 1, 100, 101, 200, 201, 300, 301, 400, 401]  # noqa: SLF001
+    assert measure_rates._trial_rows(batches, 1, lengths).tolist() == [0, 100, 200, 300, 400]  # noqa: SLF001
 
 
 @pytest.mark.parametrize("pairs", ["apart", "together"])

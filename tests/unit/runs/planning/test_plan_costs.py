@@ -76,7 +76,7 @@ def test_a_stream_needs_memory_alone() -> None:
 
 
 def test_rows_are_encoded_once_and_copied_to_be_solved() -> None:
-    rows = RowWork(tokens=900, learnt=300, judged=60, rows=120, numbers=50, copied=100 * 50)
+    rows = RowWork(tokens=900, trained=300, scored=60, rows=120, numbers=50, copied=100 * 50)
     found = rows.in_memory(RowRates(encode=0.5, heads=0.1, slowest=("", 0.0)), Limits(memory=64_000))
     assert (found.encode, found.disk) == (450, 0)
     assert found.heads == pytest.approx(32)

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from bertvision.runs.planning.plan_costs import Limits, RowRates, RowWork, Source
-from bertvision.runs.planning.planner import FitPlan, plan_rows, plan_spans, plan_stream, pointless
+from bertvision.runs.planning.planner import FitPlan, plan_rows, plan_spans, plan_stream, why_no_store
 from tiny_plan import RATES, WORK, rates, work
 
 STREAM, MEMORY = Source(kind="stream"), Source(kind="memory")
 HALF = Source(kind="store", keep="fp16", layers="0..6")
 BYTE = Source(kind="store", keep="int8", layers="0..6")
 THERE = Source(kind="store", keep="int8", layers="0..6", folder="stores/squad2")
-ROWS = RowWork(tokens=900, learnt=300, judged=60, rows=120, numbers=50, copied=100 * 50)
+ROWS = RowWork(tokens=900, trained=300, scored=60, rows=120, numbers=50, copied=100 * 50)
 
 
 def sources(plan: FitPlan) -> list[Source]:
@@ -58,7 +58,7 @@ def test_a_store_has_to_save_a_tenth_of_the_time() -> None:
     even = {"encode_step": 1.0, "encode_pass": 1.0, "encode_whole": 1.0}
     saved = 5500 - 1322.5
     for heads, chosen in ((saved * 9.0 - 1322.5 - 1, HALF), (saved * 9.0 - 1322.5 + 1, STREAM)):
-        plan = plan_spans(work(learnt=5500, judged=0), rates(**even, heads=heads / 5500), Limits())
+        plan = plan_spans(work(trained=5500, scored=0), rates(**even, heads=heads / 5500), Limits())
         assert plan.chosen == chosen
     assert plan.reasons[0].endswith(" with the best store, which is not worth its disk.")
 
@@ -115,18 +115,18 @@ def test_where_a_batch_does_not_fit_into_memory_nothing_does() -> None:
 def test_slow_heads_are_named() -> None:
     slow = "Heads take 60% of the time, ladder 70% of that."
     plan = plan_spans(
-        work(judged=0), rates(read={"fp16": 1.0, "int8": 1.0}, heads=1.5, slowest=("ladder", 0.7)), Limits()
+        work(scored=0), rates(read={"fp16": 1.0, "int8": 1.0}, heads=1.5, slowest=("ladder", 0.7)), Limits()
     )
     assert plan.chosen == STREAM
     assert plan.reasons[-1] == slow
     for quick in ({"heads": 0.1, "slowest": ("ladder", 0.7)}, {"heads": 1.5, "slowest": ("ladder", 0.2)}):
         assert not any(
-            "Heads take" in reason for reason in plan_spans(work(judged=0), rates(**quick), Limits()).reasons
+            "Heads take" in reason for reason in plan_spans(work(scored=0), rates(**quick), Limits()).reasons
         )
 
 
 @pytest.mark.parametrize(
-    ("learnt", "judged", "clear"),
+    ("trained", "scored", "clear"),
     [
         (900, 300, True),  # one epoch: held-out examples are read twice, and no more is saved
         (450, 300, True),
@@ -136,13 +136,13 @@ def test_slow_heads_are_named() -> None:
         (1800, 300, False),
     ],
 )
-def test_without_measuring_it_is_clear_that_few_passes_need_no_store(learnt: int, judged: int, *, clear: bool) -> None:
-    reason = pointless(work(learnt=learnt, judged=judged), Limits())
+def test_without_measuring_it_is_clear_that_few_passes_need_no_store(trained: int, scored: int, *, clear: bool) -> None:
+    reason = why_no_store(work(trained=trained, scored=scored), Limits())
     assert (reason is not None) == clear
 
 
 def test_the_reason_says_what_would_be_encoded() -> None:
-    reason = pointless(work(learnt=900_000, judged=300_000, stored=1_200_000), Limits())
+    reason = why_no_store(work(trained=900_000, scored=300_000, stored=1_200_000), Limits())
     assert reason is not None
     plan = plan_stream(WORK, Limits(), reason)
     assert plan.chosen == STREAM
@@ -153,9 +153,9 @@ def test_the_reason_says_what_would_be_encoded() -> None:
 
 def test_without_measuring_it_is_clear_that_a_store_without_room_is_none() -> None:
     few = work(layers=range(2, 5))  # 43,200 bytes in 8 bits
-    assert pointless(few, Limits(disk=43_200)) is None
+    assert why_no_store(few, Limits(disk=43_200)) is None
     expected = "even a store of 8 bits would take 43.2 KB, and --max-disk allows 43.2 KB"
-    assert pointless(few, Limits(disk=43_199)) == expected
+    assert why_no_store(few, Limits(disk=43_199)) == expected
 
 
 def test_rows_stay_in_memory() -> None:

@@ -323,8 +323,8 @@ def test_the_work_of_spans_is_counted_in_tokens(ask: Ask) -> None:
     tokens = {split: len(frozen.parts.part(examples).windows.ids) for split, examples in frozen.parts.whole.items()}
     held_out = len(frozen.held_out.windows.ids)
     assert work.stored == sum(tokens.values())
-    assert work.learnt == 2.5 * (tokens["train"] - held_out)
-    assert work.judged == 4 * held_out + tokens["dev"]  # at 0.5, 1 and the end, and for the leaderboard
+    assert work.trained == 2.5 * (tokens["train"] - held_out)
+    assert work.scored == 4 * held_out + tokens["dev"]  # at 0.5, 1 and the end, and for the leaderboard
     assert (work.layers, work.whole, work.width) == (range(1, 3), range(3), 16)
     assert work.batch == BATCH_TOKENS["cpu"]
     assert work.shard == pytest.approx(128 * tokens["train"] / 40, rel=0.1)
@@ -335,14 +335,14 @@ def test_a_share_of_the_examples_still_needs_a_store_of_all(ask: Ask) -> None:
         span_work(freeze_task(ask("squad2", replace(PLAIN, fraction=share))), range(3)) for share in (1.0, 0.5)
     )
     assert half.stored == pytest.approx(whole.stored, rel=0.1)
-    assert half.learnt == pytest.approx(whole.learnt / 2, rel=0.2)
+    assert half.trained == pytest.approx(whole.trained / 2, rel=0.2)
 
 
 def test_the_work_of_rows_is_counted_in_texts(ask: Ask) -> None:
     frozen = freeze_task(ask("own", PLAIN, epochs=3.0, pairs="apart"))
     work = row_work(frozen)
-    assert (work.rows, work.copied, work.learnt) == (52, 32 * 32, 96)  # the last layer of what is learnt from
-    assert work.judged == 8 + 12  # the leaderboard takes what was read at the end
+    assert (work.rows, work.copied, work.trained) == (52, 32 * 32, 96)  # the last layer of the training examples
+    assert work.scored == 8 + 12  # the leaderboard takes what was read at the end
     assert (work.numbers, work.parts) == (3 * 32, 2)
     together = row_work(freeze_task(ask("own", PLAIN, epochs=3.0, pairs="together", solve=False)))
     concat = HeadSpec(head="layer_concat")
