@@ -98,7 +98,7 @@ class Tuning:
             yield loss
 
 
-def whole(make: Callable[[], Iterator[Tensor]]) -> Callable[[], None]:
+def exhaust(make: Callable[[], Iterator[Tensor]]) -> Callable[[], None]:
     """A function that runs an iterator to its end, and synchronises with the GPU."""
 
     def run() -> None:
@@ -131,8 +131,8 @@ def frozen_on_cpu(count: int, rounds: int, precision: Precision) -> None:
     plain = load_encoder("minilm").model
     timings = side_by_side(
         {
-            "ours": whole(lambda: frozen(encoder, windows, BATCH_TOKENS["cpu"], BATCH_TOKENS["cpu"])),
-            PADDED: whole(lambda: plain_frozen(plain, windows, 16)),
+            "ours": exhaust(lambda: frozen(encoder, windows, BATCH_TOKENS["cpu"], BATCH_TOKENS["cpu"])),
+            PADDED: exhaust(lambda: plain_frozen(plain, windows, 16)),
         },
         rounds=rounds,
     )
@@ -158,8 +158,8 @@ def tuning_on_cpu(count: int, rounds: int) -> None:
     output = nn.Linear(384, 2)
     timings = side_by_side(
         {
-            "ours": whole(Tuning(model, windows, 16).steps),
-            PADDED: whole(lambda: plain_training(learning, output, windows, 16)),
+            "ours": exhaust(Tuning(model, windows, 16).steps),
+            PADDED: exhaust(lambda: plain_training(learning, output, windows, 16)),
         },
         rounds=rounds,
     )
@@ -175,7 +175,7 @@ def layers_on_cpu(rounds: int) -> None:
         drop_pooler(model)
         models[learn] = tuned(Encoder(model, name="bert-base shape"), learn)
     timings = side_by_side(
-        {learn: whole(Tuning(model, windows, 16).steps) for learn, model in models.items()},
+        {learn: exhaust(Tuning(model, windows, 16).steps) for learn, model in models.items()},
         rounds=rounds,
     )
     for learn, share in (("top:3", 0.80), ("top:3:strict", 0.55)):
@@ -209,9 +209,9 @@ def frozen_on_gpu(count: int, rounds: int, tokenizer: str) -> None:
     encoder = compiled_encoder(copy.deepcopy(model).to(torch.bfloat16))
     timings = side_by_side(
         {
-            "ours": whole(lambda: frozen(encoder, windows, 1024, 57344)),
-            PADDED_32: whole(lambda: plain_frozen(model, windows, 32)),
-            BUCKETED_32: whole(lambda: plain_frozen(model, windows, 32, bucketed=True)),
+            "ours": exhaust(lambda: frozen(encoder, windows, 1024, 57344)),
+            PADDED_32: exhaust(lambda: plain_frozen(model, windows, 32)),
+            BUCKETED_32: exhaust(lambda: plain_frozen(model, windows, 32, bucketed=True)),
         },
         rounds=rounds,
     )
@@ -227,13 +227,13 @@ def tuning_on_gpu(count: int, rounds: int, tokenizer: str) -> None:
     model = tuned(compiled_encoder(bert_large(device)), "full")
     learning = bert_large(device).train()
     output = nn.Linear(1024, 2).to(device)
-    ours = whole(Tuning(model, windows, 256).steps)
+    ours = exhaust(Tuning(model, windows, 256).steps)
     ours()  # every shape is computed without a graph once here, and captured in the warm-up round
     timings = side_by_side(
         {
             "ours": ours,
-            PADDED_8: whole(lambda: plain_training(learning, output, windows, 8)),
-            BUCKETED_32: whole(lambda: plain_training(learning, output, windows, 32, bucketed=True)),
+            PADDED_8: exhaust(lambda: plain_training(learning, output, windows, 8)),
+            BUCKETED_32: exhaust(lambda: plain_training(learning, output, windows, 32, bucketed=True)),
         },
         rounds=rounds,
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from bench_encoder import bert_large, compiled_encoder, frozen, report, whole
+from bench_encoder import bert_large, compiled_encoder, exhaust, frozen, report
 from bertvision.bench.measure import side_by_side
 from bertvision.bench.record import Claim
 from bertvision.encoder.batch import MULTIPLE
@@ -32,7 +32,7 @@ from bertvision.training.fit import FitData, fit_trainees
 from bertvision.training.options import TuneOptions
 from bertvision.training.plan import Plan
 from bertvision.training.trainee import HeadSpec, Trainee
-from data import Nobody, save, spread
+from data import SilentWatcher, save, spread
 
 LIGHT = [
     *("last_layer", "layer_mix", "layer_mix_sparse", "layer_mean", "layer_weights", "layer_concat"),
@@ -84,7 +84,7 @@ class Bench:
             )
             plan = Plan(self.windows.lengths, TuneOptions(epochs=1.0, batch=self.batch))
             with tempfile.TemporaryDirectory() as folder:
-                fit_trainees(trainees, data, plan, run=Path(folder), fractions=(), watcher=Nobody())
+                fit_trainees(trainees, data, plan, run=Path(folder), fractions=(), watcher=SilentWatcher())
             if device.type == "cuda":
                 torch.cuda.synchronize()
 
@@ -93,7 +93,7 @@ class Bench:
     def alone(self) -> None:
         """Run the frozen pass without heads, with its fastest batch size."""
         tokens = 32768 if self.encoder.device.type == "cuda" else 4096
-        whole(lambda: frozen(self.encoder, self.windows, 512, tokens))()
+        exhaust(lambda: frozen(self.encoder, self.windows, 512, tokens))()
 
     def claim(self, name: str, what: str, targets: Mapping[str, float]) -> Claim:
         """A claim of this benchmark."""

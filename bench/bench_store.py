@@ -39,7 +39,7 @@ from bertvision.training.fit import FitData, States, fit_trainees
 from bertvision.training.options import TuneOptions
 from bertvision.training.plan import Plan
 from bertvision.training.trainee import HeadSpec, Trainee
-from data import Nobody, save, save_sizes, spread, texts
+from data import SilentWatcher, save, save_sizes, spread, texts
 
 PADDED, BATCH = 386, 16
 CPU = torch.device("cpu")
@@ -180,7 +180,7 @@ def epoch(work: Work, states: Callable[[], States], head: str) -> None:
     trainee = Trainee(HeadSpec(head=head), shape, device=CPU)
     plan = Plan(work.windows.lengths, TuneOptions(batch=data.batch))
     with tempfile.TemporaryDirectory() as run:
-        fit_trainees([trainee], data, plan, run=Path(run), fractions=(), watcher=Nobody())
+        fit_trainees([trainee], data, plan, run=Path(run), fractions=(), watcher=SilentWatcher())
 
 
 def epochs(work: Work, reader: StoreReader, head: str, *, name: str, target: float) -> None:

@@ -52,7 +52,7 @@ def spread(count: int) -> Questions:
     return everything.select(np.linspace(0, len(everything) - 1, count).astype(np.int64))
 
 
-class Nobody:
+class SilentWatcher:
     """A watcher of a fit that does nothing, and fails if a head is dropped."""
 
     def on_begin(self, step: int, total: int) -> None:
