@@ -1,4 +1,4 @@
-"""One window at a time on a CPU: the plain transformers model, and a pack in every runtime; and how quickly it starts.
+"""Latency on a CPU of one window at a time, by the plain transformers model and by a pack in every runtime.
 
 python bench/bench_answer.py             # the shipped pack, and SQuAD's questions where BERTVISION_DATA has them
 python bench/bench_answer.py --pack DIR --data dev.json.gz --questions 500 --threads 2
@@ -39,17 +39,17 @@ from bertvision.tasks.windows import Windows
 from data import data_folder, save, save_times
 
 TOKENS = 175
-"""The windows nearest to this length are timed, and others, spread over the lengths that questions have."""
+"""Length in tokens of one set of timed windows; the other is spread over all lengths."""
 
 PLAIN, PADDED = "plain transformers, eager float32", "plain transformers, eager float32, padded to 384 tokens"
 TORCH = "ours, PyTorch"
 LONG = 384
 TIMED = 8
-"""Windows of each kind in a round, one after the other."""
+"""Windows of each set in a round, one after the other."""
 
 STARTS = 5
 MOST_SECONDS = 3.0
-"""That `bertvision answer` may take from its start."""
+"""Target for the wall-clock time of the command `bertvision answer`."""
 
 
 @final
@@ -57,11 +57,11 @@ class PlainReader(Reader):
     """The weights of a pack in the transformers model alone: all layers, eager attention, float32, batches of one."""
 
     def __init__(self, pack: Pack, length: int = 0) -> None:
-        """Load them.
+        """Load the model.
 
         Args:
-            pack: with these weights.
-            length: tokens that shorter windows are padded to.
+            pack: the pack with its weights.
+            length: pad windows to at least so many tokens; 0 for no padding.
         """
         self._models = PackModels([pack], device="cpu")
         super().__init__(self._models.cards, self._models.tokenizer)
@@ -90,13 +90,13 @@ class PlainReader(Reader):
 
 
 def load_graph_reader(pack: ExportedPack, runtime: GraphRuntime, threads: int) -> Reader:
-    """An exported pack in one of the runtimes."""
+    """A reader of an exported pack in one of the runtimes."""
     made = pack.export
     return GraphReader(pack.folder, pack.card, pad=made.pad, limit=made.limit, runtime=runtime, threads=threads)
 
 
 def time_starts(pack: ExportedPack, *, keep: bool) -> None:
-    """Start `bertvision answer` afresh a few times, and keep the record."""
+    """Time the command `bertvision answer` in new processes, and write the record if `keep` is set."""
     text = "Ada wrote it in 1843."
     words = ["answer", "Who wrote it?", "--context", "-", "--pack", str(pack.folder)]
     command = [sys.executable, "-m", "bertvision", *words]
@@ -115,31 +115,33 @@ def time_starts(pack: ExportedPack, *, keep: bool) -> None:
 
 
 def agreements(readers: Mapping[str, Reader], rows: Sequence[Row]) -> dict[str, float]:
-    """How many predictions are the plain model's, as an export counts them; every question is asked by itself."""
-    said = {name: [read_examples(reader, [row]) for row in rows] for name, reader in readers.items()}
+    """The share of predictions equal to the plain model's, by reader, as in an export; one question at a time."""
+    outputs = {name: [read_examples(reader, [row]) for row in rows] for name, reader in readers.items()}
     return {
-        name: float(np.mean([compare_examples(*both).agreement for both in zip(said[PLAIN], mine, strict=True)]))
-        for name, mine in said.items()
+        name: float(
+            np.mean([compare_examples(*both).agreement for both in zip(outputs[PLAIN], of_reader, strict=True)])
+        )
+        for name, of_reader in outputs.items()
     }
 
 
 def timed_queries(reader: Reader, rows: Sequence[Row]) -> dict[str, list[PackQuery]]:
-    """Questions of one window to be timed, by the end of a record's name: of the usual length, and of all lengths."""
+    """Questions of one window to time, by suffix of the record: of about `TOKENS` tokens, and of all lengths."""
     queries = [query for query, _ in (pack_query(reader, [row]) for row in rows) if len(query.windows[0]) == 1]
     queries.sort(key=lambda query: len(query.windows[0].ids))
     near = sorted(queries, key=lambda query: abs(len(query.windows[0].ids) - TOKENS))
-    middles = (np.arange(TIMED) + 0.5) * len(queries) / TIMED  # of equal parts
+    middles = (np.arange(TIMED) + 0.5) * len(queries) / TIMED  # midpoints of equal parts of the sorted queries
     return {"": near[:TIMED], "-lengths": [queries[int(middle)] for middle in middles]}
 
 
 def read_all(reader: Reader, queries: Sequence[PackQuery]) -> None:
-    """One question after the other."""
+    """Answer questions one after the other."""
     for query in queries:
         reader.read([query])
 
 
 def main() -> None:
-    """Export the pack twice, ask all of them, and time them side by side."""
+    """Export the pack in each precision, compare predictions, and time all readers side by side."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pack", type=Path, default=None)
     parser.add_argument("--data", default=None)
@@ -187,19 +189,19 @@ def main() -> None:
             )
         if given.trial:
             continue
-        for numbers, mine in ours.items():
-            share = f"{agreement[mine]:.1%} of {len(rows)} answered alike"
-            if agreement[mine] < ENOUGH[numbers]:
-                print(f"{mine}: {share}, which is too little for a record")
+        for numbers, name in ours.items():
+            share = f"{agreement[name]:.1%} of {len(rows)} answered alike"
+            if agreement[name] < ENOUGH[numbers]:
+                print(f"{name}: {share}, which is too little for a record")
                 continue
             claim = Claim(
                 name=f"speed-answer-{numbers}{kind}-cpu",
-                what=f"answering, one window at a time, {numbers}, {mine.split()[1]}: {share}",
+                what=f"answering, one window at a time, {numbers}, {name.split()[1]}: {share}",
                 command=" ".join(["python", "bench/bench_answer.py", *sys.argv[1:]]),
                 size=size,
                 targets={PLAIN: 2.2},
             )
-            save(claim, {"ours": timings[mine], **{name: timings[name] for name in (PLAIN, PADDED, TORCH)}})
+            save(claim, {"ours": timings[name], **{baseline: timings[baseline] for baseline in (PLAIN, PADDED, TORCH)}})
 
 
 if __name__ == "__main__":

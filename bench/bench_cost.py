@@ -2,7 +2,7 @@
 
 python bench/bench_cost.py
 
-One shape at one length fits the rates; what the formulas say of the others is in docs/scale.md.
+The rates are fitted on one shape and length; docs/scale.md has the predictions for the others.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from bertvision.training.tune import build_optimizer
 from data import RESULTS
 
 TOKENS = 1536
-"""Tokens of a batch: enough that products are large."""
+"""Tokens of a batch: enough for large matrix products."""
 
 HEAD_TOKENS = 2048
 VOCABULARY = 8000
@@ -39,16 +39,16 @@ SHAPES = {"384 × 6": (384, 6, 12), "512 × 4": (512, 4, 8), "768 × 3": (768, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is measured.
+    """A measured case.
 
     Attributes:
         what: `frozen`, `tuning`, `update`, `draw`, `touch` or `head`.
-        width: of the encoder, or of the states.
+        width: hidden size of the encoder, or of the states.
         depth: layers above the embedding output.
         length: tokens of every window.
-        windows: of the batch.
-        name: what learns, or the head.
-        parameters: that learn.
+        windows: windows of the batch.
+        name: value of `--learn`, or name of the head.
+        parameters: number of trained parameters.
     """
 
     what: str
@@ -64,7 +64,7 @@ Measured = tuple[Case, Callable[[], None]]
 
 
 def encoder_of(shape: str) -> Encoder:
-    """A BERT of a shape with random weights."""
+    """A BERT encoder of one of `SHAPES` with random weights."""
     width, depth, heads = SHAPES[shape]
     config = BertConfig(
         vocab_size=VOCABULARY,
@@ -79,13 +79,13 @@ def encoder_of(shape: str) -> Encoder:
 
 
 def batch_of(length: int) -> TokenBatch:
-    """Windows of one length, nothing padded."""
+    """A batch of windows of one length, without padding."""
     ids = torch.randint(1000, VOCABULARY, (TOKENS // length, length))
     return TokenBatch(ids, torch.zeros_like(ids), torch.ones_like(ids, dtype=torch.bool), None, length, full=True)
 
 
 def frozen(shape: str, length: int) -> Measured:
-    """A pass with all layers."""
+    """A frozen pass over all layers."""
     encoder, batch = encoder_of(shape).eval(), batch_of(length)
 
     def run() -> None:
@@ -96,7 +96,7 @@ def frozen(shape: str, length: int) -> Measured:
 
 
 def tuning(shape: str, length: int, learn: str) -> Measured:
-    """A step: forth, back, clipped, AdamW."""
+    """A training step: forward, backward, gradient clipping, AdamW."""
     encoder, batch = encoder_of(shape), batch_of(length)
     apply_learn(encoder, parse_learn(learn))
     head = build_head("last_layer", HeadShape(layers=encoder.depth + 1, width=encoder.width, outputs=2))
@@ -115,7 +115,7 @@ def tuning(shape: str, length: int, learn: str) -> Measured:
 
 
 def update(shape: str) -> Measured:
-    """Clipping and AdamW alone."""
+    """Gradient clipping and AdamW only."""
     encoder = encoder_of(shape)
     values = list(encoder.parameters())
     optimizer = torch.optim.AdamW(values, lr=1e-5)
@@ -130,7 +130,7 @@ def update(shape: str) -> Measured:
 
 
 def draw(shape: str) -> Measured:
-    """Dropout of one layer's states, forth and back."""
+    """Dropout of one layer's states, forward and backward."""
     encoder = encoder_of(shape)
     states = torch.randn(1, TOKENS, encoder.width, requires_grad=True)
     ones = torch.ones_like(states)
@@ -142,7 +142,7 @@ def draw(shape: str) -> Measured:
 
 
 def touch(shape: str) -> Measured:
-    """Every number of a feed-forward part's states read, and written to new memory, as what is put in there does."""
+    """Reading a feed-forward part's states and writing them to new memory, as adapters and LoRA do there."""
     encoder = encoder_of(shape)
     states = torch.randn(1, TOKENS, 4 * encoder.width)
 
@@ -155,12 +155,12 @@ def touch(shape: str) -> Measured:
 
 @cache
 def states_of(layers: int, width: int) -> Tensor:
-    """Random ones that all heads read."""
+    """Random states that all heads read, (1, layers, tokens, width)."""
     return torch.randn(1, layers, HEAD_TOKENS, width)
 
 
 def head_step(name: str, layers: int, width: int) -> Measured:
-    """A step of a head, forth and back; nothing goes back to the states."""
+    """A step of a head, forward and backward; the states have no gradient."""
     head = build_head(name, HeadShape(layers=layers, width=width, outputs=2)).train()
     states = states_of(layers, width)
     mask = torch.ones(1, HEAD_TOKENS, dtype=torch.bool)
@@ -187,25 +187,25 @@ def _case(what: str, encoder: Encoder, batch: TokenBatch, name: str = "", parame
 
 
 def measure(cases: list[Measured], rounds: int) -> list[dict[str, object]]:
-    """Processor seconds of every case, each once per round, in turn, after one round that does not count.
+    """CPU seconds of every case, each once per round, in turn, after a warm-up round.
 
-    The least of all rounds counts: what else runs on the machine takes caches and memory, and can only add.
+    The minimum over rounds is recorded, since other load on the machine can only add time.
     """
     seconds: list[list[float]] = [[] for _ in cases]
     for round_ in range(rounds + 1):
-        for (_, run), found in zip(cases, seconds, strict=True):
+        for (_, run), of_case in zip(cases, seconds, strict=True):
             begin = time.process_time()
             run()
             if round_:
-                found.append(time.process_time() - begin)
+                of_case.append(time.process_time() - begin)
     return [
-        {**asdict(case), "seconds": round(min(found), 5), "range": [round(min(found), 5), round(max(found), 5)]}
-        for (case, _), found in zip(cases, seconds, strict=True)
+        {**asdict(case), "seconds": round(min(of_case), 5), "range": [round(min(of_case), 5), round(max(of_case), 5)]}
+        for (case, _), of_case in zip(cases, seconds, strict=True)
     ]
 
 
 def main() -> None:
-    """Measure, and keep the record."""
+    """Measure, and write the record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()

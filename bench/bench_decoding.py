@@ -15,7 +15,7 @@ WINDOWS = 12_000
 
 
 def main() -> None:
-    """Measure, and keep the record."""
+    """Measure, and write the record."""
     examples = questions(WINDOWS)
     windows = build_windows(TASKS["squad2"], examples, TextTokenizer.load())
     random = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The encoder's pass and its tuning against the usual loops: MiniLM on a CPU, BERT-large's shape on a GPU.
+"""Frozen passes and tuning of the encoder against usual loops: MiniLM on a CPU, BERT-large's shape on a GPU.
 
 python bench/bench_encoder.py                    # on the CPU
 python bench/bench_encoder.py --gpu --tokenizer DIR   # on a GPU; any BERT tokenizer will do
@@ -43,33 +43,33 @@ FROZEN: dict[Precision, tuple[str, float]] = {
     "float32": ("speed-frozen-cpu", 2.4),
     "bfloat16": ("speed-frozen-cpu-bf16", 4.0),
 }
-"""The record of a frozen pass on a CPU, and how many times as fast as the plain loop we promise it to be."""
+"""By precision: name of the record of a frozen pass on a CPU, and its target speedup over the plain loop."""
 LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
 
 
 class Sample:
-    """A consumer that looks at every layer and keeps one token of the newest."""
+    """A visitor of layers that keeps the first token of the last layer it saw."""
 
     states: Tensor
 
     def __call__(self, _layer: int, states: Tensor) -> None:
-        """Keep a little, so that the layer was really there."""
+        """Copy one token's states, so that each layer has to be computed."""
         self.states = states[:, :1].clone()
 
 
 def frozen(encoder: Encoder, windows: Windows, size: int, tokens: int) -> Iterator[Tensor]:
-    """Every layer's states of every batch, our way: shown to a consumer one at a time."""
+    """Our frozen pass over all batches, with a visitor that sees one layer at a time."""
     packed = encoder.device.type == "cuda"
     for rows in length_batches(windows.lengths, size, tokens=tokens):
         batch = packed_batch(windows, rows) if packed else padded_batch(windows, rows)
-        seen = Sample()
+        sample = Sample()
         with torch.inference_mode():
-            encoder.visit(batch.to(encoder.device), seen)
-        yield seen.states
+            encoder.visit(batch.to(encoder.device), sample)
+        yield sample.states
 
 
 class Tuning:
-    """Steps as `bertvision tune` makes them, one of AdamW per batch; on a GPU those of a shape are recorded."""
+    """The training steps of `bertvision tune`, one of AdamW per batch; on a GPU as a CUDA graph per shape."""
 
     def __init__(self, model: TunedModel, windows: Windows, size: int) -> None:
         device = model.encoder.device
@@ -89,7 +89,7 @@ class Tuning:
         self.backward = Recorder(model, GraphMemory(device)).backward if gpu else partial(backward, model, device)
 
     def steps(self) -> Iterator[Tensor]:
-        """An epoch; the loss of each batch."""
+        """Train for an epoch, and yield the loss of each batch."""
         for rows in length_batches(self.data.windows.lengths, self.size, seed=0):
             loss = self.backward(self.data.train_batch(rows), 1 / len(rows))
             nn.utils.clip_grad_norm_(self.learning, 1.0)
@@ -98,8 +98,8 @@ class Tuning:
             yield loss
 
 
-def whole(make: Callable[[], Iterator[Tensor]]) -> Callable[[], None]:
-    """Run an iterator to its end, and wait for the device."""
+def exhaust(make: Callable[[], Iterator[Tensor]]) -> Callable[[], None]:
+    """A function that runs an iterator to its end, and synchronises with the GPU."""
 
     def run() -> None:
         for _ in make():
@@ -111,28 +111,28 @@ def whole(make: Callable[[], Iterator[Tensor]]) -> Callable[[], None]:
 
 
 def tuned(encoder: Encoder, learn: str) -> TunedModel:
-    """An encoder that learns, with a span output."""
+    """A model of the encoder and a span output, with `requires_grad` as `learn` says."""
     apply_learn(encoder, parse_learn(learn))
     head = build_head("last_layer", HeadShape(layers=encoder.depth + 1, width=encoder.width, outputs=2))
     return TunedModel(encoder, head).to(encoder.device).train()
 
 
 def claim(name: str, what: str, windows: Windows, targets: Mapping[str, float], where: str) -> Claim:
-    """A speed claim of this file."""
+    """A claim of this benchmark."""
     size = f"{len(windows):,} windows, mean {windows.lengths.mean():.0f} tokens, {where}"
     command = "python bench/bench_encoder.py" + (" --gpu" if "H200" in where else "")
     return Claim(name=name, what=what, command=command, size=size, targets=targets)
 
 
 def frozen_on_cpu(count: int, rounds: int, precision: Precision) -> None:
-    """MiniLM: a frozen pass with all layers; the plain loop computes in float32, as it does by itself."""
+    """MiniLM: a frozen pass over all layers; the plain loop always computes in float32, its default."""
     windows = build_windows(TASKS["squad2"], spread(count), TextTokenizer.load())
     encoder = load_encoder("minilm", precision=precision)
     plain = load_encoder("minilm").model
     timings = side_by_side(
         {
-            "ours": whole(lambda: frozen(encoder, windows, BATCH_TOKENS["cpu"], BATCH_TOKENS["cpu"])),
-            PADDED: whole(lambda: plain_frozen(plain, windows, 16)),
+            "ours": exhaust(lambda: frozen(encoder, windows, BATCH_TOKENS["cpu"], BATCH_TOKENS["cpu"])),
+            PADDED: exhaust(lambda: plain_frozen(plain, windows, 16)),
         },
         rounds=rounds,
     )
@@ -140,10 +140,10 @@ def frozen_on_cpu(count: int, rounds: int, precision: Precision) -> None:
     save(claim(name, f"frozen pass, all layers, MiniLM, {precision}", windows, {PADDED: promised}, CPU), timings)
 
 
-def rough_on_cpu(count: int, rounds: int) -> None:
-    """The same in bfloat16, where the processor multiplies that itself."""
-    able = torch.cpu.get_capabilities()
-    if any(able.get(name, False) for name in ("avx512_bf16", "amx_bf16", "bf16")):
+def bfloat16_on_cpu(count: int, rounds: int) -> None:
+    """MiniLM: the same in bfloat16, if the CPU has instructions for it."""
+    capabilities = torch.cpu.get_capabilities()
+    if any(capabilities.get(name, False) for name in ("avx512_bf16", "amx_bf16", "bf16")):
         frozen_on_cpu(count, rounds, "bfloat16")
     else:
         print("note: this processor does not multiply bfloat16, so that pass is not measured", file=sys.stderr)
@@ -158,8 +158,8 @@ def tuning_on_cpu(count: int, rounds: int) -> None:
     output = nn.Linear(384, 2)
     timings = side_by_side(
         {
-            "ours": whole(Tuning(model, windows, 16).steps),
-            PADDED: whole(lambda: plain_training(learning, output, windows, 16)),
+            "ours": exhaust(Tuning(model, windows, 16).steps),
+            PADDED: exhaust(lambda: plain_training(learning, output, windows, 16)),
         },
         rounds=rounds,
     )
@@ -167,7 +167,7 @@ def tuning_on_cpu(count: int, rounds: int) -> None:
 
 
 def layers_on_cpu(rounds: int) -> None:
-    """BERT-base's shape: a step in which the top 3 of 12 layers learn, against one in which all do."""
+    """BERT-base's shape: a step that trains the top 3 of 12 layers, against one that trains all."""
     windows = build_windows(TASKS["squad2"], spread(32), TextTokenizer.load())
     models = {}
     for learn in ("full", "top:3", "top:3:strict"):
@@ -175,7 +175,7 @@ def layers_on_cpu(rounds: int) -> None:
         drop_pooler(model)
         models[learn] = tuned(Encoder(model, name="bert-base shape"), learn)
     timings = side_by_side(
-        {learn: whole(Tuning(model, windows, 16).steps) for learn, model in models.items()},
+        {learn: exhaust(Tuning(model, windows, 16).steps) for learn, model in models.items()},
         rounds=rounds,
     )
     for learn, share in (("top:3", 0.80), ("top:3:strict", 0.55)):
@@ -209,9 +209,9 @@ def frozen_on_gpu(count: int, rounds: int, tokenizer: str) -> None:
     encoder = compiled_encoder(copy.deepcopy(model).to(torch.bfloat16))
     timings = side_by_side(
         {
-            "ours": whole(lambda: frozen(encoder, windows, 1024, 57344)),
-            PADDED_32: whole(lambda: plain_frozen(model, windows, 32)),
-            BUCKETED_32: whole(lambda: plain_frozen(model, windows, 32, bucketed=True)),
+            "ours": exhaust(lambda: frozen(encoder, windows, 1024, 57344)),
+            PADDED_32: exhaust(lambda: plain_frozen(model, windows, 32)),
+            BUCKETED_32: exhaust(lambda: plain_frozen(model, windows, 32, bucketed=True)),
         },
         rounds=rounds,
     )
@@ -227,13 +227,13 @@ def tuning_on_gpu(count: int, rounds: int, tokenizer: str) -> None:
     model = tuned(compiled_encoder(bert_large(device)), "full")
     learning = bert_large(device).train()
     output = nn.Linear(1024, 2).to(device)
-    ours = whole(Tuning(model, windows, 256).steps)
-    ours()  # every shape is met once here, and recorded in the round that does not count
+    ours = exhaust(Tuning(model, windows, 256).steps)
+    ours()  # every shape is computed without a graph once here, and captured in the warm-up round
     timings = side_by_side(
         {
             "ours": ours,
-            PADDED_8: whole(lambda: plain_training(learning, output, windows, 8)),
-            BUCKETED_32: whole(lambda: plain_training(learning, output, windows, 32, bucketed=True)),
+            PADDED_8: exhaust(lambda: plain_training(learning, output, windows, 8)),
+            BUCKETED_32: exhaust(lambda: plain_training(learning, output, windows, 32, bucketed=True)),
         },
         rounds=rounds,
     )
@@ -243,13 +243,13 @@ def tuning_on_gpu(count: int, rounds: int, tokenizer: str) -> None:
 
 
 def report(what: str, windows: Windows, timings: Mapping[str, Timing]) -> None:
-    """Examples per second, for people."""
+    """Print windows per second."""
     for name, timing in timings.items():
         print(json.dumps({"what": what, "how": name, "examples_per_second": round(len(windows) / timing.median)}))
 
 
 def main() -> None:
-    """Measure, and keep the records."""
+    """Measure, and write the records."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--only", choices=["frozen", "bfloat16", "tuning", "layers"])
@@ -257,15 +257,15 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=None)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    many, rounds = options.windows or (2048 if options.gpu else 256), options.rounds
+    count, rounds = options.windows or (2048 if options.gpu else 256), options.rounds
     on_gpu: dict[str, Callable[[], None]] = {
-        "frozen": lambda: frozen_on_gpu(2 * many, rounds, options.tokenizer),
-        "tuning": lambda: tuning_on_gpu(many, rounds, options.tokenizer),
+        "frozen": lambda: frozen_on_gpu(2 * count, rounds, options.tokenizer),
+        "tuning": lambda: tuning_on_gpu(count, rounds, options.tokenizer),
     }
     on_cpu: dict[str, Callable[[], None]] = {
-        "frozen": lambda: frozen_on_cpu(many, rounds, "float32"),
-        "bfloat16": lambda: rough_on_cpu(many, rounds),
-        "tuning": lambda: tuning_on_cpu(many // 2, rounds),
+        "frozen": lambda: frozen_on_cpu(count, rounds, "float32"),
+        "bfloat16": lambda: bfloat16_on_cpu(count, rounds),
+        "tuning": lambda: tuning_on_cpu(count // 2, rounds),
         "layers": lambda: layers_on_cpu(rounds),
     }
     for name, measure in (on_gpu if options.gpu else on_cpu).items():

@@ -1,4 +1,4 @@
-"""`bertvision evaluate` of twenty heads against that of one: data, encoder, decoding, scores, intervals and files.
+"""`bertvision evaluate` of twenty heads against one head: data, encoder, decoding, scores, intervals and files.
 
 python bench/bench_evaluate.py               # MiniLM on the CPU, some questions
 python bench/bench_evaluate.py --gpu --encoder DIR   # a whole dev set on a GPU
@@ -36,16 +36,16 @@ SMALL = [
     *("adapter_pool_64", "adapter_pool_64_skip", "adapter_pool_64_own", "adapter_pool_64_own_skip"),
     *("pooled_adapter", "mean_adapter"),
 ]
-"""Pooling, attention and adapter heads that cost little beside even a small encoder."""
+"""Pooling, attention and adapter heads that are cheap compared with even a small encoder."""
 
 HEADS = 20
 ONE = "evaluating one head"
 MOST = 1.5
-"""How many times as long as one head twenty may take."""
+"""Target for the time of twenty heads over that of one."""
 
 
 def write_questions(examples: Questions, path: Path) -> None:
-    """Questions as a file of SQuAD's form, each with its context."""
+    """Write questions to a file in SQuAD's format, each with its context."""
     paragraphs = [
         {
             "context": examples.contexts[context],
@@ -67,7 +67,7 @@ def write_questions(examples: Questions, path: Path) -> None:
 
 
 def make_run(request: FitRequest, encoder: Encoder, folder: Path) -> Path:
-    """A finished fit of heads that never learnt: scores are bad, and cost the same."""
+    """A finished fit of untrained heads, which take as long to evaluate as trained ones."""
     run = RunFolder(folder)
     run.begin(asdict(request), fingerprint(encoder))
     shape, rows = HeadShape(layers=encoder.depth + 1, width=encoder.width, outputs=2), []
@@ -92,7 +92,7 @@ def make_run(request: FitRequest, encoder: Encoder, folder: Path) -> Path:
 
 
 def evaluation(run: Path, device: Device) -> Callable[[], object]:
-    """An evaluation from the beginning, without kept outputs."""
+    """A function that evaluates a run anew, without the outputs of an earlier evaluation."""
 
     def again() -> object:
         shutil.rmtree(run / "evaluation", ignore_errors=True)
@@ -102,12 +102,12 @@ def evaluation(run: Path, device: Device) -> Callable[[], object]:
 
 
 def specs(names: Sequence[str]) -> tuple[HeadSpec, ...]:
-    """Heads by name."""
+    """Specs of heads with default options, from their names."""
     return tuple(HeadSpec(head=name) for name in names)
 
 
 def main() -> None:
-    """Measure, and keep the record."""
+    """Measure, and write the records."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--encoder", default="minilm")
@@ -145,7 +145,7 @@ def main() -> None:
     save(claim, {"ours": timings["small"], ONE: timings[ONE]})
     if options.small:
         return
-    # what these heads compute themselves is more than half of a small encoder's pass: shown, not promised
+    # these heads take more than half as long as a small encoder's pass, so their record has no target
     what = f"evaluating {HEADS} heads, adapters of 386, full attention over layers and more among them"
     claim = replace(claim, name=f"speed-evaluate-large-heads-{where}", what=what, targets={})
     save(claim, {"ours": timings["large"], ONE: timings[ONE]})

@@ -1,4 +1,4 @@
-"""Many heads in one pass over a frozen encoder, against the pass alone and against one head after the other.
+"""Training many heads in one pass over a frozen encoder, against the pass alone and against one head after the other.
 
 python bench/bench_fit.py                    # MiniLM on the CPU, a few windows: to see that it runs
 python bench/bench_fit.py --gpu --tokenizer DIR   # BERT-large's shape on a GPU; any BERT tokenizer will do
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from bench_encoder import bert_large, compiled_encoder, frozen, report, whole
+from bench_encoder import bert_large, compiled_encoder, exhaust, frozen, report
 from bertvision.bench.measure import side_by_side
 from bertvision.bench.record import Claim
 from bertvision.encoder.batch import MULTIPLE
@@ -32,7 +32,7 @@ from bertvision.training.fit import FitData, fit_trainees
 from bertvision.training.options import TuneOptions
 from bertvision.training.plan import Plan
 from bertvision.training.trainee import HeadSpec, Trainee
-from data import Nobody, save, spread
+from data import SilentWatcher, save, spread
 
 LIGHT = [
     *("last_layer", "layer_mix", "layer_mix_sparse", "layer_mean", "layer_weights", "layer_concat"),
@@ -46,14 +46,14 @@ ALONE, ONE_BY_ONE = "the frozen pass alone", "one head after the other"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What is measured.
+    """Encoder and data of the benchmark.
 
     Attributes:
-        encoder: frozen.
-        windows: to learn from.
+        encoder: the frozen encoder.
+        windows: training windows.
         batch: windows per step.
-        passes: how the encoder is run.
-        where: the machine, in words.
+        passes: options of frozen passes.
+        where: encoder and machine, in words.
     """
 
     encoder: Encoder
@@ -63,7 +63,7 @@ class Bench:
     where: str
 
     def fit(self, heads: Sequence[str]) -> Callable[[], None]:
-        """Epochs of some heads in one pass, one after the other; heads are made once, as in a fit."""
+        """A function that trains heads for an epoch in one pass; the heads are built once and keep their weights."""
         shape = HeadShape(layers=self.encoder.depth + 1, width=self.encoder.width, outputs=2)
         device = self.encoder.device
         trainees = [Trainee(HeadSpec(head=name, lr=1e-4), shape, device=device) for name in heads]
@@ -84,19 +84,19 @@ class Bench:
             )
             plan = Plan(self.windows.lengths, TuneOptions(epochs=1.0, batch=self.batch))
             with tempfile.TemporaryDirectory() as folder:
-                fit_trainees(trainees, data, plan, run=Path(folder), fractions=(), watcher=Nobody())
+                fit_trainees(trainees, data, plan, run=Path(folder), fractions=(), watcher=SilentWatcher())
             if device.type == "cuda":
                 torch.cuda.synchronize()
 
         return run
 
     def alone(self) -> None:
-        """The frozen pass and nothing else, in its best batches."""
+        """Run the frozen pass without heads, with its fastest batch size."""
         tokens = 32768 if self.encoder.device.type == "cuda" else 4096
-        whole(lambda: frozen(self.encoder, self.windows, 512, tokens))()
+        exhaust(lambda: frozen(self.encoder, self.windows, 512, tokens))()
 
     def claim(self, name: str, what: str, targets: Mapping[str, float]) -> Claim:
-        """A claim of this file."""
+        """A claim of this benchmark."""
         gpu = self.encoder.device.type == "cuda"
         return Claim(
             name=f"{name}-{'gpu' if gpu else 'cpu'}",
@@ -109,7 +109,7 @@ class Bench:
 
 
 def measure(bench: Bench, rounds: int) -> None:
-    """Measure, and keep the records."""
+    """Measure, and write the records."""
     convolutional = [
         name for name, entry in HEADS.items() if entry.head in {Conv, Inception, Xception} and fits_kind(name, "spans")
     ]
@@ -134,20 +134,19 @@ def measure(bench: Bench, rounds: int) -> None:
         {"ours": timings["layer_mix"], ALONE: timings[ALONE]},
     )
     quick = [name for name in convolutional if "ception" not in name]
-    timings = side_by_side(
-        {"ours": bench.fit(quick), ALONE: bench.alone}, rounds=1
-    )  # they are slow, and promise nothing
+    # one round, since these heads are slow and their record has no target
+    timings = side_by_side({"ours": bench.fit(quick), ALONE: bench.alone}, rounds=1)
     report("fit, convolutional", bench.windows, timings)
     save(bench.claim("speed-fit-conv", f"{len(quick)} convolutional heads in one pass", {}), timings)
 
 
 def even_batch(windows: int, about: int) -> int:
-    """A batch of about so many windows into which all go evenly: a few left over would cost as much as many."""
+    """The batch size near `about` that divides windows most evenly: a small last batch takes as long as a full one."""
     return -(-windows // max(1, round(windows / about)))
 
 
 def main() -> None:
-    """Build what is measured."""
+    """Build encoder and data, and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--tokenizer", default="minilm")

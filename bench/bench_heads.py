@@ -1,4 +1,4 @@
-"""Forward and backward of every head against the encoder's own forward pass: seconds and memory.
+"""Forward and backward passes of every head against the encoder's forward pass: seconds and memory.
 
 python bench/bench_heads.py            # on the CPU
 python bench/bench_heads.py --gpu      # on a GPU
@@ -33,11 +33,11 @@ LIMITS = {
     **dict.fromkeys(("adapter_pool_64", "adapter_pool_64_skip"), 0.10),
     **dict.fromkeys(("adapter_pool", "adapter_pool_skip"), 0.20),
 }
-"""The largest share of the encoder's forward pass that we promise on a GPU."""
+"""Target on a GPU: the largest share of the encoder's forward pass that a step of a head may take."""
 
 
 def build_encoder(device: torch.device) -> tuple[Encoder, TokenBatch]:
-    """BERT-base's shape with random weights, as a frozen pass runs it, and windows for it."""
+    """An encoder of BERT-base's shape with random weights, as in a frozen pass, and a batch for it."""
     model = BertModel(BertConfig()).eval().requires_grad_(requires_grad=False).to(device)
     drop_pooler(model)
     ids = torch.randint(1000, 30000, (EXAMPLES, TOKENS), device=device)
@@ -53,7 +53,7 @@ def build_encoder(device: torch.device) -> tuple[Encoder, TokenBatch]:
 
 
 def step(head: Head, states: Tensor, mask: Tensor) -> None:
-    """What training a head costs beside the encoder: forward and backward, no gradient for the states."""
+    """Forward and backward pass of a head; the states have no gradient."""
     with torch.autocast(states.device.type, torch.bfloat16, enabled=states.device.type == "cuda"):
         outputs = head(states, mask)
     head.zero_grad(set_to_none=True)
@@ -61,7 +61,7 @@ def step(head: Head, states: Tensor, mask: Tensor) -> None:
 
 
 def measure(run: Callable[[], None], device: torch.device, *, repeats: int, inner: int) -> Timing:
-    """Seconds of one run, several times, each the mean of some in a row."""
+    """Seconds per run: `repeats` measurements, each the mean of `inner` runs in a row, after a warm-up."""
     seconds = []
     for _ in range(repeats + 1):
         wait(device)
@@ -74,7 +74,7 @@ def measure(run: Callable[[], None], device: torch.device, *, repeats: int, inne
 
 
 def captured(run: Callable[[], None], device: torch.device) -> Callable[[], None]:
-    """The same as one launch, so that a GPU's own time is measured, not that of a program that feeds it."""
+    """The function as a CUDA graph, so that the time of launching its kernels does not count; unchanged on a CPU."""
     if device.type != "cuda":
         return run
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch has no type for it
@@ -90,13 +90,13 @@ def captured(run: Callable[[], None], device: torch.device) -> Callable[[], None
 
 
 def wait(device: torch.device) -> None:
-    """Until the GPU has nothing left to do."""
+    """Synchronise with the GPU."""
     if device.type == "cuda":
         torch.cuda.synchronize()
 
 
 def kept_bytes(run: Callable[[], None]) -> int:
-    """Bytes that the forward pass keeps for the backward pass, each storage once."""
+    """Bytes of the tensors that autograd saves for the backward pass; each storage counts once."""
     storages: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
@@ -110,12 +110,12 @@ def kept_bytes(run: Callable[[], None]) -> int:
 
 
 def measure_head(name: str, device: torch.device, *, repeats: int, inner: int) -> dict[str, object]:
-    """A row of the table."""
-    rows = HEADS[name].kinds == ROWS  # meant for one row per example
+    """The record's row of a head."""
+    rows = HEADS[name].kinds == ROWS  # such heads are for one row per example
     tokens = 1 if rows else TOKENS
     head = build_head(name, HeadShape(layers=LAYERS, width=WIDTH, outputs=2)).to(device).train()
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    # on a GPU windows are packed end to end for all heads that look at one token at a time
+    # on a GPU windows are packed for all heads that compute each token by itself
     examples, tokens = (1, EXAMPLES * tokens) if device.type == "cuda" and head.token_wise else (EXAMPLES, tokens)
     states = torch.randn(examples, len(head.reads), tokens, WIDTH, device=device, dtype=dtype)
     mask = torch.ones(examples, tokens, device=device, dtype=torch.bool)
@@ -146,7 +146,7 @@ def measure_head(name: str, device: torch.device, *, repeats: int, inner: int) -
 
 
 def main() -> None:
-    """Measure every head beside the encoder, and keep the record."""
+    """Measure every head and the encoder, and write the record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gpu", action="store_true")
     # the slow ones last
@@ -168,14 +168,14 @@ def main() -> None:
     encoder_seconds = []
     captured_forward = captured(forward, device)
     for name in options.heads.split(","):
-        # beside every head, so that a busy machine slows both
+        # the encoder is timed again for every head, so that other load on the machine slows both
         timing = measure(captured_forward, device, repeats=options.repeats, inner=inner)
         encoder_seconds.append(timing.median)
         row = measure_head(name, device, repeats=options.repeats, inner=inner)
         row["share"] = float(str(row["seconds"])) / timing.median
         rows.append(row)
         print(json.dumps(row), flush=True)
-        save(rows, encoder_seconds, gpu=options.gpu)  # after every head: a run that is cut short has been of use
+        save(rows, encoder_seconds, gpu=options.gpu)  # after every head, so that an interrupted run leaves a record
 
 
 def save(rows: list[dict[str, object]], encoder_seconds: list[float], *, gpu: bool) -> None:

@@ -1,4 +1,4 @@
-"""How long the report of 50 runs takes, the whole command from its start to the page; the runs are copies of one."""
+"""Wall-clock time of the command `bertvision report` for 50 runs, which are copies of one run."""
 
 import argparse
 import resource
@@ -21,7 +21,7 @@ MOST_SECONDS = 20.0
 
 
 def make_run(folder: Path) -> Path:
-    """A fit of twelve heads on the built-in set, evaluated, with an ensemble."""
+    """Fit twelve heads on the built-in set, evaluate them, and join them into an ensemble."""
     heads = tuple(HeadSpec(head=name, seed=seed) for name in HEADS for seed in (0, 1))
     fit_heads(FitRequest(task="sst5", heads=heads, epochs=4.0, validate=(1.0, 2.0, 3.0)), folder)
     evaluate(folder)
@@ -30,7 +30,7 @@ def make_run(folder: Path) -> Path:
 
 
 def copy_run(run: Path, folder: Path) -> Path:
-    """A copy whose records are of the copy."""
+    """Copy a run, and replace its path in the records of the copy."""
     shutil.copytree(run, folder, ignore=shutil.ignore_patterns("outputs.safetensors"))
     for path in [*folder.rglob("evaluation.json"), *folder.rglob("ensemble.json")]:
         path.write_text(path.read_text(encoding="utf-8").replace(str(run), str(folder)), encoding="utf-8")
@@ -38,7 +38,7 @@ def copy_run(run: Path, folder: Path) -> Path:
 
 
 def main() -> None:
-    """Measure, and keep the record."""
+    """Measure, and write the record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=3)

@@ -18,7 +18,7 @@ QUESTIONS = 12_000
 
 
 def made_up_answers(examples: Questions) -> dict[str, str]:
-    """Right answers, pieces of the context around them, and silence, as a model of middling quality gives them."""
+    """Predictions as of a mediocre model: gold answers, other parts of the context, and no answer."""
     random = np.random.default_rng(0)
     answers = {}
     for row, key in enumerate(examples.ids):
@@ -36,10 +36,10 @@ def made_up_answers(examples: Questions) -> dict[str, str]:
 
 
 def main() -> None:
-    """Measure, and keep the record."""
+    """Measure, and write the record."""
     examples = questions(QUESTIONS)
     golds, answers = examples.golds(), made_up_answers(examples)
-    # the dev set has three golds per question and more; the train set one: repeat it as annotators who agree
+    # dev has at least three gold answers per question and train has one, so repeat it as if annotators agreed
     golds = {key: texts * 3 for key, texts in golds.items()}
     values = np.random.default_rng(1).random(len(examples))
     no_answer = dict(zip(examples.ids, values.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""A search of twenty heads against one fit of one head, both with the encoding of their texts, side by side.
+"""A search with twenty heads against a fit of one head, both with the encoding of their texts.
 
 python bench/bench_search.py
 """
@@ -32,7 +32,7 @@ ONE = "one fit of one head"
 
 
 def main() -> None:
-    """Measure, and keep the record."""
+    """Measure, and write the record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--fraction", type=float, default=0.3)

@@ -1,4 +1,4 @@
-"""64 clients with mixed lengths: an exported pack, the same without batching, and a plain transformers model; p99.
+"""Throughput and latency (p99) with 64 clients: an exported pack, the same without batching, and a plain model.
 
 python bench/bench_server.py                  # MiniLM on the CPU, 60 s each; --pack DIR takes another, --int8 rounds it
 python bench/bench_server.py --seconds 5 --rounds 1 --trial   # a quick look, without a record
@@ -40,11 +40,11 @@ TARGET = 3.0
 HERE = Path(__file__).parent
 
 PATIENCE = 300
-"""Seconds after which a server gives up: on a slow machine the last of 64 clients waits long."""
+"""Timeout of a request in seconds: on a slow machine the last of 64 clients waits long."""
 
 
 def make_pack(folder: Path, encoder: str, task: str = "squad2") -> Path:
-    """A pack whose head never learnt: its answers are bad, and cost the same."""
+    """A pack with an untrained head, which takes as long as a trained one."""
     torch.manual_seed(0)
     loaded = load_encoder(encoder)
     asked = TASKS[task]
@@ -70,7 +70,7 @@ def make_pack(folder: Path, encoder: str, task: str = "squad2") -> Path:
 
 
 def make_bodies(count: int) -> list[bytes]:
-    """Questions with contexts of many lengths: whole ones, halves and single sentences in turn."""
+    """Request bodies with contexts of different lengths: in turn all, half and 15 % of a context."""
     examples = spread(count)
     shares = itertools.cycle((1.0, 0.5, 0.15))
     bodies = []
@@ -81,7 +81,7 @@ def make_bodies(count: int) -> list[bytes]:
 
 
 def commands(pack: Path, exported: Path) -> dict[str, list[str]]:
-    """How every server is started."""
+    """Command line of every server, by name."""
     ours = [sys.executable, "-m", "bertvision", "serve", "--port", "0", "--pack", str(exported)]
     ours += ["--seconds", str(PATIENCE)]
     return {
@@ -93,30 +93,30 @@ def commands(pack: Path, exported: Path) -> dict[str, list[str]]:
 
 @contextmanager
 def serving(command: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """A server in a process of its own; gives its port and the number of its process."""
+    """Within this context, a server runs in a process of its own; yields its port and process id."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:  # noqa: S603 - our own command
         try:
             if process.stdout is None:
                 raise TypeError("its output is read")
-            found = re.search(r":(\d+)/", process.stdout.readline())
-            if found is None:
+            port = re.search(r":(\d+)/", process.stdout.readline())
+            if port is None:
                 raise RuntimeError("the server did not start")
-            yield int(found[1]), process.pid
+            yield int(port[1]), process.pid
         finally:
             process.terminate()
 
 
 def processor_seconds(process: int) -> float:
-    """What a process has used of the processor, which does not hang on what else the machine does."""
+    """CPU seconds of a process so far, which other load on the machine does not change."""
     after_name = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def load(port: int, bodies: Sequence[bytes], seconds: float) -> tuple[float, list[float]]:
-    """Let all clients ask for some seconds; how long it took, and the seconds of every reply.
+    """Send requests from all clients for some seconds; returns the seconds until all finished, and those of each reply.
 
     Raises:
-        RuntimeError: a reply was none.
+        RuntimeError: a reply had another status than 200.
     """
     taken: list[float] = []
     problems: list[str] = []
@@ -149,7 +149,7 @@ def load(port: int, bodies: Sequence[bytes], seconds: float) -> tuple[float, lis
 
 
 def main() -> None:
-    """Measure, and keep the record."""
+    """Measure, and write the record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--encoder", default="minilm")
     parser.add_argument("--pack", type=Path, default=None)
@@ -168,7 +168,7 @@ def main() -> None:
         late: dict[str, list[float]] = {name: [] for name in servers}
         for _, (name, command) in itertools.product(range(options.rounds), servers.items()):
             with serving(command) as (port, process):
-                load(port, bodies, min(2.0, options.seconds))  # not counted
+                load(port, bodies, min(2.0, options.seconds))  # warm-up
                 used = -processor_seconds(process)
                 seconds, taken = load(port, bodies, options.seconds)
                 used += processor_seconds(process)

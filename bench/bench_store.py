@@ -1,4 +1,4 @@
-"""A store of states against the original's layout, plain memory and recomputing: MiniLM on a CPU.
+"""A store of states against the layout of the original project, plain memory and recomputing: MiniLM on a CPU.
 
 python bench/bench_store.py
 """
@@ -39,7 +39,7 @@ from bertvision.training.fit import FitData, States, fit_trainees
 from bertvision.training.options import TuneOptions
 from bertvision.training.plan import Plan
 from bertvision.training.trainee import HeadSpec, Trainee
-from data import Nobody, save, save_sizes, spread, texts
+from data import SilentWatcher, save, save_sizes, spread, texts
 
 PADDED, BATCH = 386, 16
 CPU = torch.device("cpu")
@@ -54,7 +54,7 @@ Batches = list[IntArray]
 
 @dataclass(frozen=True)
 class Work:
-    """What states are made of."""
+    """The task, windows and encoder of some states."""
 
     task: Task
     windows: Windows
@@ -62,22 +62,22 @@ class Work:
 
     @property
     def spans(self) -> bool:
-        """Whether all tokens of a window count, or their mean."""
+        """Whether the states of all tokens are stored, or one mean per window."""
         return self.task.kind == "spans"
 
     @property
     def size(self) -> str:
-        """How much there is to read."""
+        """The amount of work, in words."""
         mean, threads = self.windows.lengths.mean(), torch.get_num_threads()
         return f"{len(self.windows):,} windows, mean {mean:.0f} tokens, MiniLM, threads: {threads}"
 
     def stream(self) -> StreamStates:
-        """All layers, recomputed."""
+        """The states of all layers, recomputed for every batch."""
         return StreamStates(self.encoder, self.windows, PASS, range(self.encoder.depth + 1))
 
     @torch.no_grad()
     def states_of(self, rows: IntArray) -> Tensor:
-        """States of some windows end to end, as a store takes them."""
+        """States to store for some windows: (all tokens, layers, width), or one mean per window."""
         parts = []
         for begin in range(0, len(rows), BATCH):
             hidden = self.stream().batch(rows[begin : begin + BATCH]).padded
@@ -86,7 +86,7 @@ class Work:
         return torch.cat(parts)
 
     def store(self, folder: Path, keep: Keep = "fp16", states_of: StatesOf | None = None) -> StoreReader:
-        """A finished store; the states may come from elsewhere."""
+        """Write a store and open it; the states are computed by `states_of`, by default the method."""
         request = ExtractRequest(task=self.task.name, keep=keep)
         pool: Pool | None = None if self.spans else "mean"
         content = store_content(request, self.encoder, self.windows, split="train", pool=pool)
@@ -96,7 +96,7 @@ class Work:
 
 
 def write_original(path: Path, reader: StoreReader, lengths: IntArray) -> None:
-    """The same states in the layout of the original: every window padded, a chunk each."""
+    """Write the states of a store in the layout of the original project: one chunk per window, padded."""
     content = reader.manifest.content
     shape = (content.windows, content.layers, PADDED, content.width)
     with h5py.File(path, "w") as file:
@@ -108,7 +108,7 @@ def write_original(path: Path, reader: StoreReader, lengths: IntArray) -> None:
 
 
 def for_each(batches: Batches, read: Callable[[IntArray], object]) -> Callable[[], None]:
-    """Read all batches, one after the other."""
+    """A function that reads all batches, one after the other."""
 
     def run() -> None:
         for rows in batches:
@@ -118,7 +118,7 @@ def for_each(batches: Batches, read: Callable[[IntArray], object]) -> Callable[[
 
 
 def reading(reader: StoreReader, original: Path, batches: Batches, size: str) -> None:
-    """Shuffled batches of both layouts: as they go to a GPU, and as heads take them on a CPU."""
+    """Time reading shuffled batches from both layouts: as copied to a GPU, and as heads read them on a CPU."""
     with h5py.File(original) as file:
         states = file["embeds"]
         reused = np.zeros((BATCH, *states.shape[1:]), dtype=np.float32)
@@ -126,7 +126,7 @@ def reading(reader: StoreReader, original: Path, batches: Batches, size: str) ->
         def one_by_one(rows: IntArray) -> Tensor:
             return torch.stack([torch.from_numpy(states[row]) for row in rows])
 
-        # the best of that layout: one sorted index for all of them took 50 times as long
+        # the fastest way for that layout: indexing with all sorted rows at once took 50 times as long
         def into_reused(rows: IntArray) -> Tensor:
             for place, row in enumerate(np.sort(rows)):
                 states.read_direct(reused, np.s_[row], np.s_[place])
@@ -144,7 +144,7 @@ def reading(reader: StoreReader, original: Path, batches: Batches, size: str) ->
 
 
 def warm(reader: StoreReader, batches: Batches, size: str) -> None:
-    """The reader's conversion to padded float32 batches, from the mapped store and from plain memory."""
+    """Time the conversion to padded float32 batches, from the memory-mapped store and from plain memory."""
     memory = [reader.kept(np.array([row]))["states"] for row in range(reader.manifest.content.windows)]
     buffers = Buffers()
 
@@ -165,7 +165,7 @@ def warm(reader: StoreReader, batches: Batches, size: str) -> None:
 
 
 def epoch(work: Work, states: Callable[[], States], head: str) -> None:
-    """A head learns from every window once."""
+    """Train a head for one epoch."""
     encoder, source = work.encoder, states()
     data = FitData(
         task=work.task,
@@ -180,11 +180,11 @@ def epoch(work: Work, states: Callable[[], States], head: str) -> None:
     trainee = Trainee(HeadSpec(head=head), shape, device=CPU)
     plan = Plan(work.windows.lengths, TuneOptions(batch=data.batch))
     with tempfile.TemporaryDirectory() as run:
-        fit_trainees([trainee], data, plan, run=Path(run), fractions=(), watcher=Nobody())
+        fit_trainees([trainee], data, plan, run=Path(run), fractions=(), watcher=SilentWatcher())
 
 
 def epochs(work: Work, reader: StoreReader, head: str, *, name: str, target: float) -> None:
-    """An epoch of a head from a store, rows read into memory included, against one that runs the encoder again."""
+    """Time an epoch of a head from a store, loading rows included, against one that runs the encoder."""
     rows = np.arange(len(work.windows))
 
     def stored() -> States:
@@ -200,12 +200,12 @@ def epochs(work: Work, reader: StoreReader, head: str, *, name: str, target: flo
 
 
 def claim(name: str, what: str, size: str, targets: Mapping[str, float]) -> Claim:
-    """A claim of this file."""
+    """A claim of this benchmark."""
     return Claim(name=name, what=what, command="python bench/bench_store.py", size=size, targets=targets)
 
 
 def main() -> None:
-    """Measure, and keep the records."""
+    """Measure, and write the records."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--questions", type=int, default=256)
     parser.add_argument("--texts", type=int, default=1024)

@@ -1,4 +1,4 @@
-"""Do heads learn as well from a store as from the stream? F1 on dev with three seeds, the shipped pack's MiniLM.
+"""Quality of heads trained from a store and from the stream: F1 on dev, three seeds, the shipped pack's MiniLM.
 
 python bench/bench_store_quality.py
 """
@@ -25,11 +25,11 @@ SEEDS = 3
 METRICS = ("f1", "f1_fitted", "best_f1")
 STREAM = "stream"
 MOST_APART = 0.3
-"""Points of F1 that heads from a store may end below or above those from the stream."""
+"""Target for the difference in F1 of heads from a store and from the stream, in points, in either direction."""
 
 
 def main() -> None:
-    """Fit the same heads from the stream and from stores, and keep the record."""
+    """Fit the same heads from the stream and from stores, and write the record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--encoder", default="qa-minilm")
     parser.add_argument("--every", type=int, default=4, help="take each so-manieth paragraph of the training set")
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def write_part(source: Path, target: Path, every: int) -> Path:
-    """SQuAD 2.0 with a part of its training paragraphs, and all of dev."""
+    """Write SQuAD 2.0 with every n-th training paragraph, and all of dev."""
     target.mkdir()
     for split in ("train", "dev"):
         with gzip.open(source / f"{split}.json.gz", "rt", encoding="utf-8") as file:
@@ -89,7 +89,7 @@ def write_part(source: Path, target: Path, every: int) -> Path:
 
 
 def scores(leaderboard: list[dict[str, Any]]) -> dict[str, list[dict[str, float]]]:
-    """F1 at the three thresholds, by head, of every seed."""
+    """F1 at the three thresholds for every seed, by head."""
     rows = sorted(leaderboard, key=lambda row: row["seed"])
     return {
         head: [{metric: round(row["metrics"][metric], 3) for metric in METRICS} for row in rows if row["head"] == head]
@@ -98,7 +98,7 @@ def scores(leaderboard: list[dict[str, Any]]) -> dict[str, list[dict[str, float]
 
 
 def mean(seeds: list[dict[str, float]], metric: str) -> float:
-    """Over seeds."""
+    """The mean of a metric over seeds."""
     return fmean(one[metric] for one in seeds)
 
 

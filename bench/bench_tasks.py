@@ -1,4 +1,4 @@
-"""Eight tasks over one encoder in a single pass, beside one of them, and beside all of them one after the other.
+"""Predictions of eight tasks in one pass over an encoder, against one task, and against all one after the other.
 
 python bench/bench_tasks.py                   # MiniLM on the CPU, one text after the other
 """
@@ -20,11 +20,11 @@ COUNT = 8
 TEXTS = 8
 ONE, APART = "one task", "eight tasks, one after the other"
 MOST = 1.15
-"""How many times as long as one task all of them may take."""
+"""Target for the time of all tasks over that of one."""
 
 
 def main() -> None:
-    """Measure, and keep the record."""
+    """Measure, and write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--encoder", default="minilm")
     parser.add_argument("--rounds", type=int, default=15)

@@ -1,4 +1,4 @@
-"""Token windows with labels against the usual tokenizer call with stride and offsets alone."""
+"""Building token windows with targets, against the usual tokenizer call with stride and offsets, without targets."""
 
 import os
 
@@ -16,7 +16,7 @@ QUESTIONS = 17_630
 
 
 def main() -> None:
-    """Measure, and keep the record."""
+    """Measure, and write the record."""
     os.environ["TOKENIZERS_PARALLELISM"] = "true"  # both sides may use every core
     examples = questions(QUESTIONS)
     contexts = [examples.contexts[number] for number in examples.context_index]

@@ -1,4 +1,4 @@
-"""Figures and claims of the documents beside ours, as far as those are measured, and whether they hold → Markdown."""
+"""Markdown tables of the documents' figures and claims beside our measurements, and whether the claims hold."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -12,7 +12,13 @@ from verdicts import Says, verdict
 
 
 class Figure(NamedTuple):
-    """What a document has, its figure, and our model: `CELL:MODEL`, or a cell that has one model."""
+    """A figure in a document, and our model that corresponds to it.
+
+    Attributes:
+        what: description.
+        there: the document's figure.
+        model: `CELL:MODEL`, or a cell that has one model.
+    """
 
     what: str
     there: str
@@ -20,7 +26,14 @@ class Figure(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What a document says of a model against another, its difference, our two, and what that claims, if anything."""
+    """A document's comparison of two models, and our models that correspond to them.
+
+    Attributes:
+        what: description.
+        there: the document's difference.
+        first, second: our models.
+        says: the direction that the document claims; None if it claims none.
+    """
 
     what: str
     there: str
@@ -34,21 +47,21 @@ HERE = {ZERO: "here, threshold 0", FITTED: "here, fitted", PLAIN: "here"}
 
 
 def missing(cells: Sequence[Measured], models: Iterable[str]) -> list[str]:
-    """The cells of those models that are not measured."""
+    """Names of the cells of models that are not measured."""
     return list(dict.fromkeys(one.partition(":")[0] for one in models if find_model(cells, one) is None))
 
 
 def figure_rows(cells: Sequence[Measured], figures: Iterable[Figure], at: Sequence[str]) -> list[Row]:
-    """Figures of a document and ours, as far as those are measured."""
-    found = [(one, find_model(cells, one.model)) for one in figures]
-    return [(one.what, one.there, *scores_of(*model, at)) for one, model in found if model is not None]
+    """Rows of a document's figures and our scores; figures without measured model are left out."""
+    models = [(one, find_model(cells, one.model)) for one in figures]
+    return [(one.what, one.there, *scores_of(*model, at)) for one, model in models if model is not None]
 
 
 def claim_row(cells: Sequence[Measured], one: Claim, at: Sequence[str]) -> Row:
-    """A document's difference, ours, and whether the claim holds; labels, without threshold, have one difference."""
-    found = against(cells, one.first, one.second)
-    judged = "" if one.says is None else verdict([found.sure], one.says)
-    return (one.what, one.there, *found.cells[-len(at) :], which_way(found.fitted), judged)
+    """Row of a document's difference, ours, and whether the claim holds; labels have one difference, no threshold."""
+    comparison = against(cells, one.first, one.second)
+    judged = "" if one.says is None else verdict([comparison.sure], one.says)
+    return (one.what, one.there, *comparison.cells[-len(at) :], which_way(comparison.fitted), judged)
 
 
 def beside(
@@ -58,7 +71,7 @@ def beside(
     more: Sequence[Row] = (),
     at: Sequence[str] = (ZERO, FITTED),
 ) -> str:
-    """Figures, and claims with further rows, as far as they are measured, and which cells are not."""
+    """Tables of the measured figures, and of the measured claims with the rows `more`; then names of missing cells."""
     here = [HERE[which] for which in at]
     shown = figure_rows(cells, figures, at)
     judged = [claim_row(cells, one, at) for one in claims if not missing(cells, (one.first, one.second))]

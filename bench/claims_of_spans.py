@@ -1,4 +1,4 @@
-"""What the documents say of span heads, what we measured, and whether it holds at 95 %."""
+"""The documents' claims about span heads beside our measurements, and whether they hold."""
 
 from collections.abc import Sequence
 from math import hypot, sqrt
@@ -19,11 +19,11 @@ from tables_of_heads import (
     single_heads,
     there,
 )
-from tables_of_spans import THEIR_HEAD, Record, model_of, record, second_share, seeds_of, silent_share
+from tables_of_spans import THEIR_HEAD, Record, empty_share, model_of, record, second_share, seeds_of
 from verdicts import FAILS, HOLDS, Says, Sure, verdict
 
 Row = tuple[str, str, str, str, str, str]
-"""Claim, the document's figure, ours and the verdict at threshold 0, ours and the verdict at the fitted one."""
+"""Claim, the document's figure, our value and verdict at threshold 0, our value and verdict at the fitted threshold."""
 
 HEADS = (
     ("0.3", "adapter_pool_skip", "its best head at 3/10 epoch beats BERT"),
@@ -44,39 +44,39 @@ HEADS = (
     ("0.3", "encoder_attention", "an encoder block is worse"),
     ("1", "encoder_attention", "an encoder block is worse"),
 )
-"""Snapshot, head, what its document claims of it against the encoder's own output."""
+"""Snapshot, head, and what its document claims about it in comparison with the encoder's own output."""
 
 
 def sure(test: Record) -> Sure:
-    """A paired test of the record."""
+    """The result of a paired test in the record."""
     return Sure(test["value"], test["claimed"])
 
 
 def wilson(count: int, total: int) -> tuple[float, float]:
-    """The 95 % interval of a share, by Wilson's score."""
+    """The 95 % confidence interval of a share, by Wilson's score."""
     part, z = count / total, 1.96
     middle, half = part + z**2 / (2 * total), z * sqrt(part * (1 - part) / total + z**2 / (4 * total**2))
     return (middle - half) / (1 + z**2 / total), (middle + half) / (1 + z**2 / total)
 
 
 def beside(count: int, total: int, figure: float) -> Sure:
-    """A share less a figure."""
+    """The difference of a share from a figure; claimed if the figure is outside the share's interval."""
     low, high = wilson(count, total)
     return Sure(count / total - figure, not low <= figure <= high)
 
 
 def nearer(first: tuple[float, int], second: tuple[float, int], figure: float) -> Sure:
-    """How much nearer a second share is to a figure than a first of other questions; both as share and total."""
+    """By how much the second share is nearer to a figure than the first; both are (share, total) of other questions."""
     errors = [sqrt(part * (1 - part) / total) for part, total in (first, second)]
     gain = abs(first[0] - figure) - abs(second[0] - figure)
     return Sure(gain, abs(gain) > 1.96 * hypot(*errors))
 
 
 def shorter(first: Record, second: Record) -> tuple[Sure, float]:
-    """The difference of two means of different questions, and the half-width of its interval."""
+    """The difference of two means over different questions, and the half-width of its confidence interval."""
     half = hypot(*((one["interval"]["high"] - one["interval"]["low"]) / 2 for one in (first, second)))
-    apart = first["mean"] - second["mean"]
-    return Sure(apart, abs(apart) > half), half
+    difference = first["mean"] - second["mean"]
+    return Sure(difference, abs(difference) > half), half
 
 
 def _tested(tests: Record, metric: str, claim: Says) -> list[str]:
@@ -87,10 +87,10 @@ def _tested(tests: Record, metric: str, claim: Says) -> list[str]:
     return cells
 
 
-def _judged(found: Against, claim: Says | None) -> list[str]:
-    """Cells of models whose answers are known at the fitted threshold alone, so that nothing is tested at 0."""
-    zero, fitted = found.cells
-    return [zero, "", fitted, "" if claim is None else verdict([found.sure], claim)]
+def _judged(comparison: Against, claim: Says | None) -> list[str]:
+    """Table cells of a comparison; without a verdict at threshold 0, since records have answers at the fitted one."""
+    zero, fitted = comparison.cells
+    return [zero, "", fitted, "" if claim is None else verdict([comparison.sure], claim)]
 
 
 def _row(claim: str, theirs: str, cells: Sequence[str]) -> Row:
@@ -99,7 +99,7 @@ def _row(claim: str, theirs: str, cells: Sequence[str]) -> Row:
 
 
 def best_rows(cells: Sequence[Measured]) -> list[Row]:
-    """The best head by held-out questions against the own output."""
+    """Rows of the best head by held-out score against the own output."""
     rows = []
     for tuned in SNAPSHOTS:
         head = best_head(cells, tuned)
@@ -110,42 +110,43 @@ def best_rows(cells: Sequence[Measured]) -> list[Row]:
 
 
 def best_head(cells: Sequence[Measured], tuned: str, most: float = 1.0, least: float = 0.0) -> str:
-    """The best at a snapshot by held-out questions, of those with so many parameters beside the encoder's."""
+    """The best head of a snapshot by held-out score, of those with `least` to `most` of the encoder's parameters."""
     heads = next(cell for cell in cells if cell.name == "heads")
     kept = [name for name in single_heads(heads, [tuned]) if least <= part_of(cells, name) <= most]
     return heads.best(kept).partition("@")[0]
 
 
 def part_of(cells: Sequence[Measured], model: str) -> float:
-    """Parameters of a head beside the encoder's."""
+    """Parameters of a head as a share of the encoder's."""
     heads, encoder = (next(cell for cell in cells if cell.name == name) for name in ("heads", "encoder"))
-    (own, *_), (mine, *_) = (one.entries.values() for one in (encoder, heads))
-    return float(mine["result"]["models"][model]["head_parameters"] / own["result"]["total"])
+    (encoder_entry, *_), (heads_entry, *_) = (one.entries.values() for one in (encoder, heads))
+    parameters = heads_entry["result"]["models"][model]["head_parameters"]
+    return float(parameters / encoder_entry["result"]["total"])
 
 
 GAIN = 4.0
-"""Points of F1 over the own output at 0.3 epoch that are our goal."""
+"""Our goal: points of F1 over the own output at 0.3 epoch."""
 
 
 def gain_verdict(test: Difference) -> str:
-    """Whether that goal is reached."""
+    """Whether the goal `GAIN` is reached."""
     return "reached" if test.interval.low >= GAIN else "reached, not surely" if test.value >= GAIN else "missed"
 
 
-def goal_row(found: Against, head: str, part: float) -> Row:
-    """That goal, with a head."""
+def goal_row(comparison: Against, head: str, part: float) -> Row:
+    """Row of the goal `GAIN` for a head; `part` is its share of the encoder's parameters."""
     claim = f"our goal: at least +{GAIN:g} F1 at 0.3 epoch (`{head}`, {part:.2%} of the encoder)"
-    return _row(claim, "", [*_judged(found, None)[:3], gain_verdict(found.fitted)])
+    return _row(claim, "", [*_judged(comparison, None)[:3], gain_verdict(comparison.fitted)])
 
 
 def goal_rows(cells: Sequence[Measured]) -> list[Row]:
-    """That goal with the best head, and with the best of 0.1 to 0.4 % of the encoder's parameters."""
+    """Rows of that goal for the best head, and for the best with 0.1 to 0.4 % of the encoder's parameters."""
     heads = (best_head(cells, "0.3"), best_head(cells, "0.3", most=0.004, least=0.001))
     return [goal_row(against_own(cells, head, "0.3"), head, part_of(cells, f"{head}@0.3")) for head in heads]
 
 
 def head_rows(cells: Sequence[Measured]) -> list[Row]:
-    """Heads of the documents against the encoder's own output."""
+    """Rows of the documents' heads against the encoder's own output."""
     return [
         _row(
             f"{THEIRS[head].document}: {claim} (`{head}`, {tuned} epoch)",
@@ -157,7 +158,7 @@ def head_rows(cells: Sequence[Measured]) -> list[Row]:
 
 
 def ensemble_rows(cells: Sequence[Measured]) -> list[Row]:
-    """The paper's ensemble, a head and the own output, against that head."""
+    """Rows of the paper's ensemble of a head and the own output against that head."""
     rows = []
     for tuned, what in (("0.3", "is worse than"), ("1", "improves on")):
         head, both = PAIR_F1[tuned]
@@ -168,7 +169,7 @@ def ensemble_rows(cells: Sequence[Measured]) -> list[Row]:
 
 
 def question_rows(snapshot: Record) -> list[Row]:
-    """Which questions the best head of the record of errors gets right."""
+    """Rows on the questions that the best head in the record of errors answers correctly."""
     who = f"(`{model_of(snapshot, snapshot['first'])['head']}`, {snapshot['snapshot']} epoch)"
     claims: tuple[tuple[str, str, Says], ...] = (
         ("NoAns_exact", "000: the best head gets more questions without an answer right", "more"),
@@ -180,14 +181,14 @@ def question_rows(snapshot: Record) -> list[Row]:
 
 
 def error_rows(snapshot: Record, dev: float) -> list[Row]:
-    """What wrong answers of the paper's head look like, over seeds."""
+    """Rows on the wrong answers of the paper's head, over seeds."""
     models = seeds_of(snapshot, THEIR_HEAD)
     who = f"(`{THEIR_HEAD}`, {snapshot['snapshot']} epoch)"
-    silent = []
+    empty = []
     for at in ("zero", "fitted"):
         errors = [model["errors"][at] for model in models]
         tests = [beside(one["predicted_empty"], one["has_answer_errors"], 0.5) for one in errors]
-        silent += [f"{sum(map(silent_share, errors)) / len(errors):.0%}", verdict(tests, "more")]
+        empty += [f"{sum(map(empty_share, errors)) / len(errors):.0%}", verdict(tests, "more")]
     errors = [model["errors"]["fitted"] for model in models]
     seconds = [beside(one["second_right"], one["first_wrong"], 0.44) for one in errors]
     firsts = [(one["first_right_has_answer_share"], one["first_right"]) for one in errors]
@@ -197,7 +198,7 @@ def error_rows(snapshot: Record, dev: float) -> list[Row]:
     share = f"{sum(map(second_share, errors)) / len(errors):.0%}"
     both = f"{second:.0%} and {first:.0%}; of all questions {dev:.0%}"
     return [
-        _row(f"000: most wrong answers to questions with an answer are empty {who}", "65 %", silent),
+        _row(f"000: most wrong answers to questions with an answer are empty {who}", "65 %", empty),
         _row(
             f"000: second answers that are right where the first is wrong {who}",
             "44 %",
@@ -212,7 +213,7 @@ def error_rows(snapshot: Record, dev: float) -> list[Row]:
 
 
 def length_row(snapshot: Record, theirs: str) -> Row:
-    """Contexts that only one of the two gets right."""
+    """Rows on the lengths of contexts whose questions only one of two models answers correctly."""
     lengths = snapshot["context_lengths"]
     only = [lengths[f"{which}_only"]["tokens"] for which in ("first", "second")]
     apart, half = shorter(*only)
@@ -223,7 +224,7 @@ def length_row(snapshot: Record, theirs: str) -> Row:
 
 
 def layer_row(snapshot: Record) -> Row:
-    """Learned pooling favours later layers, whatever the threshold."""
+    """Rows on the claim that learned pooling favours later layers; it does not depend on a threshold."""
     report = next(found for found in snapshot["layer_weights"] if found["head"] == "layer_mix")
     layers, shares = report["layers"], report["sets"][0]["shares"]
     even, later = 1 / len(layers), [layer for layer in layers if layer > layers[-1] * 17 / 24]
@@ -238,12 +239,12 @@ HEADER = ("the document says", "there", "here, threshold 0", "so", "here, fitted
 
 
 def head_claims_table(cells: Sequence[Measured]) -> str:
-    """Claims about heads and ensembles."""
+    """Table of the claims about heads and ensembles."""
     return table(HEADER, [*best_rows(cells), *goal_rows(cells), *head_rows(cells), *ensemble_rows(cells)])
 
 
 def claims_table() -> str:
-    """Claims about answers, contexts and layers."""
+    """Table of the claims about answers, contexts and layers."""
     found = record()
     early, late = found["snapshots"]
     rows = [

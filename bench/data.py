@@ -1,4 +1,4 @@
-"""What the benchmarks share: questions to work on, who follows a fit, and how a record is kept."""
+"""Shared by the benchmarks: questions and texts, a watcher of fits, and writing of records."""
 
 import dataclasses
 import json
@@ -33,12 +33,12 @@ def questions(count: int) -> Questions:
 
 
 def data_folder(name: str) -> Path:
-    """A folder of the public data sets, there or not."""
+    """The folder of a public data set, which may not exist."""
     return Path(os.environ.get("BERTVISION_DATA", ROOT.parent / "shared" / "data")) / name
 
 
 def texts(task: str, count: int) -> Texts:
-    """The first so many texts of a GLUE task from the folder BERTVISION_DATA, or built-in ones, repeated as needed."""
+    """The first `count` texts of a GLUE task from the folder BERTVISION_DATA, or built-in ones, repeated as needed."""
     folder = data_folder("glue")
     loaded = load_task(task, data=folder if folder.is_dir() else "builtin").splits["train"]
     if not isinstance(loaded, Texts):
@@ -47,13 +47,13 @@ def texts(task: str, count: int) -> Texts:
 
 
 def spread(count: int) -> Questions:
-    """Questions spread over all the data, so that lengths are those of the whole."""
+    """Questions at equal distances in the data, so that their lengths are distributed as in all of it."""
     everything = questions(17_630)
     return everything.select(np.linspace(0, len(everything) - 1, count).astype(np.int64))
 
 
-class Nobody:
-    """Follows a fit, and does nothing."""
+class SilentWatcher:
+    """A watcher of a fit that does nothing, and fails if a head is dropped."""
 
     def on_begin(self, step: int, total: int) -> None:
         """Nothing."""
@@ -65,7 +65,7 @@ class Nobody:
         """Nothing."""
 
     def on_drop(self, number: int, step: int) -> None:
-        """A head that is dropped costs nothing any more, and would spoil the measurement."""
+        """Fail: a dropped head takes no more time, so the timing would be wrong."""
         raise RuntimeError(f"head {number} was dropped at step {step}")
 
     def on_validate(self, fraction: float, step: int) -> None:
@@ -73,18 +73,18 @@ class Nobody:
 
 
 def save(claim: Claim, timings: Mapping[str, Timing]) -> None:
-    """Compare every baseline with ours, write the record and print it."""
+    """Write the record of a speed benchmark with the speedup over each baseline, and print it."""
     comparisons = {name: compare(timings["ours"], timing) for name, timing in timings.items() if name != "ours"}
     _show(write_speed_record(RESULTS, claim, timings, comparisons))
 
 
 def save_sizes(claim: Claim, sizes: Mapping[str, int]) -> None:
-    """Write the record of how many bytes ours and the others take, and print it."""
+    """Write the record of a size benchmark, and print it."""
     _show(write_size_record(RESULTS, claim, sizes))
 
 
 def save_times(name: str, what: str, seconds: Sequence[float], *, limit: float, **more: object) -> None:
-    """Write the record of how long something takes that may take so many seconds at most, and print it."""
+    """Write the record of a timing with an upper limit in seconds, and print it."""
     record = {
         "format": 1,
         "kind": "time",

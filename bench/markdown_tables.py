@@ -1,14 +1,14 @@
-"""Rows and differences as Markdown, for every table of bench/."""
+"""Tables and differences as Markdown, for all tables that bench/ writes."""
 
 from collections.abc import Iterable, Sequence
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of a header and rows, all as long as each other."""
+    """A Markdown table; the rows are as long as the header."""
     first, *others = (f"| {' | '.join(cells)} |" for cells in (header, *rows))
     return "\n".join([first, "|---" * len(header) + "|", *others])
 
 
 def points(value: float, low: float, high: float) -> str:
-    """A difference and its interval."""
-    return f"{value:+z.1f} ({low:+z.1f} to {high:+z.1f})"  # never -0.0
+    """A difference with its confidence interval, such as `+1.2 (+0.3 to +2.1)`."""
+    return f"{value:+z.1f} ({low:+z.1f} to {high:+z.1f})"  # z: no -0.0

@@ -6,13 +6,13 @@ from bertvision.evaluation.decode import Scores
 from bertvision.tasks.windows import Windows
 
 LIMIT, BEST = 30, 20
-"""Most tokens of an answer, and how many starts, ends and answers are kept."""
+"""Maximum tokens of an answer, and number of best starts, ends and answers."""
 
 
 def plain_n_best(windows: Windows, start: Scores, end: Scores) -> list[dict[str, object]]:
-    """Pairs of the 20 best starts and 20 best ends of every window, sorted, merged by question, with probabilities.
+    """The best answers of each question with probabilities, from the 20 best starts and ends of each window.
 
-    It compares fewer spans than we do (an answer whose start is 21st is lost), as the usual scripts do.
+    As in the usual scripts, fewer spans are compared than in ours: an answer with the 21st best start is lost.
     """
     questions: list[list[dict[str, float]]] = [[] for _ in range(int(windows.example[-1]) + 1)]
     nulls = [np.inf] * len(questions)

@@ -1,4 +1,4 @@
-"""The usual loops over a transformers model: the baselines of bench_encoder.py."""
+"""Usual loops over a transformers model: the baselines of bench_encoder.py."""
 
 from collections.abc import Iterator
 
@@ -15,14 +15,14 @@ PADDED = 384
 
 
 def plain_batches(windows: Windows, size: int, *, bucketed: bool) -> list[IntArray]:
-    """Batches in the order of the data, or of like lengths in random order."""
+    """Batches in the order of the data, or bucketed: of similar lengths, in random order."""
     if bucketed:
         return length_batches(windows.lengths, size, seed=0)
     return [np.arange(begin, min(begin + size, len(windows))) for begin in range(0, len(windows), size)]
 
 
 def plain_inputs(windows: Windows, rows: IntArray, device: torch.device, *, bucketed: bool) -> dict[str, Tensor]:
-    """A batch padded to 384, or to its longest window."""
+    """The model's inputs for a batch, padded to 384 tokens, or bucketed: to its longest window."""
     batch = padded_batch(windows, rows).to(device)
     more = 0 if bucketed else PADDED - batch.ids.shape[1]
     names = {"input_ids": batch.ids, "token_type_ids": batch.types, "attention_mask": batch.mask.long()}
@@ -30,7 +30,7 @@ def plain_inputs(windows: Windows, rows: IntArray, device: torch.device, *, buck
 
 
 def plain_frozen(model: nn.Module, windows: Windows, size: int, *, bucketed: bool = False) -> Iterator[Tensor]:
-    """Every layer's states of every batch, by `output_hidden_states=True`."""
+    """Yield the states of all layers for every batch, by `output_hidden_states=True`."""
     device = next(model.parameters()).device
     for rows in plain_batches(windows, size, bucketed=bucketed):
         with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
@@ -41,7 +41,7 @@ def plain_frozen(model: nn.Module, windows: Windows, size: int, *, bucketed: boo
 def plain_training(
     model: nn.Module, output: nn.Linear, windows: Windows, size: int, *, bucketed: bool = False
 ) -> Iterator[Tensor]:
-    """One step of AdamW per batch; the loss of each."""
+    """Train for an epoch with AdamW, and yield the loss of each batch."""
     device = next(model.parameters()).device
     parameters = [p for p in [*model.parameters(), *output.parameters()] if p.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=1e-5)

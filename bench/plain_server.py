@@ -1,4 +1,4 @@
-"""What one would write without us: a plain transformers model behind FastAPI, one request per pass.
+"""The baseline of bench_server.py: a plain transformers model behind FastAPI, one request per pass.
 
 python bench/plain_server.py PACK      # prints its address
 """
@@ -22,7 +22,7 @@ from bertvision.packs.spans import decode_answers
 
 
 def build(pack: Pack) -> FastAPI:
-    """The same weights and the same decoding; eager attention in float32, all layers, whatever the head reads."""
+    """A pack's model with the same weights and decoding; eager attention in float32, and always all layers."""
     models = PackModels([pack], device="cpu")
     model: Any = models.encoder.model
     model.set_attn_implementation("eager")
@@ -46,7 +46,7 @@ def build(pack: Pack) -> FastAPI:
 
 
 def main() -> None:
-    """Listen at a free port."""
+    """Serve at a free port."""
     app = build(Pack.load(Path(sys.argv[1])))
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:
         print(f"http://127.0.0.1:{listening.getsockname()[1]}/", flush=True)

@@ -1,4 +1,4 @@
-"""Heads on snapshots of one tuned encoder, evaluated, analysed and joined → one record beside the documents' figures.
+"""Write one record of evaluations, analyses and ensembles of heads on the snapshots of one tuned encoder.
 
 python bench/span_analysis.py HEADS … --ensembles ENSEMBLE … --encoder all-mpnet-base-v2 --name span-analysis-mpnet
 """
@@ -30,18 +30,18 @@ COMMANDS = (
 
 
 def read(path: Path) -> Record:
-    """A JSON file."""
-    found: Record = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    """The content of a JSON file."""
+    content: Record = json.loads(path.read_text(encoding="utf-8"))
+    return content
 
 
 def snapshot_of(evaluation: Record) -> str:
-    """The fraction of an epoch that an evaluation's encoder was tuned for."""
+    """The snapshot that an evaluation's heads read, as epochs of tuning."""
     return str(evaluation["encoder"]).rpartition("@")[2]
 
 
 def snapshot_record(heads: Path) -> tuple[str, Record]:
-    """The encoder's fingerprint, and everything about the heads of one snapshot, the best by held-out score first."""
+    """The encoder's fingerprint, and the record of all heads of one snapshot, the best by held-out score first."""
     kept = heads / "evaluation" / "dev"
     evaluation, analysis = read(kept / "evaluation.json"), read(heads / "analysis.json")
     models = {model["name"]: model for model in analysis["models"]}
@@ -64,10 +64,10 @@ def snapshot_record(heads: Path) -> tuple[str, Record]:
 
 
 def model_record(row: Record, model: Record, margins: Mapping[str, float]) -> Record:
-    """A model's scores, its tests against the own output, and what its wrong answers look like.
+    """A model's scores, paired tests against the own output, and counts of its errors.
 
     Raises:
-        BertVisionError: answers and analysis do not belong together.
+        BertVisionError: the counts by the evaluation differ from those in the analysis.
     """
     overall = model["question_types"]["overall"]
     counts = overall["has_answer"]["count"], overall["no_answer"]["count"]
@@ -85,25 +85,26 @@ def model_record(row: Record, model: Record, margins: Mapping[str, float]) -> Re
 
 
 def errors_at(scores: Record, counts: tuple[int, int], margins: Mapping[str, float]) -> Record:
-    """Errors on questions with an answer, and how many of them are silence, at the threshold of some scores.
+    """Counts of errors on questions with an answer, and of those that are empty predictions, at the scores' threshold.
 
-    Whoever is silent is wrong on a question with an answer and right on one without, so counts are enough.
+    An empty prediction is wrong for a question with an answer and right for one without, so the number of all empty
+    predictions less that of the correct ones is the number of wrong ones.
     """
     has, none = (
         round(count * scores["values"][name]["value"] / 100)
         for count, name in zip(counts, ("HasAns_exact", "NoAns_exact"), strict=True)
     )
-    silent = sum(margin > scores["threshold"] for margin in margins.values()) - none
+    empty = sum(margin > scores["threshold"] for margin in margins.values()) - none
     return {
         "has_answer_errors": counts[0] - has,
-        "predicted_empty": silent,
+        "predicted_empty": empty,
         "first_right": has + none,
         "first_right_has_answer_share": has / (has + none),
     }
 
 
 def ensemble_record(ensemble: Record, snapshots: Mapping[str, str]) -> Record:
-    """An ensemble's members, scores and tests; `snapshots` are those of encoders by fingerprint."""
+    """An ensemble's members, scores and paired tests; `snapshots` has the snapshots by fingerprint of the encoder."""
     names = {
         member["row"]["name"]: f"{snapshots[member['encoder']]}:{member['row']['name'].rpartition(':')[2]}"
         for member in ensemble["members"]
@@ -123,7 +124,7 @@ def ensemble_record(ensemble: Record, snapshots: Mapping[str, str]) -> Record:
 
 
 def rounded(value: Any) -> Any:  # noqa: ANN401 - anything that JSON can hold
-    """The same with four decimals: far finer than any interval here."""
+    """The same JSON value with floats rounded to four decimals."""
     if isinstance(value, dict):
         return {name: rounded(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -132,7 +133,7 @@ def rounded(value: Any) -> Any:  # noqa: ANN401 - anything that JSON can hold
 
 
 def written(record: Record) -> str:
-    """JSON with every innermost object on one line: half the bytes, and easier to read."""
+    """JSON with every innermost object on one line, which halves the size and is easier to read."""
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
     return re.sub(r"\{[^{}\[\]]*\}", lambda found: re.sub(r"\s*\n\s*", " ", found[0]), text) + "\n"
 
@@ -164,7 +165,7 @@ def _layers(found: Record, report: Record) -> Record:
 
 
 def whole_record(runs: Iterable[Path], ensembles: Iterable[Path]) -> Record:
-    """All snapshots and ensembles, and what is the same for all of them."""
+    """The record of all snapshots and ensembles."""
     runs = list(runs)
     first, analysis = read(runs[0] / "evaluation" / "dev" / "evaluation.json"), read(runs[0] / "analysis.json")
     found = dict(snapshot_record(run) for run in runs)
@@ -182,7 +183,7 @@ def whole_record(runs: Iterable[Path], ensembles: Iterable[Path]) -> Record:
 
 
 def main() -> None:
-    """Read the runs, write the record."""
+    """Read the runs, and write the record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--ensembles", nargs="+", type=Path, required=True)

@@ -1,4 +1,4 @@
-"""Write tables of records, heads and costs into the README and docs, between their marks, and the plots of suites."""
+"""Write the generated tables into README and docs, between their marks, and the plots of suites."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ RIVALS_PLOT = PLOTS / "rivals.svg"
 
 
 def quality_table() -> str:
-    """What learns, at the rate that held-out questions chose, as Markdown; means over the runs at that rate."""
+    """F1 for each `--learn`, at the learning rate with the best held-out score; means over the runs at that rate."""
     rows = []
     runs = tuning_runs()
     for learn in sorted({run["learn"] for run in runs}):
@@ -59,30 +59,31 @@ def quality_table() -> str:
 
 
 def tuning_runs() -> list[dict[str, Any]]:
-    """Every run of the suite `tuning`, and those of `rival` that differ from them in rate and snapshots alone."""
+    """All runs of the suite `tuning`, and those of `rival` that differ only in learning rate and snapshots."""
     tuning, rival = (suite_record(name) for name in ("tuning", "rival"))
 
-    def what(cell: Mapping[str, Any]) -> dict[str, Any]:
+    def other_settings(cell: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in cell["settings"].items() if name not in {"lr", "snapshots"}}
 
-    wanted = [what(cell) for cell in tuning["plan"]]
-    found = []
+    planned = [other_settings(cell) for cell in tuning["plan"]]
+    runs = []
     for cell in [*tuning["cells"].values(), *rival["cells"].values()]:
         *_, model = cell["result"]["models"].values() or [None]
         settings = cell["settings"]
-        if model is None or cell["kind"] != "tune" or what(cell) not in wanted:  # without a model it diverged
+        # a cell without a model diverged
+        if model is None or cell["kind"] != "tune" or other_settings(cell) not in planned:
             continue
         names = {"zero": "zero", "fitted": "fitted", "best": "best_on_split"}
         scores = {at: model["scores"][name]["f1"] for at, name in names.items()}
         rate = settings["lr"] or default_rate(settings["learn"])
-        found.append(
+        runs.append(
             {"learn": settings["learn"], "lr": rate, **scores, "held_out": model["held_out"], "bytes": model["bytes"]}
         )
-    return found
+    return runs
 
 
 def heads_table() -> str:
-    """Every head, its parameters, and what a step costs beside the encoder's forward pass, where it was measured."""
+    """All heads, their parameters, and the time of a step as a share of the encoder's forward pass, if measured."""
     measured = {}
     for device in ("cpu", "gpu"):
         path = ROOT / "results" / f"heads-{device}.json"
@@ -99,33 +100,33 @@ def heads_table() -> str:
 
 
 def checks_table() -> str:
-    """What the cost model says beside what was measured."""
+    """Predictions of the cost model beside measured values."""
     rows = []
     for check in cost_checks(ROOT / "results"):
         what = f"[{check.what}](../results/{check.record}.json)"
-        found, said = (
+        measured, predicted = (
             "" if value is None else in_bytes(value) if check.unit == "bytes" else f"{value:.3g} {check.unit}"
             for value in (check.measured, check.predicted)
         )
         off = "fitted here" if check.error is None else f"{check.error:+.1%}"
-        rows.append((what, found, said, f"**{off}**: {check.known_miss}" if check.known_miss else off))
+        rows.append((what, measured, predicted, f"**{off}**: {check.known_miss}" if check.known_miss else off))
     return table(("measured", "found", "said", "off by"), rows)
 
 
 SCALES = {SQUAD_WINDOWS: (1, 8, 64), 10**8: (8, 64)}
-"""How many windows, on how many GPUs."""
+"""Numbers of windows, and the numbers of GPUs for which their cost is estimated."""
 
 
 @cache
 def cost(windows: int) -> CostEstimate:
-    """BERT-large, everything learning for an epoch."""
+    """Estimated cost of BERT-large with `--learn full` for an epoch."""
     learning = learning_of(parse_learn("full"), LARGE_SHAPE, PARAMETERS[LARGE_SHAPE])
     work = Work(shape=LARGE_SHAPE, sample=squad_lengths(), windows=windows, learning=learning, learn="full")
     return estimate(work, HARDWARE["h200"], SCALES[windows])
 
 
 def scale_table() -> str:
-    """Seconds and dollars of SQuAD 2.0 and of 100 million passages with BERT-large."""
+    """Estimated time and price of SQuAD 2.0 and of 100 million passages with BERT-large."""
     rows = []
     for windows in SCALES:
         for row in cost(windows).rows:
@@ -136,14 +137,14 @@ def scale_table() -> str:
 
 
 def bytes_table() -> str:
-    """Bytes of the same on disk."""
+    """Estimated bytes on disk of the same."""
     rows = [(kept, *(in_bytes(cost(windows).bytes[kept]) for windows in SCALES)) for kept in cost(SQUAD_WINDOWS).bytes]
     return table(("states of all layers", *(f"{windows:,} windows" for windows in SCALES)), rows)
 
 
 @cache
 def suite_record(name: str, folder: Path = ROOT / "results") -> dict[str, Any]:
-    """The record of a suite, with what its file asks for now: a record knows what was asked for when it was written."""
+    """The record of a suite with the current plan of its file, which may have changed since the record was written."""
     suite, path = load_suite(ROOT / "experiments" / f"{name}.toml"), folder / f"{name}.json"
     return open_results(path, suite).as_json()
 
@@ -159,7 +160,7 @@ def suite_tables(name: str) -> str:
 
 
 def sentences_tables() -> str:
-    """The record of the suite of sentences as Markdown, or that of its trial, or how to measure it."""
+    """The record of the suite of sentences as Markdown, or that of its short trial, or how to measure it."""
     for folder, what in ((ROOT / "results", "Record"), (ROOT / "results" / "trial", "Record of a trial")):
         path = folder / f"{SENTENCES}.json"
         if path.exists():
@@ -169,50 +170,50 @@ def sentences_tables() -> str:
 
 
 def suite_plots(name: str) -> dict[Path, str]:
-    """The pictures of a suite's record, by file."""
+    """The plots of a suite's record, by file name."""
     path = ROOT / "results" / f"{name}.json"
     found = curve_plots(suite_record(name)) if path.exists() else {}
     return {PLOTS / f"{name}-{what.replace('/', '-')}.svg": drawn for what, drawn in found.items()}
 
 
 def all_plots() -> dict[Path, str]:
-    """Every picture of a record, by file: those of the suites, and that of the README."""
+    """All plots by file: those of the suites, and that of the README."""
     found = {path: drawn for name in SUITES for path, drawn in suite_plots(name).items()}
     [readme] = curve_plots(suite_record("rival"), RIVAL_CELLS).values()
     return found | {RIVALS_PLOT: readme}
 
 
 def of_rivals() -> str:
-    """Ours beside what people would use: a few rows, and their curves."""
+    """The README's table and plot of ours beside the usual alternatives."""
     table = of_suites(rivals_table, "rival")
     words = "F1 against seconds of training: our curves rise to the left of those of the plain loops"
     return f"{table}\n\n![{words}]({RIVALS_PLOT.relative_to(ROOT)})"
 
 
 SENTENCES = "sentences"
-"""The suite whose tables have a page of their own."""
+"""The suite whose tables are on a page of their own."""
 
 SUITES = sorted(path.stem for path in (ROOT / "experiments").glob("*.toml") if path.stem not in ("smoke", SENTENCES))
-"""Suites whose tables are published; a trial of the machinery has none."""
+"""Suites whose tables are published; the smoke test of the benchmarks has none."""
 
 SUITE_PAGES = {"classes": "docs/benchmarks-sentences.md"}
-"""Where the tables of a suite stand that are not on the page of benchmarks."""
+"""Pages of the suites whose tables are not on the page of benchmarks."""
 
 
 def of_record(name: str, make: Callable[[Mapping[str, Any]], str]) -> str:
-    """What `make` says of a record, with a link to it."""
+    """The tables that `make` writes from a record, with a link to the record."""
     path = Path("results") / f"{name}.json"
     return f"[The record](../{path.as_posix()}).\n\n{make(json.loads((ROOT / path).read_text(encoding='utf-8')))}"
 
 
 def of_suites(make: Callable[[Sequence[Measured]], str], *names: str) -> str:
-    """What `make` says of the cells of some suites."""
+    """The tables that `make` writes from the cells of some suites."""
     records = [suite_record(name) for name in names]
     return make([cell for record in records for cell in measured_cells(record)])
 
 
 def of_promises() -> str:
-    """What was promised, from the records."""
+    """The README's table of targets, from the records."""
     found = {row.record: ROOT / "results" / f"{row.record}.json" for row in PROMISES}
     return promises_table({name: json.loads(path.read_text(encoding="utf-8")) for name, path in found.items()})
 
@@ -249,11 +250,11 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "distances": ("docs/multitask.md", partial(of_record, "triplet-distances", distances_table)),
     "glue": ("docs/benchmarks.md", partial(of_record, "glue-mpnet", glue_table)),
 }
-"""By name: where a table stands, and who makes it."""
+"""By name: the file that contains a table, and the function that makes it."""
 
 
 def with_tables(document: str, text: str) -> str:
-    """A document's text with its tables as the records have them now."""
+    """A document's text with its tables replaced by those of the current records."""
     for name, (place, make) in TABLES.items():
         if place == document:
             begin, end = f"<!-- {name} table: written by bench/table.py -->", f"<!-- end of {name} table -->"

@@ -1,4 +1,4 @@
-"""The records of the documents' other tables → Markdown: their figures and claims beside ours."""
+"""Markdown tables of the documents' other figures and claims beside our measurements."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -25,7 +25,7 @@ FROZEN_F1 = {
     "houlsby 768": ("L0-A768, adapters of 768", 75.0),
     "houlsby 64 + full": ("L12-A64, all layers and adapters of 64", 76.3),
 }
-"""Document 001, tables 1 and 2 (BERT-base, three epochs), by our cell: what it is there, and its F1."""
+"""Document 001, tables 1 and 2 (BERT-base, three epochs), by our cell: its name there, and its F1."""
 
 FROZEN_PARAMETERS = {
     "L12": 108_311_810,
@@ -37,7 +37,7 @@ FROZEN_PARAMETERS = {
     "houlsby 768": 28_388_354,
     "houlsby 64 + full": 110_691_074,
 }
-"""The same tables: parameters that learn, from which its text has the efficiency of L6, 3.3."""
+"""The same tables: trained parameters, from which its text computes an efficiency of 3.3 for L6."""
 
 FROZEN_CLAIMS: tuple[tuple[str, str, str, Says], ...] = (
     ("six layers are less than all", "L6", "L12", "less"),
@@ -49,7 +49,7 @@ FROZEN_CLAIMS: tuple[tuple[str, str, str, Says], ...] = (
     ("adapters of 768 are more than those of 64", "houlsby 768", "houlsby 64", "more"),
     ("adapters of 64 are more than one layer", "houlsby 64", "L1", "more"),
 )
-"""What, our two cells, and which way document 001 has it."""
+"""Description, our two cells, and the direction of the difference in document 001."""
 
 BOTH = Claim("adapters of 64 add hardly anything to all layers", "0.0 to +0.5", "houlsby 64 + full", "L12", "same")
 """Its tables have 76.3 for both, its text 76.3 and 75.8."""
@@ -92,14 +92,14 @@ TWO_EPOCHS_JOINED = 79.6
 
 
 def frozen_table(cells: Sequence[Measured]) -> str:
-    """How many layers learn, and adapters."""
+    """Tables on the number of trained layers, and on adapters."""
     f1 = {cell: value for cell, (_, value) in FROZEN_F1.items()}
     claims = [Claim(what, f"{f1[one] - f1[two]:+.1f}", one, two, claim) for what, one, two, claim in FROZEN_CLAIMS]
     return beside(cells, frozen_figures(), [*claims, BOTH])
 
 
 def efficiency_table(cells: Sequence[Measured]) -> str:
-    """Document 001's efficiency of every choice of layers and adapters, as far as it is measured."""
+    """Document 001's efficiency for every choice of layers and adapters that is measured."""
     rows = []
     for name, (what, f1) in FROZEN_F1.items():
         theirs = efficiency(f1, FROZEN_PARAMETERS[name])
@@ -115,12 +115,12 @@ def efficiency_table(cells: Sequence[Measured]) -> str:
 
 
 def frozen_figures() -> list[Figure]:
-    """Document 001's F1 by what learns."""
+    """Document 001's F1 by trained parameters."""
     return [Figure(what, f"{value:.1f}", cell) for cell, (what, value) in FROZEN_F1.items()]
 
 
 def joint_table(cells: Sequence[Measured]) -> str:
-    """Attention over layers that learns together with the encoder, beside the last layer."""
+    """Tables on attention over layers, trained together with the encoder, beside the last layer."""
     figures, claims = [], []
     for epochs, own in OWN_F1["002"].items():
         last = f"joint last_layer {epochs} epochs"
@@ -140,7 +140,7 @@ def joint_table(cells: Sequence[Measured]) -> str:
 
 
 def joint_losses(cells: Sequence[Measured]) -> str:
-    """Losses on dev, as far as they were recorded."""
+    """Table of the losses on dev that were recorded."""
     rows = []
     for epochs, losses in JOINT_LOSS.items():
         for head, value in losses.items():
@@ -152,7 +152,7 @@ def joint_losses(cells: Sequence[Measured]) -> str:
 
 
 def context_table(cells: Sequence[Measured]) -> str:
-    """Context-aware convolutions against adapters and the plain output."""
+    """Tables on context-aware convolutions against adapters and the plain output."""
     asked: tuple[tuple[str, str, str, Says | None], ...] = (
         ("L0", "houlsby 64", "LayerNorms learn: below adapters of 64", "less"),
         ("L0", "L0", "LayerNorms learn: more than the plain output", "more"),
@@ -170,7 +170,7 @@ def context_table(cells: Sequence[Measured]) -> str:
 
 
 def size_rows(cells: Sequence[Measured]) -> list[Row]:
-    """Learnt parameters of both context-aware convolutions, if they are measured."""
+    """Trained parameters of both context-aware convolutions, if they are measured."""
     found = [find_model(cells, f"{head} L0") for head in CONTEXT]
     sizes = [cell.over_seeds(model, lambda one: one["parameters"])[0] for cell, model in filter(None, found)]
     if len(sizes) < len(CONTEXT):
@@ -181,12 +181,12 @@ def size_rows(cells: Sequence[Measured]) -> list[Row]:
 
 
 def lasting(epochs: str) -> str:
-    """So many epochs."""
+    """A number of epochs in words."""
     return f"{epochs} {'epoch' if epochs == '1' else 'epochs'}"
 
 
 def epochs_table(cells: Sequence[Measured]) -> str:
-    """Every tenth and every epoch of tuning at a constant rate."""
+    """Tables on tuning at a constant learning rate, for every tenth of the first epoch and every epoch."""
     model = {epochs: f"every tenth:{epochs}" for epochs in EPOCHS_F1}
     figures = [Figure(lasting(epochs), f"{f1:.1f}", model[epochs]) for epochs, f1 in EPOCHS_F1.items()]
     claims = []
@@ -197,7 +197,7 @@ def epochs_table(cells: Sequence[Measured]) -> str:
 
 
 def rise_rows(cells: Sequence[Measured]) -> list[Row]:
-    """Whether F1 rises with every tenth of the first epoch, if they are measured: it does not if one surely falls."""
+    """Whether F1 rises with every tenth of the first epoch, if measured; not if one falls significantly."""
     tenths = list(EPOCHS_F1)[: len(TENTHS_F1) + 1]
     if missing(cells, (f"every tenth:{epochs}" for epochs in tenths)):
         return []
@@ -214,11 +214,11 @@ def rise_rows(cells: Sequence[Measured]) -> list[Row]:
 
 
 UNTUNED = ("last_layer", PAIR, "layer_concat", "ladder", "greedy")
-"""Heads on the encoder as it is, and the ensemble of all that were tried."""
+"""Heads on the encoder before any tuning, and the ensemble of all of them."""
 
 
 def untuned_table(cells: Sequence[Measured]) -> str:
-    """Heads on the encoder as it is, which document 000 could not fit."""
+    """Tables on heads on the encoder before any tuning, which document 000 could not fit."""
     model = {name: f"untuned heads:{name}@0" for name in UNTUNED}
     figures = [Figure(f"`{name}`, 0 epochs", "", one) for name, one in model.items()]
     last = model["last_layer"]
@@ -234,11 +234,11 @@ def untuned_table(cells: Sequence[Measured]) -> str:
 
 
 TUNED = "every tenth:0.3"
-"""The encoder that was tuned a little."""
+"""The encoder after a little tuning."""
 
 
 def two_epochs_table(cells: Sequence[Measured]) -> str:
-    """Heads on two epochs of tuning, against the encoder's output and the same heads on one epoch."""
+    """Tables on heads after two epochs of tuning, against the own output and the same heads after one epoch."""
     own, joined = "heads 2 epochs:own_output@2", "pair 2 epochs:max@2"
     figures, claims = [Figure("the encoder, 2 epochs", f"{EPOCHS_F1['2']:.1f}", own)], []
     for head, (what, value) in TWO_EPOCHS_F1.items():
@@ -254,11 +254,11 @@ def two_epochs_table(cells: Sequence[Measured]) -> str:
 
 
 SHARES = (0.01, 0.03, 0.1, 0.3)
-"""Of the data, below all of it."""
+"""Shares of the training data, besides all of it."""
 
 
 def less_data_table(cells: Sequence[Measured]) -> str:
-    """Heads that learn from less data, on an encoder that was tuned on all of it."""
+    """Tables on heads trained on less data, on an encoder that was tuned on all of it."""
 
     def head(share: float, tuned: str) -> str:
         return f"less data:{PAIR}{'' if share == 1.0 else f' share={share:g}'}@{tuned}"
@@ -275,7 +275,7 @@ def less_data_table(cells: Sequence[Measured]) -> str:
 
 
 def less_of_both_table(cells: Sequence[Measured]) -> str:
-    """Encoders and heads that both learn from less data, which the documents do not have."""
+    """Tables on encoders and heads both trained on less data, which the documents do not have."""
 
     def head(share: int, model: str = PAIR) -> str:
         return f"{share} % of the data + heads:{model}@2"
@@ -291,7 +291,7 @@ def less_of_both_table(cells: Sequence[Measured]) -> str:
 
 
 def answerable_table(cells: Sequence[Measured]) -> str:
-    """Whether a question has an answer: the encoder, and heads on its snapshots."""
+    """Tables on classifying whether a question has an answer: the encoder, and heads on its snapshots."""
     model = {epochs: f"answerability:{epochs}" for epochs in ANSWERABLE}
     figures = [Figure(f"the encoder, {lasting(one)}", f"{value:.1f}", model[one]) for one, value in ANSWERABLE.items()]
     claims = []
@@ -320,4 +320,4 @@ DOCUMENT_TABLES = {
     "less of both": less_of_both_table,
     "answerable": answerable_table,
 }
-"""By name; all are of the suites `freezing`, `documents` and `heads`."""
+"""All tables by name, from the suites `freezing`, `documents` and `heads`."""

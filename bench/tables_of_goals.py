@@ -1,4 +1,4 @@
-"""The records → Markdown: every goal with what was measured, ours and the plain loop in equal seconds, an ablation."""
+"""Markdown tables of our goals with measurements, of ours and the plain loop in equal time, and of an ablation."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -18,19 +18,19 @@ from tables_of_heads import SNAPSHOTS, against, against_own, scores_of, single_h
 
 REACHED, MISSED, OPEN = "reached", "missed", "not shown"
 SMALL = (0.002, 0.004)
-"""Shares of the encoder's parameters that a small head has at most: as the goals have it, and twice that."""
+"""Largest parameters of a small head as shares of the encoder's: that of the goals, and twice that."""
 
 WAYS = ("max", "mean", "greedy")
 LOOP, OURS, PACKS = "plain lora", "lora", "lora + heads"
 PACK = 0.025
-"""Share of the encoder's parameters that a pack has at most."""
+"""Largest parameters of a pack as a share of the encoder's."""
 
 TABLE_SECONDS = 300.0
-"""In which the whole table of heads is to be measured."""
+"""Goal for the time in which all heads are measured."""
 
 
 class Goal(NamedTuple):
-    """What is to be reached, what was measured, and whether that is it."""
+    """A goal, the measurement, and whether the goal is reached."""
 
     goal: str
     measured: str
@@ -38,13 +38,13 @@ class Goal(NamedTuple):
 
 
 def goals_table(cells: Sequence[Measured]) -> str:
-    """Every goal, of the suites `heads`, `rival` and `sentences`."""
+    """All goals, from the suites `heads`, `rival` and `sentences`."""
     goals = [*small_heads(cells), *the_rival(cells), layers_of_sentences(cells), *ensembles(cells), whole_table(cells)]
     return table(Goal._fields, goals)
 
 
 def small_heads(cells: Sequence[Measured]) -> list[Goal]:
-    """A small head, the best by held-out questions: on one epoch against two, on 0.3 against the own output."""
+    """Goals of the best small head by held-out score: one epoch against two, and 0.3 against the own output."""
     goals = []
     for most in SMALL:
         head = f"a head of at most {most:.1%} of the encoder's parameters"
@@ -60,7 +60,7 @@ def small_heads(cells: Sequence[Measured]) -> list[Goal]:
 
 
 def the_rival(cells: Sequence[Measured]) -> list[Goal]:
-    """Our pack against the plain loop, at its end and all along."""
+    """Goals of our pack against the plain loop, at the end and at every snapshot."""
     rows = curve(cells)
     last, share = rows[-1], _mean(cells, f"{OURS}:2", "parameters") / _mean(cells, "full:2", "parameters")
     pack = f"`{OURS}`, {share:.1%} of the encoder's parameters"
@@ -87,7 +87,7 @@ def the_rival(cells: Sequence[Measured]) -> list[Goal]:
 
 
 def layers_of_sentences(cells: Sequence[Measured]) -> Goal:
-    """All layers of a frozen encoder against the last, with all training examples."""
+    """Goals of all layers of a frozen encoder against the last layer, with all training examples."""
     tasks = [cell.name for cell in cells if cell.kind == SENTENCES and cell.settings["per_class"] is None]
     ways = [
         which_way(against(cells, f"{name}:layer_concat", f"{name}:last_layer").fitted)
@@ -103,7 +103,7 @@ def layers_of_sentences(cells: Sequence[Measured]) -> Goal:
 
 
 def ensembles(cells: Sequence[Measured]) -> list[Goal]:
-    """The ensemble against the single model of an encoder, both the best by held-out questions."""
+    """Goals of the best ensemble against the best single model of an encoder, both by held-out score."""
     heads, packs = (_cell(cells, name) for name in ("heads", PACKS))
     asked = [
         (heads, [f"{way}@{tuned}" for way in WAYS], single_heads(heads, [tuned]), lasting(tuned)) for tuned in SNAPSHOTS
@@ -120,7 +120,7 @@ def ensembles(cells: Sequence[Measured]) -> list[Goal]:
 
 
 def whole_table(cells: Sequence[Measured]) -> Goal:
-    """How long the table of every head took, with the seed that was timed."""
+    """Goal for the time of measuring all heads, for the seed that was timed."""
     entries = [entry for name in ("encoder", "heads") for entry in _cell(cells, name).entries.values()]
     spent = sum(entry["seconds"] for entry in entries if entry["seconds"] is not None)
     what = f"every head at 0.3 and 1 epoch, one seed, on one H200 in under {TABLE_SECONDS:.0f} s"
@@ -136,7 +136,7 @@ def _shown(test: Difference) -> str:
 
 
 class Ours(NamedTuple):
-    """The latest snapshot of ours that takes so long at most, its seconds, and how far it is ahead."""
+    """Our latest snapshot within a time limit: its name, seconds, and difference from the plain loop."""
 
     epochs: str
     seconds: float
@@ -145,7 +145,7 @@ class Ours(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """A snapshot of the plain loop, and ours in as many seconds and in half of them."""
+    """A snapshot of the plain loop, and ours in equal time and in half the time."""
 
     epochs: str
     seconds: float
@@ -155,7 +155,7 @@ class Moment(NamedTuple):
 
 
 def curve(cells: Sequence[Measured]) -> list[Moment]:
-    """Every snapshot of the plain loop beside ours."""
+    """All snapshots of the plain loop beside ours."""
     loop = _cell(cells, LOOP)
     moments = []
     for epochs in loop.models:
@@ -177,7 +177,7 @@ def _ours(cells: Sequence[Measured], loop: str, most: float) -> Ours:
 
 
 def curve_table(cells: Sequence[Measured]) -> str:
-    """The plain loop at each snapshot, ours in as many seconds, and ours in half of them."""
+    """Table of the plain loop at each snapshot, ours in equal time, and ours in half the time."""
     rows = [(*_took(one.epochs, one.f1, one.seconds), *_beside(one.full), *_beside(one.half)) for one in curve(cells)]
     ours = ("ours, in as many seconds", "took", "difference", "ours, in half of them", "took", "difference")
     return table(("plain loop, epochs: F1", "took", *ours), rows)
@@ -205,11 +205,11 @@ STEPS = (
     ("a rank of 24 instead of 16", "lora 24:2", f"{OURS}:2"),
     ("half the epochs, then heads", "lora 1 epoch + heads:greedy@1", f"{OURS}:2"),
 )
-"""What is changed, our model with the change, and the one without."""
+"""The change, our model with it, and our model without it."""
 
 
 def ablation_table(cells: Sequence[Measured]) -> str:
-    """What each part contributes, one change at a time, and what the fitted threshold does."""
+    """Table of an ablation: the effect of one change at a time, and of the fitted threshold."""
     rows = []
     for what, changed, before in STEPS:
         found = find_model(cells, changed)
@@ -240,7 +240,7 @@ def _cell(cells: Sequence[Measured], name: str) -> Measured:
 
 
 def _mean(cells: Sequence[Measured], words: str, key: str) -> float:
-    """A number of a model, the mean over the seeds that have it."""
+    """A value of a model, the mean over the seeds that have it."""
     name, _, model = words.partition(":")
     return fmean(_cell(cells, name).over_seeds(model, lambda one: one[key]))
 

@@ -1,4 +1,4 @@
-"""The record of every head → Markdown: heads and ensembles against single models, beside the documents' figures."""
+"""Markdown tables of heads and ensembles against single models, beside the documents' figures."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -17,11 +17,11 @@ from verdicts import Says, Sure, verdict
 SNAPSHOTS = ("0.3", "1")
 OWN = "own_output"
 PAIR = "adapter_pool_skip"
-"""The head that the pair of the record joins with the own output."""
+"""The head of the ensemble `pair`, which joins it with the own output."""
 
 
 class Theirs(NamedTuple):
-    """F1 of a head in a document, by epochs of tuning."""
+    """A document's F1 of a head, by epochs of tuning."""
 
     document: str
     what: str
@@ -33,10 +33,10 @@ def _paper(what: str, early: float, late: float | None) -> Theirs:
 
 
 OWN_F1 = {"000": {"0.3": 70.2, "1": 77.7}, "002": {"2": 79.636, "5": 77.740}}
-"""BERT-large (document 000, tables 1 and 2) and ALBERT (document 002, tables 2 and 3), by epochs of tuning."""
+"""F1 of BERT-large (document 000, tables 1 and 2) and ALBERT (document 002, tables 2 and 3), by epochs of tuning."""
 
 PAIR_F1 = {"0.3": (74.0, 73.4), "1": (79.0, 79.8)}
-"""Document 000, table 3: its best head, and that head and BERT-large joined by the maximum."""
+"""Document 000, table 3: F1 of its best head, and of that head and BERT-large joined by the maximum."""
 
 THEIRS = {
     # document 000, the table of section A.2, whose columns "1/10" are 3/10
@@ -60,76 +60,83 @@ THEIRS = {
     "pooled_adapter_ngram": _paper("learned pooling, adapter, N×N CNN", 73.1, 78.6),
     "pooled_adapter_inception": _paper("learned pooling, adapter, Inception", 50.1, None),
     "pooled_adapter_xception": _paper("learned pooling, adapter, Xception", 71.1, 78.6),
-    # document 002, tables 2, whose weighted model its text likens to Peters' weights of layers, and 3
+    # document 002, tables 2 and 3; its text compares the weighted model of table 2 with the layer weights of Peters
     "layer_weights": Theirs("002", "layer weights", {"2": 78.144}),
     "dot_attention": Theirs("002", "dot-product attention", {"2": 79.953, "5": 78.401}),
     "weighted_attention": Theirs("002", "weighted attention", {"5": 76.817}),
     "encoder_attention": Theirs("002", "encoder", {"5": 76.57}),
-    # what any head is up against: the own output's map, learnt anew as heads are
+    # the baseline of all heads: the map of the own output, trained again as a head
     "last_layer": Theirs("ours", "the last layer alone", {}),
 }
-"""By head: its row in a document."""
+"""The row of each head in a document."""
 
 ALIKE = {("mean_conv", "0.3")}
-"""Heads that their document calls like its encoder, and when."""
+"""Heads, and epochs of tuning, for which the document claims no difference from its encoder."""
 
 
 def gains(head: str, tuned: str) -> dict[str, float]:
-    """The document's differences to its encoder, by epochs; those of other epochs than ours stand for both of ours."""
+    """The document's differences from its encoder, by epochs; figures of other epochs than ours serve for both."""
     document, _, f1 = THEIRS[head]
     own = OWN_F1.get(document, {})
     return {epochs: value - own[epochs] for epochs, value in f1.items() if epochs == tuned or tuned not in own}
 
 
 def there(head: str, tuned: str) -> str:
-    """The same in words."""
-    told = gains(head, tuned).items()
-    return ", ".join(f"{value:+.1f}" + ("" if epochs == tuned else f" ({epochs} epochs)") for epochs, value in told)
+    """The same differences as text."""
+    differences = gains(head, tuned).items()
+    return ", ".join(
+        f"{value:+.1f}" + ("" if epochs == tuned else f" ({epochs} epochs)") for epochs, value in differences
+    )
 
 
 def says(head: str, tuned: str) -> Says | None:
-    """What the document claims of a head against its encoder: the sign of its figure; None where it has none."""
+    """What the document claims of a head against its encoder, by the sign of its figure; None without a figure."""
     if (head, tuned) in ALIKE:
         return "same"
-    found = gains(head, tuned).values()
-    return None if not found else "more" if min(found) > 0 else "less"
+    differences = gains(head, tuned).values()
+    return None if not differences else "more" if min(differences) > 0 else "less"
 
 
 class Against(NamedTuple):
-    """A model less another, in points of F1: with every seed at threshold 0, and tested at the fitted threshold."""
+    """The difference of two models in points of F1.
+
+    Attributes:
+        zero: differences at threshold 0, by seed.
+        fitted: paired test at the fitted threshold.
+    """
 
     zero: Sequence[float]
     fitted: Difference
 
     @property
     def cells(self) -> tuple[str, str]:
-        """Both as they are written."""
+        """Both differences as table cells."""
         spread = f" ± {stdev(self.zero):.1f}" if len(self.zero) > 1 else ""
         test = self.fitted
         return f"{fmean(self.zero):+.1f}{spread}", points(test.value, test.interval.low, test.interval.high)
 
     @property
     def sure(self) -> Sure:
-        """What the test says."""
+        """The difference at the fitted threshold, and whether it is significant."""
         return Sure(self.fitted.value, self.fitted.p < CLAIMED)
 
 
 def score(model: Mapping[str, Any], at: str) -> float:
-    """F1 of questions at a threshold; of labels, which have none, their first metric in percent."""
+    """F1 of questions at a threshold; for labels, which have no threshold, the first metric in percent."""
     scores = model["scores"]
     return float(scores[at]["f1"]) if PLAIN not in scores else 100.0 * next(iter(scores[PLAIN].values()))
 
 
 def scores_of(cell: Measured, model: str, at: Sequence[str] = (ZERO, FITTED, BEST)) -> list[str]:
-    """The same as the mean over seeds, at several thresholds."""
+    """Mean scores over seeds at several thresholds, as table cells."""
     return [f"{fmean(cell.over_seeds(model, partial(score, at=which))):.1f}" for which in at]
 
 
 def against(cells: Sequence[Measured], first: str, second: str) -> Against:
-    """Two models, each named `CELL:MODEL`, with the seeds that both have.
+    """Compare two models, each named `CELL:MODEL`, on the seeds that both have.
 
     Raises:
-        BertVisionError: they are not measured.
+        BertVisionError: one of them is not measured.
     """
     one, other = find_model(cells, first), find_model(cells, second)
     tested = None if one is None or other is None else paired_test(one, other)
@@ -143,12 +150,12 @@ def against(cells: Sequence[Measured], first: str, second: str) -> Against:
 
 
 def against_own(cells: Sequence[Measured], head: str, tuned: str) -> Against:
-    """A head against the encoder's own output at the same snapshot."""
+    """Compare a head with the encoder's own output at the same snapshot."""
     return against(cells, f"heads:{head}@{tuned}", f"heads:{OWN}@{tuned}")
 
 
 def documents_table(cells: Sequence[Measured], heads: Iterable[str] = THEIRS) -> str:
-    """Every head of the documents against the own output, there and here, and whether the claim holds."""
+    """Table of the documents' heads against the own output, there and here, and whether the claims hold."""
     rows = []
     for head in heads:
         row = [f"`{head}`", f"{THEIRS[head].document}: {THEIRS[head].what}"]
@@ -164,12 +171,12 @@ def documents_table(cells: Sequence[Measured], heads: Iterable[str] = THEIRS) ->
 
 
 def single_heads(cell: Measured, tuned: Sequence[str] = SNAPSHOTS) -> list[str]:
-    """The heads of a cell at some snapshots, neither own output nor ensembles."""
+    """Names of the heads of a cell at some snapshots, without own outputs and ensembles."""
     return [name for name in cell.models if (found := name.partition("@"))[0] in HEADS and found[2] in tuned]
 
 
 def ensembles_table(cells: Sequence[Measured]) -> str:
-    """Ensembles at each snapshot and of both, beside the best single head, the own output, the pair and the paper."""
+    """Table of ensembles of each snapshot and of both, beside the best head, the own output, the pair and the paper."""
     heads, pair = (next(cell for cell in cells if cell.name == name) for name in ("heads", "pair"))
     count = len(single_heads(heads, SNAPSHOTS[:1])) + 1
     rows = []
@@ -202,7 +209,7 @@ def _head(model: str) -> str:
 
 
 def _joined(cells: Sequence[Measured], cell: Measured, ensemble: str, single: str) -> list[Any]:
-    """Scores of an ensemble, and what it gains over a single head."""
+    """Row of an ensemble's scores, and its gain over a single head."""
     found = against(cells, f"{cell.name}:{ensemble}", f"{cell.name}:{single}")
     zero, fitted = found.cells
     unsure = "" if found.sure.claimed else ", no difference"

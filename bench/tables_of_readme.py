@@ -1,4 +1,4 @@
-"""The few rows that a visitor sees first: one for each promise, and ours beside what people would use."""
+"""Markdown tables of the README: our targets with measurements, and ours beside the usual alternatives."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from markdown_tables import table
 
 
 class Promise(NamedTuple):
-    """A row: the record, against what, and what was done in a few words."""
+    """A row of the table of targets: the record, the baseline, and a short description."""
 
     record: str
     baseline: str
@@ -34,11 +34,11 @@ PROMISES = (
     Promise("speed-scoring", "official algorithm, plain", "SQuAD 2.0 scores, equal values"),
     Promise("speed-windows", "usual tokenizer call", "token windows, identical ids"),
 )
-"""Of several promises in a record the one against the stronger rival."""
+"""The rows; of several targets in a record the one against the stronger baseline."""
 
 
 def promises_table(records: Mapping[str, Mapping[str, Any]]) -> str:
-    """What was promised, and what was measured; records by name."""
+    """Table of targets and measurements, from records by name."""
     rows = []
     for row in PROMISES:
         record = records[row.record]
@@ -58,14 +58,14 @@ RIVALS = {
     "lora + heads:greedy": "`lora:16` and the best heads on it, ours",
     "houlsby:2": "`houlsby:64`, ours",
 }
-"""By cell and model of the suite: what it is called."""
+"""Titles of the rows, by cell and model of the suite."""
 
 RIVAL_CELLS = frozenset(words.partition(":")[0] for words in RIVALS)
-"""The cells whose curves stand below the table."""
+"""The cells whose curves are plotted below the table."""
 
 
 def rivals_table(cells: Sequence[Measured]) -> str:
-    """F1 at the fitted threshold, seconds of training and what a task adds to disk, ours and others'."""
+    """Table of F1 at the fitted threshold, seconds of training and bytes on disk per task, ours and others'."""
     rows = []
     for words, called in RIVALS.items():
         found = find_model(cells, words)

@@ -1,4 +1,4 @@
-"""The record of span heads, their errors and layers → Markdown, beside the documents' figures."""
+"""Markdown tables of the errors and layers of span heads, beside the documents' figures."""
 
 import json
 from collections.abc import Sequence
@@ -14,35 +14,35 @@ THEIR_HEAD = "adapter_pool_skip"
 
 
 def record() -> Record:
-    """What was measured."""
+    """The record of `span_analysis.py`."""
     found: Record = json.loads(PATH.read_text(encoding="utf-8"))
     return found
 
 
 def model_of(snapshot: Record, name: str) -> Record:
-    """One model of a snapshot."""
+    """The record of one model of a snapshot."""
     found: Record = next(model for model in snapshot["models"] if model["name"] == name)
     return found
 
 
 def seeds_of(snapshot: Record, head: str) -> list[Record]:
-    """All seeds of a head."""
+    """The records of all seeds of a head."""
     return [model for model in snapshot["models"] if model["head"] == head]
 
 
-def silent_share(errors: Record) -> float:
-    """How many wrong answers to questions with an answer are silence."""
+def empty_share(errors: Record) -> float:
+    """The share of empty predictions among the wrong ones for questions with an answer."""
     return float(errors["predicted_empty"] / errors["has_answer_errors"])
 
 
 def second_share(errors: Record) -> float:
-    """How often the second answer is right where the first is wrong."""
+    """The share of wrong first answers whose second answer is right."""
     return float(errors["second_right"] / errors["first_wrong"])
 
 
 FIGURES = (
-    ("wrong answers to questions with an answer that are empty, threshold 0", "65 %", "zero", silent_share),
-    ("the same, fitted", "", "fitted", silent_share),
+    ("wrong answers to questions with an answer that are empty, threshold 0", "65 %", "zero", empty_share),
+    ("the same, fitted", "", "fitted", empty_share),
     (
         "right answers whose question has an answer, threshold 0",
         "42 %",
@@ -53,11 +53,11 @@ FIGURES = (
     ("second answer right where the first is wrong, fitted", "44 %", "fitted", second_share),
     ("of these, questions with an answer, fitted", "47 %", "fitted", lambda e: e["second_right_has_answer_share"]),
 )
-"""What, the paper's figure, at which threshold ours is, how it comes from the counts."""
+"""Description, the paper's figure, the threshold of ours, and the function that computes ours from the counts."""
 
 
 def second_answers_table() -> str:
-    """What wrong answers look like, beside the paper's figures."""
+    """Table of the kinds of errors, beside the paper's figures."""
     columns, header = [], ["", "document 000, 0.3 epoch"]
     for snapshot in record()["snapshots"]:
         heads = dict.fromkeys((THEIR_HEAD, model_of(snapshot, snapshot["first"])["head"], snapshot["second"]))
@@ -77,7 +77,7 @@ def _percent(values: Sequence[float]) -> str:
 
 
 def question_words_table() -> str:
-    """F1 by question word: the best head and the own output of each snapshot."""
+    """Table of F1 by question word, for the best head and the own output of each snapshot."""
     snapshots = record()["snapshots"]
     header = ["question word", "questions", "with an answer"]
     groups = []
@@ -107,7 +107,7 @@ def _part(group: Record, which: str) -> str:
 
 
 def _columns(kinds: Sequence[str]) -> list[tuple[str, str, str, list[int], Record]]:
-    """Head, output, snapshot, layers and weights over seeds."""
+    """Learned layer weights over seeds, by head, output and snapshot."""
     return [
         (report["head"], output, snapshot["snapshot"], report["layers"], one)
         for snapshot in record()["snapshots"]
@@ -118,7 +118,7 @@ def _columns(kinds: Sequence[str]) -> list[tuple[str, str, str, list[int], Recor
 
 
 def layers_table() -> str:
-    """Shares of learned weights by layer, with intervals over seeds."""
+    """Table of the shares of learned layer weights, with intervals over seeds."""
     columns = [column for column in _columns(["layer_weights"]) if column[0] in {"layer_mix", "layer_weights"}]
     header = ["layer"]
     for head, output, tuned, _, _ in columns:
@@ -136,12 +136,12 @@ def layers_table() -> str:
 
 
 def over_seeds(value: Record, scale: float = 1) -> str:
-    """A mean and its interval."""
+    """A mean with its interval."""
     return f"{scale * value['mean']:.1f} ({scale * value['low']:.1f} to {scale * value['high']:.1f})"
 
 
 def centres_table() -> str:
-    """Where heads read on the average."""
+    """Table of the centres of gravity of layer weights."""
     rows: dict[tuple[str, str, str], dict[str, str]] = {}
     for head, output, tuned, layers, one in _columns(["layer_weights", "attention"]):
         even = f"{sum(layers) / len(layers):.1f}"
@@ -158,4 +158,4 @@ SPAN_TABLES = {
     "span layers": layers_table,
     "span centres": centres_table,
 }
-"""Those of the page on analysis, by name."""
+"""The tables of the page on analysis, by name."""

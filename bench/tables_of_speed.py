@@ -1,4 +1,4 @@
-"""Records of speed and size → Markdown: every timing, whole runs beside plain loops, and the limit of the GPU."""
+"""Markdown tables of speed and size: every benchmark, tuned runs beside plain loops, and utilisation of the GPU."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +23,11 @@ LOOPS = {
     "bitfit": "`bitfit`",
     "frozen": "the output of the frozen last layer",
 }
-"""What learns, by our cell of the suite `rival`; that of the plain loop is called `plain` before."""
+"""What is trained, by our cell of the suite `rival`; the plain loop's cell has `plain ` before the name."""
 
 
 def speed_table(results: Path = RESULTS) -> str:
-    """Every record of a timing."""
+    """A table of all records of speed."""
     rows = [
         row
         for path in sorted(results.glob("speed-*.json"))
@@ -37,7 +37,7 @@ def speed_table(results: Path = RESULTS) -> str:
 
 
 def size_table(results: Path = RESULTS) -> str:
-    """Every record of sizes."""
+    """A table of all records of size."""
     rows = []
     for path in sorted(results.glob("size-*.json")):
         sizes = _read(path)["bytes"]
@@ -49,7 +49,7 @@ def size_table(results: Path = RESULTS) -> str:
 
 
 def _rows(path: Path, show: Callable[[Any], str]) -> list[tuple[str, ...]]:
-    """A row for each baseline of a record; what is the same for all of them stands in the first alone."""
+    """A row for each baseline of a record; only the first row has the columns that are equal for all."""
     record = _read(path)
     what = f"[{record['what']}](../results/{path.name})"
     rows: list[tuple[str, ...]] = []
@@ -60,14 +60,14 @@ def _rows(path: Path, show: Callable[[Any], str]) -> list[tuple[str, ...]]:
 
 
 def measured_at(provenance: Mapping[str, Any]) -> str:
-    """The day, the processor and the commit of a record; with a mark if files had changed since that."""
+    """The day, the machine and the commit of a record; with `DIRTY` if it was measured with uncommitted changes."""
     machine = provenance.get("gpu") or provenance["processor"]
     commit = f"`{str(provenance['commit'])[:8]}`{DIRTY if provenance['dirty'] else ''}"
     return f"{provenance['time'][:10]}, {machine}, {commit}"
 
 
 def loops_table(cells: Sequence[Measured]) -> str:
-    """Two epochs of ours beside the plain loop, for everything that both can train."""
+    """Costs of two epochs of ours and of the plain loop, for each `learn` that both support."""
     rows = []
     for name, what in LOOPS.items():
         ours, plain = (_timed(cells, words) for words in (name, f"plain {name}"))
@@ -80,26 +80,30 @@ def loops_table(cells: Sequence[Measured]) -> str:
 
 
 def _timed(cells: Sequence[Measured], name: str) -> dict[str, float]:
-    """What the last snapshot of a cell cost, the mean over the seeds that were timed."""
+    """Costs of the last snapshot of a cell, means over the timed seeds.
+
+    Raises:
+        BertVisionError: the cell was not measured, or not timed.
+    """
     cell = next((one for one in cells if one.name == name and one.models), None)
     if cell is None:
         raise BertVisionError(f"'{name}' was not measured: bertvision bench rival --data DIR")
     results = [entry["result"] for entry in cell.entries.values()]
     last = [one["models"][cell.models[-1]] for one in results]
-    found = {
+    costs = {
         "seconds": [one["seconds"] for one in last],
         "first": [one["first_step_seconds"] for one in results],
         "peak": [None if one["peak_bytes"] is None else one["peak_bytes"] / GIGABYTE for one in results],
         "answer": [None if one["inference_seconds"] is None else one["inference_seconds"] / MILLI for one in last],
     }
-    means = {key: mean_and_spread([one for one in values if one is not None])[0] for key, values in found.items()}
+    means = {key: mean_and_spread([one for one in values if one is not None])[0] for key, values in costs.items()}
     if None in means.values():
         raise BertVisionError(f"'{name}' was not timed: bertvision bench rival --data DIR")
     return {key: mean for key, mean in means.items() if mean is not None}
 
 
 def limits_table(results: Path = RESULTS) -> str:
-    """How near the limit of the GPU ours and plain loops come."""
+    """Throughput of ours and of plain loops as a share of the GPU's peak."""
     peak = HARDWARE["h200"].peak
     rows = [
         (one.what, one.who, f"{one.windows:,.0f}", f"{one.operations / 1e12:,.0f}", f"{one.operations / peak:.0%}")

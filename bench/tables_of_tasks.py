@@ -1,4 +1,4 @@
-"""Records of bench/task_runs.py as Markdown."""
+"""Markdown tables of the records of bench/task_runs.py."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -51,7 +51,7 @@ DOCUMENT = {
         "quora.f1": 0.836,
     },
 }
-"""Table 2 of document 004; accuracy and Pearson of `questions` are those of its test set."""
+"""Document 004, table 2; accuracy and Pearson correlation of `questions` are those on its test set."""
 
 
 CLAIMS = (
@@ -62,11 +62,11 @@ CLAIMS = (
     ("triplets", "sts.pearson", "triplets improve similarity a little"),
     ("triplets", "quora.accuracy", "triplets improve paraphrase a little"),
 )
-"""What document 004 says of a way beside the baseline: the way, by which metric, in words."""
+"""Claims of document 004 about ways of multitask training against the baseline: the way, the metric, and the claim."""
 
 
 def multitask_claims(record: Record) -> str:
-    """Whether they hold: with most encoders the test finds a difference and all seeds of the two ways are apart."""
+    """Whether these claims hold: for most encoders the test is significant, and all seeds of the two ways are apart."""
     rows = []
     for way, metric, what in CLAIMS:
         tests = {one["encoder"]: one["metrics"][metric] for one in record["tests"] if one["way"] == way}
@@ -79,7 +79,7 @@ def multitask_claims(record: Record) -> str:
 
 
 def multitask_tables(record: Record) -> str:
-    """Values beside the document's, differences from the baseline, and how far predicted labels are off."""
+    """Tables of values beside the document's, differences from the baseline, and gaps of predicted label counts."""
     values = [
         ["document 004", WAYS[way], *(f"{found[name]:.3f}" if name in found else "" for name in METRICS)]
         for way, found in DOCUMENT.items()
@@ -105,7 +105,7 @@ def multitask_tables(record: Record) -> str:
 
 
 def _in_order(rows: Iterable[Record]) -> list[Record]:
-    """By encoder, as they come, then by way."""
+    """Groups by encoder, in their order in the record, then by way."""
     rows = list(rows)
     encoders = list(dict.fromkeys(row["encoder"] for row in rows))
     return sorted(rows, key=lambda row: (encoders.index(row["encoder"]), list(WAYS).index(row["way"])))
@@ -119,7 +119,7 @@ def _of(values: Record, digits: int = 3) -> str:
 
 
 def _difference(test: Record) -> str:
-    """Bold where the seeds are apart, too; with a dagger where the test alone says it."""
+    """A difference, in bold if it is significant and the seeds are apart, with a dagger if it is only significant."""
     value = f"{test['value']:+.3f}"
     if test["p"] < CLAIMED:
         value = f"**{value}**" if test["apart"] else f"{value}†"
@@ -127,7 +127,7 @@ def _difference(test: Record) -> str:
 
 
 def grid_table(record: Record) -> str:
-    """Held-out and dev values by rate and dropout."""
+    """Table of held-out and dev scores by learning rate and dropout."""
     rows = [
         [f"{row['lr']:.0e}", f"{row['dropout']:g}", *(_both(row["metrics"], name) for name in GRID_METRICS)]
         for row in record["rows"]
@@ -141,7 +141,7 @@ def _both(metrics: Record, name: str) -> str:
 
 
 def distances_table(record: Record) -> str:
-    """Distances before and after, on dev, and how often there was a loss."""
+    """Table of distances on dev before and after tuning on triplets, and how often the loss was not 0."""
     rows = [
         [
             row["encoder"],
@@ -162,7 +162,7 @@ def _moved(found: Record, name: str, digits: int) -> str:
 
 
 def glue_table(record: Record) -> str:
-    """The encoder's own output, its map learnt anew and the chosen head, by epochs of tuning and task."""
+    """Table of the own output, its map trained again and the chosen head, by epochs of tuning and task."""
     models = ("own", "last_layer", "best")
     rows = []
     for epochs in dict.fromkeys(row["epochs"] for row in record["rows"]):

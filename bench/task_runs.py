@@ -1,4 +1,4 @@
-"""Runs of one kind → one record: means and ranges over seeds, and paired tests where predictions are kept.
+"""Write one record of several runs: means and ranges over seeds, and paired tests if predictions are kept.
 
 python bench/task_runs.py multitask RUN … --called mpnet=all-mpnet-base-v2 --name multitask-cs224n
 python bench/task_runs.py grid RUN … --name multitask-grid
@@ -26,74 +26,74 @@ K = TypeVar("K", bound=Hashable)
 
 BASELINE = "baseline"
 MISLEADING = "wnli"
-"""Most first texts of its dev set are in its training set with the other label: an average is also told without it."""
+"""Most first texts of its dev set are in its training set with the other label, so an average without it is added."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A finished run, and what its encoder is called where the folder's name does not say it."""
+    """A finished run; `called` has the names of encoders by folder where these differ."""
 
     folder: Path
     called: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, name: str) -> Record:
-        """One of its files."""
+        """The content of one of its JSON files."""
         content: Record = json.loads((self.folder / name).read_text(encoding="utf-8"))
         return content
 
     @property
     def request(self) -> Record:
-        """What was asked for."""
+        """Its request, from config.json."""
         request: Record = self.read("config.json")["request"]
         return request
 
     @property
     def encoder(self) -> str:
-        """The name of its encoder, or of the run that it goes on with."""
+        """The name of its encoder, or of the run that it continues."""
         return portable(self.request["encoder"], self.called)
 
     @property
     def learning(self) -> Record:
-        """Rates, epochs, seed."""
+        """Its training options: learning rates, epochs, seed and others."""
         request = self.request
         options: Record = request["options"] if "options" in request else request["tuning"]
         return options
 
     @property
     def command(self) -> str:
-        """The command that made it, as anyone can run it."""
+        """The command that made it, without paths of this machine."""
         return portable(self.read("config.json")["provenance"]["command"], self.called)
 
     def logged(self) -> list[Record]:
-        """The lines of its log."""
+        """The entries of its log."""
         lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines]
 
 
 def spread(values: Sequence[float]) -> Record:
-    """Values of the seeds: their mean, the least and the most."""
+    """Mean, minimum and maximum of the values of several seeds, and the values."""
     return {"mean": fmean(values), "least": min(values), "most": max(values), "values": list(values)}
 
 
 def grouped(runs: Iterable[Run], key: Callable[[Run], K]) -> dict[K, list[Run]]:
-    """Runs by what they have alike, seed after seed.
+    """Runs by a key, each group in the order of its seeds.
 
     Raises:
-        BertVisionError: runs of a group learnt in other ways, or with the same seed.
+        BertVisionError: runs of a group have the same seed, or differ in other training options.
     """
-    found: dict[K, list[Run]] = defaultdict(list)
+    groups: dict[K, list[Run]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: int(run.learning["seed"])):
-        mine, name = found[key(run)], run.folder.name
-        if mine and run.learning["seed"] == mine[-1].learning["seed"]:
-            raise BertVisionError(f"{name} has the seed of {mine[-1].folder.name}. Expected one run of each seed.")
-        if mine and run.learning | {"seed": None} != mine[0].learning | {"seed": None}:
-            raise BertVisionError(f"{name} did not learn as {mine[0].folder.name} did. Expected another seed alone.")
-        mine.append(run)
-    return found
+        group, name = groups[key(run)], run.folder.name
+        if group and run.learning["seed"] == group[-1].learning["seed"]:
+            raise BertVisionError(f"{name} has the seed of {group[-1].folder.name}. Expected one run of each seed.")
+        if group and run.learning | {"seed": None} != group[0].learning | {"seed": None}:
+            raise BertVisionError(f"{name} did not learn as {group[0].folder.name} did. Expected another seed alone.")
+        group.append(run)
+    return groups
 
 
 def multitask(runs: Sequence[Run]) -> Record:
-    """Each way of learning several tasks, and paired tests of it against the baseline with the same encoder.
+    """Each way of multitask training, with paired tests against the baseline of the same encoder.
 
     Raises:
         BertVisionError: an encoder has no baseline with the same seeds.
@@ -149,7 +149,7 @@ def grid(runs: Sequence[Run]) -> Record:
 
 
 def distances(runs: Sequence[Run]) -> Record:
-    """Distances on dev before and after the triplets; a log is the mean loss of all steps since the last."""
+    """Distances on dev before and after tuning on triplets, and losses; each is the mean since the last log entry."""
     rows = []
     for encoder, mine in grouped(runs, lambda run: run.encoder).items():
         found = [run.read("distances.json") for run in mine]
@@ -169,7 +169,7 @@ def distances(runs: Sequence[Run]) -> Record:
 
 
 def _moved(task: str, found: Sequence[Record]) -> Record:
-    """What became of a task's distances: means over anchors, then over seeds."""
+    """A task's distances: means over anchors, then over seeds."""
     moved: Record = {}
     for when in ("before", "after"):
         seen = [one[when]["dev"][task] for one in found]
@@ -179,10 +179,10 @@ def _moved(task: str, found: Sequence[Record]) -> Record:
 
 
 def glue(runs: Sequence[Run]) -> Record:
-    """The encoder's own output beside the head that held-out examples choose, by epochs of tuning and task.
+    """The encoder's own output and the best head by held-out score, by epochs of tuning and task.
 
     Raises:
-        BertVisionError: a run lacks a task that others have.
+        BertVisionError: a run does not have all tasks of the others.
     """
     rows, averages = [], []
     names = [row["task"] for row in runs[0].read("glue.json")["tasks"]]
@@ -206,7 +206,7 @@ def glue(runs: Sequence[Run]) -> Record:
 
 
 def _judged(task: str, found: Sequence[Record], runs: Sequence[Run]) -> Record:
-    """A task's values with each seed, and what its paired tests say."""
+    """A task's values for each seed, and its paired tests."""
     heads = [{name.partition("-")[2]: value for name, value in row["heads"].items()} for row in found]
     tests = []
     for row, run in zip(found, runs, strict=True):
@@ -229,7 +229,7 @@ def _judged(task: str, found: Sequence[Record], runs: Sequence[Run]) -> Record:
 
 
 def _averages(tasks: Sequence[Record]) -> Record:
-    """Models' means over tasks, seed by seed."""
+    """Means of the models over tasks, for each seed."""
     return {
         model: spread([fmean(seed) for seed in zip(*(models[model]["values"] for models in tasks), strict=True)])
         for model in ("own", "last_layer", "best")
@@ -245,7 +245,7 @@ KINDS: dict[str, Callable[[Sequence[Run]], Record]] = {
 
 
 def collect(kind: str, runs: Sequence[Run], *, name: str, note: str) -> Record:
-    """The record of some runs."""
+    """The record of runs of one kind."""
     first = runs[0].read("config.json")
     return {
         "format": 1,
@@ -258,7 +258,7 @@ def collect(kind: str, runs: Sequence[Run], *, name: str, note: str) -> Record:
 
 
 def main() -> None:
-    """Read the runs, write the record."""
+    """Read the runs, and write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("runs", nargs="+", type=Path, help="of multitask: with those of the triplets they go on with")

@@ -1,4 +1,4 @@
-"""Predictions that runs keep → paired tests over examples, and how far predicted labels are from the true ones."""
+"""Paired tests of runs by their predictions, and differences between predicted and true label counts."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,33 +17,34 @@ RESAMPLES = 2000
 
 
 def paired_tests(first: Sequence[Path], second: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """By `TASK.METRIC`: how much higher the mean of the first runs is than that of the second, on the same examples.
+    """By `TASK.METRIC`: the difference of the mean of the first runs from that of the second, on the same examples.
 
-    Examples are drawn, runs are not: what seeds do to a difference is told by `apart`, whether every value of one side
-    is beyond all of the other's.
+    The bootstrap resamples examples, not seeds. `apart` shows whether seeds matter: it is True if all values of one
+    side are larger than all of the other.
 
     Args:
-        first: folders of runs that differ in their seed alone.
-        second: those they are compared with.
+        first: folders of runs that differ only in their seed.
+        second: folders of the runs to compare with, which differ only in their seed.
 
     Raises:
-        BertVisionError: the runs were not judged on the same examples.
+        BertVisionError: the runs have predictions of different examples.
     """
-    found = {}
+    results = {}
     for path in sorted((first[0] / "predictions").glob("*.json")):
         task = path.stem
-        ours, theirs = ([_scored(folder, task, path) for folder in side] for side in (first, second))
-        tests = paired_difference(_mean_of(ours), _mean_of(theirs), ours[0].rows, resamples=RESAMPLES)
+        scorings = [[_scored(folder, task, path) for folder in side] for side in (first, second)]
+        metrics = [_mean_of(side) for side in scorings]
+        tests = paired_difference(metrics[0], metrics[1], scorings[0][0].rows, resamples=RESAMPLES)
         for metric, test in tests.items():
-            mine, other = ([one.values[metric] for one in side] for side in (ours, theirs))
-            found[f"{task}.{metric}"] = {
+            ours, theirs = ([one.values[metric] for one in side] for side in scorings)
+            results[f"{task}.{metric}"] = {
                 "value": test.value,
                 "low": test.interval.low,
                 "high": test.interval.high,
                 "p": test.p,
-                "apart": min(mine) > max(other) or max(mine) < min(other),
+                "apart": min(ours) > max(theirs) or max(ours) < min(theirs),
             }
-    return found
+    return results
 
 
 def _scored(folder: Path, task: str, like: Path) -> Scoring:
@@ -54,21 +55,21 @@ def _scored(folder: Path, task: str, like: Path) -> Scoring:
 
 
 def _mean_of(seeds: Sequence[Scoring]) -> Metric:
-    """The mean over seeds: of a metric that is a mean over examples, that of each example's mean."""
+    """The metric that averages those of several seeds, for the same counts of the examples in a resample."""
 
     def metric(counts: FloatArray) -> Mapping[str, FloatArray]:
-        found = [one.metric(counts) for one in seeds]
-        return {name: np.mean([values[name] for values in found], axis=0) for name in found[0]}
+        by_seed = [one.metric(counts) for one in seeds]
+        return {name: np.mean([values[name] for values in by_seed], axis=0) for name in by_seed[0]}
 
     return metric
 
 
 def label_gaps(labels: Mapping[str, Any], folder: Path) -> dict[str, float]:
-    """By task with labels: the share of dev examples that would need another prediction for the counts to be true."""
+    """By task with labels: the smallest share of dev predictions to change so that label counts equal the true ones."""
     gaps = {}
     for task, counts in labels["tasks"].items():
         if json.loads((folder / "predictions" / f"{task}.json").read_text("utf-8"))["labels"]:
-            there, said = counts["dev"], counts["predicted"]
-            off = sum(abs(there.get(name, 0) - said.get(name, 0)) for name in {**there, **said})
-            gaps[task] = off / 2 / sum(there.values())
+            true, predicted = counts["dev"], counts["predicted"]
+            difference = sum(abs(true.get(name, 0) - predicted.get(name, 0)) for name in {**true, **predicted})
+            gaps[task] = difference / 2 / sum(true.values())
     return gaps

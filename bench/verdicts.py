@@ -1,4 +1,4 @@
-"""Whether what a document claims holds, does not, or cannot be told at 95 %."""
+"""verdict: whether a document's claim holds, does not hold, or is not shown, at a significance level of 5 %."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, assert_never
@@ -8,14 +8,14 @@ Says = Literal["more", "less", "same"]
 
 
 class Sure(NamedTuple):
-    """A difference, and whether it is one at 95 %."""
+    """A difference, and whether it is statistically significant."""
 
     value: float
     claimed: bool
 
 
 def verdict(tests: Sequence[Sure], says: Says) -> str:
-    """Whether most tests surely agree, surely contradict, or neither."""
+    """Whether more than half of the tests are significant in the claimed direction, against it, or neither."""
     up = sum(test.claimed and test.value > 0 for test in tests) > len(tests) / 2
     down = sum(test.claimed and test.value < 0 for test in tests) > len(tests) / 2
     match says:

@@ -1,10 +1,10 @@
-"""Fit a question-answering pack's no-answer threshold on questions that it has not learnt, and judge it by others.
+"""Fit a question-answering pack's no-answer threshold on questions outside its training data, and score it on others.
 
 python tools/fit_pack_threshold.py PACK --dev dev.json.gz                    # on the built-in questions
 python tools/fit_pack_threshold.py PACK --on other.json --dev dev.json.gz    # on others, in SQuAD's form
 
-Held-out training questions are seldom like those that users ask: few have no answer, or all of those were made up. The
-pack's card is written anew, with the threshold and with the scores at it.
+Held-out training questions often differ from those that users ask: few have no answer, or all of those are made up.
+The threshold and the scores at it are written to the pack's card.
 """
 
 import argparse
@@ -35,7 +35,7 @@ BUILTIN = "builtin"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Fit, judge, and write the card."""
+    """Fit the threshold, score it, and write the card."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pack", type=Path)
     parser.add_argument("--on", default=BUILTIN, help="a file of questions; 'builtin' takes those that it learns from")
@@ -46,7 +46,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def fit_pack_threshold(folder: Path, on: str, dev: Path) -> dict[str, float]:
-    """Set a pack's threshold, and the scores of its card; the scores."""
+    """Set a pack's threshold and the scores in its card; returns both.
+
+    Args:
+        folder: folder of the pack.
+        on: file of the questions to fit on, or `builtin`.
+        dev: file of the questions to score on.
+    """
     pack = Pack.load(folder)
     models = PackModels([pack])
     path = find_builtin(TASKS["squad2"]).paths["train"] if on == BUILTIN else Path(on)
@@ -54,13 +60,13 @@ def fit_pack_threshold(folder: Path, on: str, dev: Path) -> dict[str, float]:
     threshold = fit_threshold(predictions, fitted, no_answer_share=None)
     questions, predictions = _ask(models, dev)
     values = score_squad2(questions.golds(), threshold.answers(predictions, questions)).values
-    told = {"threshold fitted on": f"{len(fitted)} {'built-in questions' if on == BUILTIN else path.name}"}
+    source = {"threshold fitted on": f"{len(fitted)} {'built-in questions' if on == BUILTIN else path.name}"}
     made = pack.card.provenance
     card = replace(
         pack.card,
         threshold=threshold.value,
         scores={name: values[name] for name in pack.card.scores},
-        data=pack.card.data | told,
+        data=pack.card.data | source,
         provenance=made | {"command": portable(str(made["command"])) if made.get("command") else None},
     )
     write_json(folder / PACK_FILE, card.as_json())
@@ -69,7 +75,7 @@ def fit_pack_threshold(folder: Path, on: str, dev: Path) -> dict[str, float]:
 
 
 def _ask(models: PackModels, path: Path) -> tuple[Questions, SpanPredictions]:
-    """The questions of a file, and what a pack says to them."""
+    """The questions of a file, and the predictions of the first pack of `models`."""
     card = models.cards[0]
     questions, _ = read_questions(SquadLayout(), path)
     windows = build_windows(card.task, questions, models.tokenizer, card.windows)

@@ -1,13 +1,13 @@
-"""Train and pack the question-answering pack that is shipped: MiniLM with low-rank changes and a small head.
+"""Train and pack the question-answering pack that is shipped: MiniLM with LoRA and a small head.
 
 python tools/make_qa_pack.py --data DIR                        # DIR holds SQuAD 2.0 as train and dev files
-python tools/make_qa_pack.py --data DIR --extra more.json.gz   # and other files in SQuAD's form to learn from
-python tools/make_qa_pack.py --data DIR --extra more.json.gz --astray extra   # asked of wrong texts, too
-python tools/make_qa_pack.py --data DIR --teacher runs/mpnet --without-builtin   # taught by a larger model
+python tools/make_qa_pack.py --data DIR --extra more.json.gz   # and other training files in SQuAD's format
+python tools/make_qa_pack.py --data DIR --extra more.json.gz --astray extra   # and their questions with wrong texts
+python tools/make_qa_pack.py --data DIR --teacher runs/mpnet --without-builtin   # distilled from a larger model
 python tools/make_qa_pack.py --data builtin --epochs 1         # a trial on the built-in set alone
 
-Learns from SQuAD 2.0 (CC BY-SA 4.0), from the built-in set and from files named with --extra, whose licences must allow
-it. Minutes on a GPU, hours on a CPU. The pack goes to src/bertvision/packs/builtin/, unless --out says otherwise.
+Trains on SQuAD 2.0 (CC BY-SA 4.0), on the built-in set and on the files of --extra, whose licences must allow it. Takes
+minutes on a GPU, hours on a CPU. The pack is written to src/bertvision/packs/builtin/, or to --out.
 """
 
 import argparse
@@ -31,13 +31,13 @@ from bertvision.tasks.load import TASKS
 from bertvision.tasks.sources import find_builtin, find_local
 
 MOST_BYTES = 3_000_000
-"""What the wheel has room for."""
+"""Largest size of a pack in the wheel."""
 
 CANDIDATES = 20
-"""Most similar texts among which one without the answer is looked for."""
+"""Number of the most similar texts among which one without the answer is searched."""
 
 AT_ONCE = 256
-"""Questions that are compared with all texts at once."""
+"""Number of questions that are compared with all texts at once."""
 
 USUAL = {
     "learn": "lora:24",
@@ -53,11 +53,11 @@ USUAL = {
     "teacher-share": None,
     "teacher-temperature": None,
 }
-"""Options that go to `bertvision tune` as they are, with what they usually are here; None leaves one out."""
+"""Options that are passed on to `bertvision tune`, with their defaults here; None omits one."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Join the data, tune, pack, and see that it is small enough."""
+    """Join the data, tune, pack, and check the pack's size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
     parser.add_argument("--extra", nargs="*", default=[], type=Path)
@@ -100,20 +100,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def source_name(place: str, extra: Sequence[Path], *, builtin: bool = True) -> str:
-    """What the card says the pack learnt from."""
+    """The name of the training data in the card."""
     names = ["builtin"] if place == "builtin" else [Path(place).name, *["builtin"] * builtin]
     return "+".join([*names, *(path.name.partition(".")[0] for path in extra)])
 
 
 def join_data(place: str, extra: Sequence[Path], folder: Path, *, astray: str = "none", builtin: bool = True) -> Path:
-    """A folder with all questions to learn from, and those of the named data to judge by.
+    """Write a folder with all training questions, and the dev questions of the named data.
 
     Args:
-        place: the named data.
-        extra: files to learn from besides.
-        folder: where all go.
-        astray: of which files questions are asked of other texts as well: `none`, `extra`, or `all`.
-        builtin: whether to learn from the built-in set.
+        place: folder of the data, or `builtin`.
+        extra: further training files.
+        folder: folder to write to.
+        astray: files whose questions are also paired with other texts, see `ask_astray`: `none`, `extra`, or `all`.
+        builtin: whether to add the built-in set to the training questions.
     """
     task = TASKS["squad2"]
     own = find_builtin(task).paths
@@ -138,9 +138,9 @@ def join_data(place: str, extra: Sequence[Path], folder: Path, *, astray: str = 
 
 
 def ask_astray(articles: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Articles whose questions with an answer are asked of the most similar other text as well, where they have none.
+    """Add unanswerable questions: each question with an answer is also paired with the most similar other text.
 
-    Never of a text in which one of their answers stands, nor of one that has no word in common.
+    Texts that contain one of its answers, or have no word in common with it, are left out.
     """
     paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
     texts = [str(paragraph["context"]).lower() for paragraph in paragraphs]
@@ -163,11 +163,11 @@ def ask_astray(articles: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def similar_texts(questions: Sequence[str], owners: IntArray, texts: Sequence[str]) -> Iterator[list[int]]:
-    """For each question the other texts that are most similar by rare words (TF-IDF), the most similar first.
+    """For each question the numbers of the other texts that are most similar by TF-IDF, the most similar first.
 
     Args:
-        questions: what is asked.
-        owners: (questions,) number of the text that each question was asked of.
+        questions: the questions.
+        owners: (questions,) number of the text that each question belongs to.
         texts: all texts.
     """
     if not questions:

@@ -1,7 +1,7 @@
-"""Plant faults, one at a time, and see whether the tests catch each; prints the survivors.
+"""Mutation testing: plants faults, one at a time, and prints those that no test catches.
 
 python tools/mutate.py                     # every fault in heads/
-python tools/mutate.py --sample 100        # so many of them, drawn at random
+python tools/mutate.py --sample 100        # a random sample of 100 of them
 python tools/mutate.py objectives store/codec.py training/solve.py
 """
 
@@ -29,7 +29,7 @@ from typing_extensions import override
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "bertvision"
 SECONDS = 300
-"""A fault that makes the tests run longer than this has been noticed."""
+"""Timeout of the tests of a fault, which counts as caught then."""
 
 _OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
@@ -59,13 +59,13 @@ _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A change to one file.
+    """A fault in one file.
 
     Attributes:
-        file: relative to the package.
-        line: where.
-        what: before → after.
-        source: the file with the fault.
+        file: path of the file, relative to the package.
+        line: line of the fault.
+        what: the code before → after.
+        source: source of the file with the fault.
     """
 
     file: str
@@ -75,7 +75,7 @@ class Fault:
 
 
 def faults_of(path: Path) -> Iterator[Fault]:
-    """Every fault that can be planted in a file, by the rules below."""
+    """Every fault that can be planted in a file, by the rules of `_changes`."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     skipped = {id(node) for root in _not_code(tree) for node in ast.walk(root)}
     for number, node in enumerate(ast.walk(tree)):
@@ -92,7 +92,7 @@ def faults_of(path: Path) -> Iterator[Fault]:
 
 
 def _not_code(tree: ast.Module) -> Iterator[ast.AST]:
-    """Docstrings, annotations, messages and imports: nothing there can be wrong for a user's numbers."""
+    """Docstrings, annotations, decorators, imports and raised errors, which do not change numbers."""
     for node in ast.walk(tree):
         match node:
             case ast.Expr(value=ast.Constant()) | ast.Import() | ast.ImportFrom() | ast.Raise():
@@ -143,7 +143,7 @@ class _Replace(ast.NodeTransformer):
 
 
 class _Planted(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Gives one module the source with the fault."""
+    """Importer that loads one module from the source with the fault."""
 
     def __init__(self, name: str, path: Path, source: str) -> None:
         self.name, self.path, self.source = name, path, source
@@ -161,7 +161,7 @@ class _Planted(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def tests_for(file: str, *, own: bool) -> list[list[str]]:
-    """Which tests look at a file: its own first; then, unless `own`, those of its part and of the part's contract."""
+    """Groups of tests for a file: its own first; then, unless `own`, those of its package and of the contract."""
     tests, path = ROOT / "tests", Path(file)
     part = path.parts[0]
     first = tests / "unit" / path.parent / f"test_{path.name}"
@@ -170,7 +170,7 @@ def tests_for(file: str, *, own: bool) -> list[list[str]]:
 
 
 def caught(fault: Fault, *, own: bool) -> bool:
-    """Whether some test fails; in a process of its own, which has loaded the libraries but nothing of the package."""
+    """Whether a test fails; tests run in forked processes that have imported libraries, but nothing of the package."""
     return any(_fails(fault, tests) for tests in tests_for(fault.file, own=own))
 
 
@@ -180,13 +180,13 @@ def _fails(fault: Fault, tests: list[str]) -> bool:
         try:
             _run(fault, tests)
         finally:
-            os._exit(1)  # whatever went wrong has been noticed
+            os._exit(1)  # an exception counts as caught, too
     _, status = os.waitpid(child, 0)
     return status != 0
 
 
 def _run(fault: Fault, tests: list[str]) -> None:
-    """Run tests against a module with a fault, and leave the process with 0 if they pass."""
+    """Run tests with a fault in a module, and exit the process with 0 if they pass."""
     signal.alarm(SECONDS)
     with open(os.devnull, "w") as silence:  # noqa: PTH123 - a descriptor is needed
         os.dup2(silence.fileno(), 1)
@@ -200,7 +200,7 @@ def _run(fault: Fault, tests: list[str]) -> None:
 
 
 def _prepare() -> None:
-    """Import once what every fault's tests need, but nothing of the package, where the fault will be."""
+    """Import the libraries that tests need once, but nothing of the package, since a fault replaces a module of it."""
     os.chdir(ROOT)
     sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
     for module in ("torch", "safetensors.torch", "numpy", "transformers", "tokenizers"):
@@ -224,7 +224,7 @@ def judge(faults: Sequence[Fault], jobs: int, *, own: bool, show: Callable[[int,
 
 
 def main() -> None:
-    """Plant, judge, and print."""
+    """Plant the faults, and print the survivors and counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("places", nargs="*", default=["heads"], help="files and folders of src/bertvision/")
     parser.add_argument("--sample", type=int, help="so many faults, drawn at random")

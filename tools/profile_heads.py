@@ -1,10 +1,11 @@
-"""What a step of each head costs by its kernels, over packed windows with random states: where the time goes.
+"""Profile the kernels of a training step of each head, on packed windows with random states.
 
-python tools/profile_heads.py                                      # small, on the CPU: to see that it runs
+python tools/profile_heads.py                                      # a small test on the CPU
 python tools/profile_heads.py --gpu --tokenizer DIR                # BERT-large's shape, 1,048 windows, every light head
 python tools/profile_heads.py --gpu --tokenizer DIR --heads ladder,adapter_pool --kernels 8
 
-A line of JSON per head: milliseconds of its kernels, how many there are, and of the clock; then its longest kernels.
+Prints a line of JSON per head, with milliseconds and number of its kernels and wall-clock milliseconds, then its
+longest kernels.
 """
 
 import argparse
@@ -35,13 +36,13 @@ from bertvision.training.trainee import HeadSpec, Trainee
 from data import spread
 
 WARM, ROUNDS = 3, 5
-"""Steps before any is timed, since the first ones compile; and steps of which the median is told."""
+"""Warm-up steps, since the first ones compile; and timed steps, of which the median is printed."""
 
 SQUAD = TASKS["squad2"]
 
 
 def make_step(name: str, windows: Windows, states: Tensor) -> Callable[[], None]:
-    """A head's way forward and back over all of these windows, as a fit goes it."""
+    """A function that runs the forward and backward pass of a head over all windows, as in a fit."""
     device = states.device
     shape = HeadShape(layers=states.shape[1], width=states.shape[3], outputs=2)
     trainee = Trainee(HeadSpec(head=name), shape, device=device)
@@ -63,7 +64,7 @@ def make_step(name: str, windows: Windows, states: Tensor) -> Callable[[], None]
 
 
 def clock(step: Callable[[], None], device: torch.device) -> float:
-    """Milliseconds of a step, waited for."""
+    """Median wall-clock milliseconds of a step, synchronised with the GPU."""
     spent = []
     for _ in range(ROUNDS):
         begin = time.perf_counter()
@@ -75,7 +76,7 @@ def clock(step: Callable[[], None], device: torch.device) -> float:
 
 
 def kernels(step: Callable[[], None], device: torch.device) -> dict[str, tuple[int, float]]:
-    """How often each kernel runs in a step, and for how many milliseconds in all; the longest first."""
+    """By kernel: how often it runs in a step, and milliseconds in all; the longest first."""
     cuda = device.type == "cuda"
     found: dict[str, tuple[int, float]] = {}
     with torch.profiler.profile(activities=[ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU]) as profile:

@@ -1,1 +1,1 @@
-"""Measuring: timings side by side, suites of experiments, and records that say where they come from."""
+"""Benchmarks: timings side by side, suites of experiments, and records with their provenance."""

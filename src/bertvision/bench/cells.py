@@ -1,4 +1,4 @@
-"""KINDS: every kind of cell by name, with what it may be told and who measures it."""
+"""KINDS: every kind of cell by name, with its settings and the function that measures it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from bertvision.bench.settings import HeadsSettings, PlainSettings, TuneSettings
 from bertvision.bench.tune_cell import measure_tune
 
 Measure = Callable[[Any, int, BenchEnvironment], dict[str, Any]]
-"""Settings, a seed and an environment → what was measured, as JSON can hold it."""
+"""Settings, a seed and an environment → the result, which can be written as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Kind:
     """A kind of cell.
 
     Attributes:
-        settings: a dataclass with a default for each setting, and a method `check`.
-        measure: who measures.
+        settings: dataclass of its settings, each with a default, and with a method `check`.
+        measure: function that runs and measures a cell.
     """
 
     settings: type[Any]
@@ -38,4 +38,4 @@ KINDS: dict[str, Kind] = {
     "plain": Kind(PlainSettings, measure_plain),
     SENTENCES: Kind(SentenceSettings, measure_sentences),
 }
-"""Every kind by name. A measured result has `models`: by name what each is worth; see docs/benchmarks.md."""
+"""Every kind by name. A result has `models`: the scores and costs of each model by name; see docs/benchmarks.md."""

@@ -1,4 +1,4 @@
-"""The cost model against what was measured: every record of results/ that its formulas speak about."""
+"""cost_checks: the predictions of the cost model beside the measured values in the records of results/."""
 
 import json
 import re
@@ -23,41 +23,41 @@ from bertvision.bench.lengths import squad_lengths
 from bertvision.encoder.learn import parse_learn
 
 TOLERANCE = 0.15
-"""How far off a prediction may be."""
+"""Largest relative error of a prediction."""
 
 COST_CHECK = "cost-check"
-"""Name of the record with the small cases."""
+"""Name of the record that bench/bench_cost.py writes: small encoders and heads on one thread of a CPU."""
 
 FITTED = "512 × 4"
-"""The shape of the small cases that rates are fitted on, with its longer windows."""
+"""Width × layers of the encoder that rates are fitted on, with windows of 384 tokens."""
 
 TOUCHES = 20
-"""How often the case `touch` reads and writes its states, which are four times as wide as a layer's."""
+"""How often the case `touch` reads and writes its states, which are as wide as the feed-forward part: 4 · width."""
 
 NARROW = "products of so narrow an encoder run below the rate of wider ones"
-"""Why LoRA is missed on the narrowest of the small cases."""
+"""Why the prediction for LoRA on the narrowest encoder is off."""
 
 MINILM = EncoderShape(width=384, depth=6, inner=1536)
 BERT_BASE = EncoderShape(width=768, depth=12, inner=3072)
 BERT_LARGE = EncoderShape(width=1024, depth=24, inner=4096)
 PARAMETERS = {MINILM: 22_566_146, BERT_BASE: 108_893_186, BERT_LARGE: 334_094_338}
-"""Parameters of these encoders without a pooler, with a span output."""
+"""Parameters of these encoders without a pooler, with the head of a question-answering model."""
 
 TOP_3 = {"top:3": 21_294_338, "top:3:strict": 21_265_154}
-"""Parameters that learn of BERT-base's shape."""
+"""Trained parameters of BERT-base's shape by `--learn`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A prediction beside what was measured.
+    """A predicted value beside the measured one.
 
     Attributes:
-        what: was measured.
-        record: record of it, its name in results.
-        unit: unit of both numbers.
-        measured: what was found.
-        predicted: what the formulas say; None where rates were fitted on this one.
-        known_miss: why the prediction is further off than the tolerance, where it is.
+        what: what was measured, in words.
+        record: name of the record in results.
+        unit: unit of both values.
+        measured: the measured value.
+        predicted: the value by the cost model; None if the model's rates were fitted on this measurement.
+        known_miss: why the error is larger than the tolerance; empty if it is not.
     """
 
     what: str
@@ -69,19 +69,19 @@ class Check:
 
     @property
     def error(self) -> float | None:
-        """How far off the prediction is, as a share of what was measured."""
+        """Relative error of the prediction; None without one."""
         return None if self.predicted is None else self.predicted / self.measured - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """How much of a GPU is used, by the operations of real tokens alone.
+    """Throughput on a GPU; padding does not count.
 
     Attributes:
-        what: what was measured.
-        who: ours or a plain loop.
+        what: what was measured, in words.
+        who: `ours`, or the name of a plain loop.
         windows: windows per second.
-        operations: operations per second.
+        operations: operations per second, of real tokens alone.
     """
 
     what: str
@@ -91,7 +91,7 @@ class Rate:
 
 
 def gpu_rates(results: Path) -> list[Rate]:
-    """Ours and the plain loops on BERT-large's shape: a frozen pass, and tuning of all parameters."""
+    """Throughput of ours and of the plain loops on BERT-large's shape: a frozen pass, and tuning of all parameters."""
     full = learning_of(parse_learn("full"), BERT_LARGE, PARAMETERS[BERT_LARGE])
     rates = []
     for name, learning in (("speed-frozen-gpu", None), ("speed-tuning-gpu", full)):
@@ -107,19 +107,19 @@ def gpu_rates(results: Path) -> list[Rate]:
 
 
 def cost_checks(results: Path) -> list[Check]:
-    """All of them, from the records in a folder."""
+    """All checks of the cost model, from the records in the folder `results`."""
     return [*_sizes(results), *_gpu(results), *_cpu(results), *_small(_read(results, COST_CHECK))]
 
 
 def measured_utilisation(results: Path, name: str) -> float:
-    """The share of its peak that a machine of `HARDWARE` reached in the record of its frozen pass."""
+    """Utilisation of a machine of `HARDWARE` in the record of its frozen pass."""
     record_name, shape = {"h200": ("speed-frozen-gpu", BERT_LARGE), "cpu": ("speed-frozen-cpu", MINILM)}[name]
     record = _read(results, record_name)
     return load_operations(shape, _load(*_size_of(record))) / _ours(record) / HARDWARE[name].peak
 
 
 def fitted_hardware(record: Mapping[str, Any]) -> Hardware:
-    """One thread of the machine that the small cases were measured on, by four cases of one shape."""
+    """Rates of one thread of the machine that measured the record `COST_CHECK`, fitted on its cases of one shape."""
     cases = {(case["what"], case["width"], case["length"]): case for case in record["cases"]}
     width = int(FITTED.partition(" ")[0])
     frozen = cases["frozen", width, 384]
@@ -138,7 +138,7 @@ def fitted_hardware(record: Mapping[str, Any]) -> Hardware:
 
 
 def squad_spread() -> float:
-    """The mean of squared lengths of SQuAD's windows over the square of their mean: records tell the mean alone."""
+    """Mean of the squared lengths of SQuAD's windows over their squared mean, since records have only the mean."""
     lengths = squad_lengths()
     return float((lengths**2).mean() / lengths.mean() ** 2)
 
@@ -166,7 +166,7 @@ def _sizes(results: Path) -> Iterator[Check]:
 
 
 def _passes(results: Path, device: str, hardware: Hardware, shape: EncoderShape, *, batch: int) -> Iterator[Check]:
-    """A device's frozen pass, which its rate is fitted on, and its tuning of all parameters."""
+    """Checks of a device: its frozen pass, on which its rate was fitted, and tuning of all parameters."""
     name = f"speed-frozen-{device}"
     record = _read(results, name)
     yield Check(what=_what(record), record=name, unit="s", measured=_ours(record), predicted=None)
@@ -206,14 +206,14 @@ def _cpu(results: Path) -> Iterator[Check]:
         name = f"speed-{learn.replace(':', '-')}"
         record = _read(results, name)
         load = _load(*_size_of(record))
-        some = learning_of(parse_learn(learn), BERT_BASE, parameters)
+        top = learning_of(parse_learn(learn), BERT_BASE, parameters)
         (ratio,) = record["ratios"].values()
         yield Check(
             what=f"{record['what']}, of a step of --learn full",
             record=name,
             unit="of it",
             measured=1 / ratio["median"],
-            predicted=tune_seconds(BERT_BASE, some, load, hardware, steps=2)
+            predicted=tune_seconds(BERT_BASE, top, load, hardware, steps=2)
             / tune_seconds(BERT_BASE, full, load, hardware, steps=2),
         )
 
@@ -240,7 +240,7 @@ def _small(record: Mapping[str, Any]) -> Iterator[Check]:
                 known = heads[case["name"], BERT_BASE.width]
                 grown = (shape.depth + 1) * shape.width / ((BERT_BASE.depth + 1) * BERT_BASE.width)
                 predicted = known["seconds"] * grown
-            case _:  # what rates are fitted on
+            case _:  # the rates are fitted on it
                 continue
         yield Check(
             what=what,
@@ -266,14 +266,15 @@ def _what(record: Mapping[str, Any]) -> str:
 
 
 def _size_of(record: Mapping[str, Any]) -> tuple[int, int]:
-    """Windows of a record, and their mean length, as its words tell them."""
-    found = re.match(r"([\d,]+) windows, mean (\d+) tokens", record["size"])
-    if found is None:
+    """Number of windows of a record, and their mean length in tokens, parsed from its `size`."""
+    size = re.match(r"([\d,]+) windows, mean (\d+) tokens", record["size"])
+    if size is None:
         raise ValueError(f"{record['name']} tells no windows: {record['size']}")
-    return int(found[1].replace(",", "")), int(found[2])
+    return int(size[1].replace(",", "")), int(size[2])
 
 
 def _load(windows: int, mean: int, spread: float | None = None) -> Load:
+    """The load of windows with this mean length; `spread` as by `squad_spread`, which is the default."""
     tokens = windows * mean
     return Load(windows=windows, tokens=tokens, pairs=tokens * mean * (squad_spread() if spread is None else spread))
 

@@ -1,11 +1,11 @@
-"""The kind `ensemble`: what several tuned runs of one encoder say together."""
+"""The kind `ensemble`: an ensemble of several tuned runs of one encoder."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from bertvision.bench.ensemble_settings import EnsembleSettings
 from bertvision.bench.environment import BenchEnvironment
-from bertvision.bench.measured import Model, pack_golds, told_ensemble
+from bertvision.bench.measured import Model, ensemble_scores, pack_golds
 from bertvision.bench.settings import fitting_ways
 from bertvision.bench.tune_cell import snapshot_model, tuned_run
 from bertvision.evaluation.bootstrap import LEAST_RESAMPLES
@@ -13,13 +13,13 @@ from bertvision.runs.judging.ensemble import gather_candidates
 from bertvision.runs.judging.subject import load_subject
 
 COSTS = ("parameters", "bytes", "inference_seconds")
-"""What an ensemble has of each member that counts."""
+"""Costs of an ensemble that are sums over the members it uses."""
 
 
 def measure_ensemble(settings: EnsembleSettings, seed: int, environment: BenchEnvironment) -> dict[str, Any]:
-    """Tune what is not tuned yet, judge the last snapshots, and join them in every way.
+    """Tune the runs that are not finished, score their last snapshots, and join these in every way asked for.
 
-    A model is called as its way; a member as what learned in it.
+    An ensemble is named by the way it is joined, a member by its `learn`.
 
     Raises:
         BertVisionError: something in the settings does not fit, or a run diverged.
@@ -43,9 +43,9 @@ def measure_ensemble(settings: EnsembleSettings, seed: int, environment: BenchEn
         used = [members[places[candidates.members[one.row.name].subject.run.name]] for one in joined.record.used]
         models[way] = {
             "epochs": max(one["epochs"] for one in members),
-            "seconds": _sum(members, "seconds"),  # whoever chooses has tuned them all
+            "seconds": _sum(members, "seconds"),  # all have to be tuned, even if only some are used
             **{key: _sum(used, key) for key in COSTS},
-            **told_ensemble(subjects[0], joined),
+            **ensemble_scores(subjects[0], joined),
         }
     return {
         "models": models,
@@ -56,6 +56,6 @@ def measure_ensemble(settings: EnsembleSettings, seed: int, environment: BenchEn
 
 
 def _sum(models: Sequence[Model], key: str) -> float | None:
-    """The sum over some models; None where it is not known of one."""
+    """The sum of a value over models; None if one of them is None."""
     values = [model[key] for model in models]
     return None if None in values else round(sum(values), 7)

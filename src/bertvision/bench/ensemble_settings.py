@@ -1,4 +1,4 @@
-"""What cells of the kind `ensemble` may be told."""
+"""EnsembleSettings: the settings of cells of the kind `ensemble`."""
 
 from dataclasses import dataclass, fields
 
@@ -10,43 +10,45 @@ from bertvision.tasks.load import find_task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnsembleSettings(TaskSettings):
-    """What several tuned runs say together.
+    """An ensemble of several tuned runs.
 
     Attributes:
-        of: the tuned runs; the last snapshot of each is a member. Their examples are those of the ensemble.
-        ensembles: ways of joining them.
+        of: settings of the tuned runs, whose last snapshots are the members. The ensemble takes its `TaskSettings`
+            from them.
+        ensembles: ways of joining them, see `WAYS`.
     """
 
     of: tuple[TuneSettings, ...] = ()
     ensembles: tuple[str, ...] = WAYS
 
     def __post_init__(self) -> None:
-        """Take over the examples of the tuned runs."""
+        """Copy the `TaskSettings` of the tuned runs."""
         for one in fields(TaskSettings) if self.of else ():
             object.__setattr__(self, one.name, getattr(self.of[0], one.name))
 
     @property
     def reads(self) -> tuple[TuneSettings, ...]:
-        """The tuned runs that are read."""
+        """Settings of the tuned runs that the cell depends on."""
         return self.of
 
     @property
     def labels(self) -> list[str]:
-        """Names of the members: what learns in each, with a number behind the second of a name and later ones."""
+        """Names of the members: their `learn`, followed by 2, 3, … where a name occurs again."""
         learns = [one.learn for one in self.of]
         counts = [learns[: number + 1].count(learn) for number, learn in enumerate(learns)]
         return [learn if count == 1 else f"{learn} {count}" for learn, count in zip(learns, counts, strict=True)]
 
     @property
     def models(self) -> list[str]:
-        """Names of what is measured."""
+        """Names of the models in the result: members and ensembles."""
         return [*self.labels, *fitting_ways(self.ensembles, find_task(self.task).kind)]
 
     def check(self) -> None:
-        """Refuse what cannot work, before anything is measured.
+        """Refuse settings that cannot work, before anything is measured.
 
         Raises:
-            BertVisionError: naming the word.
+            BertVisionError: fewer runs than an ensemble needs, one of them twice, or with different examples or
+                encoders; no way of joining them that fits the task; or `greedy` without held-out examples.
         """
         twice = any(one in self.of[:number] for number, one in enumerate(self.of))
         if len(self.of) < FEWEST_MEMBERS or twice:

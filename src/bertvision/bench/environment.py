@@ -1,4 +1,4 @@
-"""BenchEnvironment: where a suite's data, encoders and runs are on this machine, which no result depends on."""
+"""BenchEnvironment: paths of a suite's data, encoders and runs on this machine; and digests of settings."""
 
 import hashlib
 import json
@@ -16,14 +16,14 @@ BUILTIN_DATA = "builtin"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchEnvironment:
-    """Where things are.
+    """Paths and device of this machine, which are no part of a cell's settings.
 
     Attributes:
-        data: the folder that holds the folders of data that cells name; None if there is none.
-        encoders: where an encoder is, by the name that cells use; others are looked for under their name.
+        data: folder that contains the data folders named in cells; None if there is none.
+        encoders: paths or hub names of encoders, by the names used in cells; others are loaded by that name.
         work: folder of the runs.
-        device: where to compute.
-        show: is told how far a cell is.
+        device: device for all computations.
+        show: progress callback.
     """
 
     data: Path | None = None
@@ -33,10 +33,10 @@ class BenchEnvironment:
     show: Show | None = None
 
     def find_data(self, name: str) -> str | None:
-        """The folder of data of that name; None is the built-in set.
+        """The data folder of that name; None for the built-in set.
 
         Raises:
-            BertVisionError: it is not there.
+            BertVisionError: there is no such folder.
         """
         if name == BUILTIN_DATA:
             return None
@@ -49,24 +49,28 @@ class BenchEnvironment:
         return str(self.data / name)
 
     def find_encoder(self, name: str) -> str:
-        """What `load_encoder` takes for an encoder of that name."""
+        """The path or name to pass to `load_encoder` for an encoder of that name."""
         return self.encoders.get(name, name)
 
     def run(self, kind: str, settings: Any, seed: int) -> Path:  # noqa: ANN401 - a dataclass of any kind
-        """The folder of the run that settings and a seed stand for, whichever suite asks for it."""
+        """The folder of the run with these settings and seed; suites share it."""
         return self.work / f"{kind}-{settings_digest(kind, settings, seed)}"
 
 
 def settings_digest(kind: str, settings: Any, seed: int) -> str:  # noqa: ANN401 - a dataclass of any kind
-    """Twelve letters that stand for settings and a seed; the same for 1 and 1.0, and when kinds learn new words."""
-    content = {"kind": kind, "seed": seed, "settings": _differing(settings)}
-    return hashlib.sha256(json.dumps(_alike(content), sort_keys=True).encode()).hexdigest()[:12]
+    """Digest of a kind, its settings and a seed: 12 hexadecimal digits.
+
+    Numbers count as float, so 1 and 1.0 are equal. Defaults do not count, so that a new setting with a default changes
+    no digest.
+    """
+    content = {"kind": kind, "seed": seed, "settings": _changed(settings)}
+    return hashlib.sha256(json.dumps(_as_floats(content), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def agrees(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether settings of a record, as JSON has them, are those of now: words that are new since then do not count.
+    """Whether the settings in a record equal the current ones, both as JSON; settings it does not have are ignored.
 
-    A default that has changed since then counts, since records have all settings.
+    Records have all settings, so a default that has changed since then makes them differ.
     """
 
     def same(one: object, two: object) -> bool:
@@ -77,27 +81,28 @@ def agrees(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     return all(key in now and same(value, now[key]) for key, value in before.items())
 
 
-def _differing(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass of any kind
-    """The settings that differ from their defaults, which all have."""
-    usual = type(settings)()
-    found = {one.name: getattr(settings, one.name) for one in fields(settings)}
-    return {name: _short(value) for name, value in found.items() if value != getattr(usual, name)}
+def _changed(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass of any kind
+    """The settings that differ from their defaults; every setting has one."""
+    defaults = type(settings)()
+    values = {one.name: getattr(settings, one.name) for one in fields(settings)}
+    return {name: _changed_within(value) for name, value in values.items() if value != getattr(defaults, name)}
 
 
-def _short(value: Any) -> Any:  # noqa: ANN401 - a setting of any type
-    """Settings in a setting without their defaults."""
+def _changed_within(value: Any) -> Any:  # noqa: ANN401 - a setting of any type
+    """A setting, in which nested settings are reduced to those that differ from their defaults."""
     if isinstance(value, tuple):
-        return [_short(one) for one in value]
-    return _differing(value) if is_dataclass(value) else value
+        return [_changed_within(one) for one in value]
+    return _changed(value) if is_dataclass(value) else value
 
 
-def _alike(value: Any) -> Any:  # noqa: ANN401 - anything that JSON can hold
+def _as_floats(value: Any) -> Any:  # noqa: ANN401 - anything that JSON can hold
+    """The same JSON value with all numbers as float."""
     match value:
         case bool() | str() | None:
             return value
         case int() | float():
             return float(value)
         case dict():
-            return {key: _alike(one) for key, one in value.items()}
+            return {key: _as_floats(one) for key, one in value.items()}
         case _:
-            return [_alike(one) for one in value]
+            return [_as_floats(one) for one in value]

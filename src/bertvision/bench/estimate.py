@@ -1,4 +1,4 @@
-"""The whole cost: a frozen pass, extraction, tuning and heads, for several numbers of GPUs."""
+"""estimate: seconds and bytes of a frozen pass, extraction, tuning and heads, on different numbers of GPUs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,16 +25,16 @@ HOUR = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What is asked for.
+    """The work whose cost is estimated.
 
     Attributes:
         shape: shape of the encoder.
-        sample: lengths that windows are drawn from.
-        windows: how many.
-        keep: how a store keeps states.
-        learning: what a step of tuning does; None tunes nothing.
-        learn: the words for it.
-        heads: names of heads, and how many numbers of states each of them reads per token.
+        sample: lengths in tokens from which those of the windows are drawn.
+        windows: number of windows.
+        keep: number format of a store.
+        learning: work of a training step of the encoder; None for no tuning.
+        learn: the value of `--learn`, for the title.
+        heads: names of heads, and the number of states each of them reads per token: layers · width.
         epochs: epochs of tuning, and of heads.
         batch: windows per step and GPU.
     """
@@ -52,13 +52,13 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What one kind of work costs on some GPUs.
+    """The estimated cost of one kind of work on a number of GPUs.
 
     Attributes:
-        what: the work.
-        gpus: how many.
-        seconds: from beginning to end.
-        waiting: the share of the time in which a GPU waits for others: for the slowest, and for gradients.
+        what: the work, in words.
+        gpus: number of GPUs.
+        seconds: wall-clock time.
+        waiting: share of the time in which a GPU waits, on average: for the slowest GPU, and for the all-reduce.
     """
 
     what: str
@@ -68,20 +68,20 @@ class Row:
 
     @property
     def gpu_hours(self) -> float:
-        """Paid for."""
+        """Hours of all GPUs together."""
         return self.gpus * self.seconds / HOUR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostEstimate:
-    """What work costs.
+    """The estimated cost of some work.
 
     Attributes:
-        windows: the windows that were drawn.
-        tokens: in all of them.
+        windows: number of windows.
+        tokens: tokens of all windows.
         operations: operations of a frozen pass over them.
         rows: seconds by kind of work and number of GPUs.
-        bytes: on disk, by how states are kept.
+        bytes: bytes on disk by storage format.
     """
 
     windows: int
@@ -92,7 +92,7 @@ class CostEstimate:
 
 
 def estimate(work: Work, hardware: Hardware, gpus: Sequence[int]) -> CostEstimate:
-    """What work costs on each of these numbers of GPUs."""
+    """Estimate the cost of work on each of these numbers of GPUs."""
     shards = draw_shards(work.sample, work.windows)
     per_token, per_pair = operations_of(work.shape)
     operations = shards.tokens * per_token + shards.pairs * per_pair  # (shards,)
@@ -115,7 +115,7 @@ def estimate(work: Work, hardware: Hardware, gpus: Sequence[int]) -> CostEstimat
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A pass with what it writes: in which groups of shards, and how many bytes."""
+    """A frozen pass and its output: groups of shards that are computed together, and bytes written."""
 
     what: str
     groups: Sequence[range]
@@ -123,7 +123,7 @@ class _Written:
 
 
 def _written(work: Work, shards: Shards) -> list[_Written]:
-    """The pass alone, with every token's states, and with one row per window."""
+    """The pass without output, with the states of all tokens, and with one row per window."""
     kept = disk_bytes(work.shape, shards.load)
     layers, width = work.shape.depth + 1, work.shape.width
     groups = shard_groups(shards.tokens, layers, width)
@@ -142,7 +142,7 @@ def _extracted(written: _Written, operations: FloatArray, hardware: Hardware, gp
 
 
 def _fitted(work: Work, shards: Shards, operations: FloatArray, hardware: Hardware) -> list[Row]:
-    """All heads in one pass of one process, on states that are computed anew in every epoch, or read from a store."""
+    """Training all heads together in one process, on states computed anew in every epoch, or read from a store."""
     load = shards.load
     heads = load.tokens * sum(hardware.heads[name] * numbers for name, numbers in work.heads)
     sources = {
@@ -156,20 +156,21 @@ def _fitted(work: Work, shards: Shards, operations: FloatArray, hardware: Hardwa
 
 
 def _tuned(work: Work, learning: Learning, shards: Shards, hardware: Hardware, gpus: int) -> Row:
-    """An epoch is cut into batches of all GPUs together."""
+    """Tuning with data parallelism: each batch is divided among all GPUs."""
     batch = work.batch * gpus
     operations = partial(window_operations, work.shape, learning=learning)
     shares = step_shares(work.sample, work.windows, operations, batch=batch, processes=gpus)
     steps = -(-work.windows // batch)
-    beside = shards.load.tokens / gpus * token_seconds(work.shape, learning, hardware)
-    alone = shares.mean / hardware.rate + beside + steps * step_seconds(work.shape, learning, hardware)
-    seconds = shares.slowest / hardware.rate + beside + steps * step_seconds(work.shape, learning, hardware, gpus)
+    memory_bound = shards.load.tokens / gpus * token_seconds(work.shape, learning, hardware)
+    busy = shares.mean / hardware.rate + memory_bound + steps * step_seconds(work.shape, learning, hardware)
+    fixed = steps * step_seconds(work.shape, learning, hardware, gpus)
+    seconds = shares.slowest / hardware.rate + memory_bound + fixed
     what = f"tune, {work.learn}, {work.epochs:g} epoch{'s' * (work.epochs != 1)}"
-    return Row(what=what, gpus=gpus, seconds=seconds * work.epochs, waiting=1 - alone / seconds)
+    return Row(what=what, gpus=gpus, seconds=seconds * work.epochs, waiting=1 - busy / seconds)
 
 
 def assumptions(work: Work, hardware: Hardware) -> list[str]:
-    """What the cost takes for granted, in sentences."""
+    """The assumptions of the estimate, in sentences."""
     ring = f"{hardware.inside / 1e9:g} GB/s within {NODE} GPUs and {hardware.between / 1e9:g} GB/s beyond"
     return [
         f"{hardware.name}: {hardware.rate / 1e12:.4g} TFLOP/s, {hardware.utilisation:.1%} of {hardware.peak / 1e12:g}.",

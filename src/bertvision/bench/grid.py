@@ -1,4 +1,4 @@
-"""Grids in the file of a suite: one table with `each` stands for a table for every combination of its values."""
+"""Grids in a suite's file: a table with `each` is expanded into one table for every combination of its values."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -7,18 +7,19 @@ from typing import Any
 from bertvision.errors import BertVisionError
 
 EACH = "each"
-"""The word that lists values of other words."""
+"""The key whose table lists the values of other keys."""
 
 
 def expand(table: Mapping[str, Any], named: Sequence[str]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Every combination of the values that `each` lists, the last fastest: the table itself, and these values.
+    """Yield the table and the values of `each` for every combination of these, the last key varying fastest.
 
     Args:
-        table: table of the file; without `each` it comes as it is, once.
-        named: the words in which `{WORD}` stands for a value, such as `name`.
+        table: table of the file; without `each` it is yielded once, unchanged.
+        named: keys of the texts in which `{KEY}` is replaced by a value, such as `name`.
 
     Raises:
-        BertVisionError: `each` is no table of lists, or a word of it is nowhere named or stands twice.
+        BertVisionError: `each` is no table of non-empty lists, or one of its keys is also in the table, or in none of
+            the texts.
 
     >>> [one["name"] for one, _ in expand({"name": "{task} 8", "each": {"task": ["cola", "rte"]}}, ["name"])]
     ['cola 8', 'rte 8']
@@ -33,19 +34,21 @@ def expand(table: Mapping[str, Any], named: Sequence[str]) -> Iterator[tuple[dic
     for word in each:
         if word in table:
             raise BertVisionError(f"{word} beside {where} stands in each, too; leave it out once.")
-        if not any(_place(word) in text for text in texts.values()):
-            raise BertVisionError(f"each lists {word}, and {where} does not say {_place(word)}; all would be the same.")
+        if not any(_placeholder(word) in text for text in texts.values()):
+            raise BertVisionError(
+                f"each lists {word}, and {where} does not say {_placeholder(word)}; all would be the same."
+            )
     rest = {key: value for key, value in table.items() if key != EACH}
     for combination in product(*each.values()):
         values = dict(zip(each, combination, strict=True))
-        yield rest | {key: _filled(text, values) for key, text in texts.items()}, values
+        yield rest | {key: _fill(text, values) for key, text in texts.items()}, values
 
 
-def _place(word: str) -> str:
+def _placeholder(word: str) -> str:
     return f"{{{word}}}"
 
 
-def _filled(text: str, values: Mapping[str, Any]) -> str:
+def _fill(text: str, values: Mapping[str, Any]) -> str:
     for word, value in values.items():
-        text = text.replace(_place(word), str(value))
+        text = text.replace(_placeholder(word), str(value))
     return text

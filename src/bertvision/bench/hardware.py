@@ -1,28 +1,28 @@
-"""Machines as costs see them: what they reach at most, what was measured of it, and what is assumed."""
+"""HARDWARE: speeds of machines for the cost model, measured or assumed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 NODE = 8
-"""Devices of one machine; more of them talk to each other through the slower network."""
+"""Devices of one machine; machines are connected by a slower network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """One device, and what connects several.
+    """Speeds of one device, and of the links between several.
 
     Attributes:
-        name: in words.
-        peak: operations per second that products of large matrices reach.
-        utilisation: the share of the peak that a frozen pass with all layers reaches, everything in it counted.
-        update: seconds per parameter that learns and step: clipping and AdamW.
-        draw: seconds per number that dropout draws for; 0 where that is part of other work.
-        touch: seconds per number that adapters and low-rank changes read or write: they are limited by memory.
-        step_per_layer: seconds per step of tuning and layer in which the device waits for the processor.
+        name: the device, in words.
+        peak: operations per second in products of large matrices.
+        utilisation: share of the peak that a frozen pass over all layers reaches, with all other work in it.
+        update: seconds per step and trained parameter of gradient clipping and AdamW.
+        draw: seconds per element of dropout; 0 where it takes no time of its own.
+        touch: seconds per number that adapters or LoRA read or write; they are memory-bound.
+        step_per_layer: seconds per training step and layer in which the device waits for the CPU to launch kernels.
         inside: bytes per second between two devices of a machine.
         between: bytes per second between machines.
-        disk: bytes per second that a machine reads from its disks, or writes to them.
-        heads: seconds of a step of each head, per number of the states that it reads.
+        disk: bytes per second that a machine reads from its disks or writes to them.
+        heads: seconds of a training step of each head, per number in the states that it reads.
     """
 
     name: str
@@ -43,11 +43,11 @@ class Hardware:
         return self.peak * self.utilisation
 
     def link(self, gpus: int) -> float:
-        """Bytes per second of the slowest link in a ring."""
+        """Bytes per second of the slowest link in a ring of GPUs."""
         return self.inside if gpus <= NODE else self.between
 
     def disks(self, gpus: int) -> float:
-        """Bytes per second of all machines together."""
+        """Bytes per second of the disks of all machines together."""
         return self.disk * -(-gpus // NODE)
 
 
@@ -91,7 +91,8 @@ _PICOSECONDS: dict[str, tuple[float, float]] = {
     "ladder": (164, 16200),
     "recurrent": (41.3, 11800),
 }
-"""A step of every head on 16 windows of 192 tokens, on the GPU and the CPU below, per number of states it reads."""
+"""Picoseconds of a training step of every head, per number in the states that it reads, on the GPU and the CPU below;
+measured on 16 windows of 192 tokens."""
 
 HARDWARE = {
     "h200": Hardware(
@@ -113,4 +114,4 @@ HARDWARE = {
         heads={name: seconds[1] * 1e-12 for name, seconds in _PICOSECONDS.items()},
     ),
 }
-"""By the word of `--hardware`: where a record is named in docs/scale.md, a number is measured, else it is assumed."""
+"""Machines by the value of `--hardware`. A number is measured if docs/scale.md names its record, else it is assumed."""

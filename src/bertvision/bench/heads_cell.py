@@ -1,4 +1,4 @@
-"""The kind `heads`: many heads learn in one pass over each frozen snapshot, and are joined into ensembles."""
+"""The kind `heads`: many heads are trained in one pass over each frozen snapshot, and joined into ensembles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, final
 
 from bertvision.bench.environment import BenchEnvironment
-from bertvision.bench.measured import JudgedModels, Model, judge_models, pack_golds, size_of, told_ensemble
+from bertvision.bench.measured import JudgedModels, Model, ensemble_scores, judge_models, pack_golds, size_of
 from bertvision.bench.settings import UNTUNED, HeadsSettings, fitting_ways
 from bertvision.bench.tune_cell import tuned_run
 from bertvision.encoder.snapshot import Snapshot
@@ -25,16 +25,16 @@ HEADS_RUN = "heads"
 
 
 def measure_heads(settings: HeadsSettings, seed: int, environment: BenchEnvironment) -> dict[str, Any]:
-    """Fit heads on every snapshot that is asked for, judge each and its encoder's own output, and join them.
+    """Fit heads on every snapshot asked for, score them and the snapshots' own outputs, and join them into ensembles.
 
-    A model is called `HEAD@EPOCHS`, or `WAY@EPOCHS` where it is an ensemble, or `WAY` where it is one of all snapshots.
+    A head is named `HEAD@EPOCHS`, an ensemble of one snapshot `WAY@EPOCHS`, an ensemble of all snapshots `WAY`.
 
     Raises:
         BertVisionError: something in the settings does not fit.
     """
-    words = list(settings.specs(seed))
+    labels = list(settings.specs(seed))
     levels = [_fit(settings, seed, environment, snapshot) for snapshot in _snapshots(settings, seed, environment)]
-    models = {label: model for level in levels for label, model in level.models(words).items()}
+    models = {label: model for level in levels for label, model in level.models(labels).items()}
     groups = [*([level] for level in levels), *([levels] if len(levels) > 1 else [])]
     for group in groups:
         models |= _join(settings, group, environment)
@@ -48,11 +48,11 @@ def measure_heads(settings: HeadsSettings, seed: int, environment: BenchEnvironm
 
 
 def _snapshots(settings: HeadsSettings, seed: int, environment: BenchEnvironment) -> list[Snapshot | None]:
-    """Those that heads read; None reads the encoder as it is."""
+    """The snapshots that heads read; None for the encoder before any tuning."""
     if settings.on is None:
         return [None]
-    there = {snapshot.fraction: snapshot for snapshot in tuned_run(settings.on, seed, environment).snapshots}
-    return [there[fraction] for fraction in settings.fractions]
+    tuned = {snapshot.fraction: snapshot for snapshot in tuned_run(settings.on, seed, environment).snapshots}
+    return [tuned[fraction] for fraction in settings.fractions]
 
 
 def _fit(settings: HeadsSettings, seed: int, environment: BenchEnvironment, snapshot: Snapshot | None) -> "_Level":
@@ -69,13 +69,13 @@ def _fit(settings: HeadsSettings, seed: int, environment: BenchEnvironment, snap
 @final
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """A frozen encoder with its heads.
+    """A snapshot of the encoder with the heads that were fitted on it.
 
     Attributes:
-        name: epochs that it was tuned for.
-        snapshot: snapshot of the encoder; None is the encoder as it is.
-        fitted: its heads.
-        judged: what they are worth.
+        name: epochs of tuning, as in the names of models.
+        snapshot: the snapshot; None for the encoder before any tuning.
+        fitted: the run that fitted the heads.
+        judged: scores and inference seconds of the heads.
     """
 
     name: str
@@ -85,43 +85,46 @@ class _Level:
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint of the encoder before it was tuned."""
+        """Fingerprint of the encoder before any tuning."""
         return self.snapshot.fingerprint if self.snapshot is not None else RunFolder(self.fitted.run).weights()
 
     @property
     def learnt(self) -> int:
-        """Parameters of the encoder that learned, without its own output."""
+        """Number of the encoder's trained parameters, without the head it was tuned with."""
         if self.snapshot is None:
             return 0
         return (tuned_parameters(self.snapshot) or 0) - count_parameters(load_head(self.snapshot.folder))
 
     @property
     def changed(self) -> int:
-        """Bytes that the encoder's changes take."""
+        """Bytes on disk of the encoder's changes."""
         return 0 if self.snapshot is None else size_of(self.snapshot.folder) - _weights(self.snapshot.folder)
 
     @property
     def tuned(self) -> float:
-        """Seconds that the encoder was tuned for."""
+        """Seconds of tuning the encoder up to this snapshot."""
         return 0.0 if self.snapshot is None else tuned_seconds(self.snapshot) or 0.0
 
     @property
     def spent(self) -> float:
-        """Seconds of the pass in which all heads learned, the encoder's included; solved heads take none of it."""
+        """Seconds of training all heads together, the frozen passes included, but not those of solved heads."""
         lines = RunFolder(self.fitted.run).lines()
         return max((line[SPENT] for line in lines if SPENT in line), default=0.0)
 
-    def models(self, words: Sequence[str]) -> dict[str, Model]:
-        """What is told of each model, by its words and the epochs of the encoder."""
+    def models(self, labels: Sequence[str]) -> dict[str, Model]:
+        """The results of all models, by `HEAD@EPOCHS`; `labels` are those of the heads in the order of the fit.
+
+        The seconds of a head are those of fitting it alone: all seconds of the fit less those of the other heads.
+        """
         rows = {Path(row["folder"]).name: row for row in self.fitted.leaderboard}
-        others = sum(row["seconds"] for row in rows.values())
+        of_heads = sum(row["seconds"] for row in rows.values())
         curves = self.curves()
-        found: dict[str, Model] = {}
+        models: dict[str, Model] = {}
         for name, judged in self.judged.models.items():
             own = name == OWN_OUTPUT
-            label = name if own else words[int(name.partition("-")[0])]
-            alone = 0.0 if own else max(self.spent - others, 0.0) + rows[name]["seconds"]
-            found[f"{label}@{self.name}"] = {
+            label = name if own else labels[int(name.partition("-")[0])]
+            alone = 0.0 if own else max(self.spent - of_heads, 0.0) + rows[name]["seconds"]
+            models[f"{label}@{self.name}"] = {
                 "epochs": float(self.name),
                 "seconds": round(self.tuned + alone, 3),
                 "parameters": self.learnt + judged["head_parameters"],
@@ -129,20 +132,20 @@ class _Level:
                 **judged,
                 **({"held_out_curve": curves[name]} if len(curves[name]) > 1 else {}),
             }
-        return found
+        return models
 
     def curves(self) -> dict[str, list[list[float | None]]]:
-        """Epochs, and the held-out score after them, of every model; none of those that nobody trained here."""
+        """Pairs of epochs and held-out score for every model; empty for models that this run did not train."""
         lines = [line for line in RunFolder(self.fitted.run).lines() if "validated" in line]
-        found = {}
+        curves = {}
         for name in self.judged.models:
             number = -1 if name == OWN_OUTPUT else int(name.partition("-")[0])
             scores = {line["validated"]: line["score"] for line in lines if line["head"] == number}
-            found[name] = [[at, None if one is None else round(one, 4)] for at, one in scores.items()]
-        return found
+            curves[name] = [[at, None if one is None else round(one, 4)] for at, one in scores.items()]
+        return curves
 
     def share(self, members: Sequence[str]) -> tuple[int, int, float]:
-        """Parameters, bytes and seconds per example of members on this encoder; nothing where there are none."""
+        """Parameters, bytes and inference seconds per example of an ensemble's members on this snapshot; 0 for none."""
         if not members:
             return 0, 0, 0.0
         models, seconds = self.judged.models, self.judged.seconds
@@ -154,7 +157,7 @@ class _Level:
 
 
 def _join(settings: HeadsSettings, levels: Sequence[_Level], environment: BenchEnvironment) -> dict[str, Model]:
-    """Every ensemble of the models of some levels."""
+    """All ensembles of the models of one or several snapshots, by name."""
     ways = fitting_ways(settings.ensembles, levels[0].judged.subject.parts.task.kind)
     if not ways or sum(len(level.judged.models) for level in levels) < FEWEST_MEMBERS:
         return {}
@@ -170,7 +173,7 @@ def _join(settings: HeadsSettings, levels: Sequence[_Level], environment: BenchE
 
 
 def _ensemble(levels: Sequence[_Level], joined: EnsembleResult) -> Model:
-    """What is told of an ensemble."""
+    """The result of an ensemble."""
     used = [member.row.name for member in joined.record.used]
     shares = []
     for level in levels:
@@ -182,11 +185,11 @@ def _ensemble(levels: Sequence[_Level], joined: EnsembleResult) -> Model:
         "seconds": round(levels[-1].tuned + sum(level.spent for level in levels), 3),
         "parameters": parameters,
         "bytes": size,
-        **told_ensemble(levels[0].judged.subject, joined),
+        **ensemble_scores(levels[0].judged.subject, joined),
         "inference_seconds": round(seconds, 7),
     }
 
 
 def _weights(folder: Path) -> int:
-    """Bytes of a head's weights."""
+    """Bytes on disk of a head's weights."""
     return (folder / WEIGHTS).stat().st_size

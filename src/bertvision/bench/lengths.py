@@ -1,4 +1,4 @@
-"""How long windows are: SQuAD's, any others from a file, or of a mean; draws of any number of them."""
+"""Samples of window lengths for the cost model: SQuAD's, SQuAD's scaled to a mean, or those of a file."""
 
 from pathlib import Path
 
@@ -8,16 +8,16 @@ from bertvision.errors import BertVisionError
 from bertvision.tasks.examples import IntArray
 
 SQUAD_WINDOWS = 131_911
-"""About so many windows of 384 tokens with a stride of 128 have the 130,319 questions of SQuAD 2.0's train set."""
+"""Approximate number of windows of the 130,319 questions of SQuAD 2.0's train set, at 384 tokens and stride 128."""
 
 LONGEST = 512
-"""Tokens that most encoders take at once."""
+"""Maximum sequence length of most encoders."""
 
 _SQUAD_QUANTILES = (
     *(41, 67, 81, 92, 100, 107, 113, 118, 122, 126, 130, 133, 136, 140, 143, 146, 149, 153, 156, 160, 165),
     *(168, 172, 176, 180, 185, 189, 195, 200, 206, 213, 219, 228, 238, 250, 262, 274, 292, 318, 376, 384),
 )
-"""The numbers of tokens of 18,044 windows of SQuAD 2.0, 384 tokens, stride 128, uncased WordPiece: every fortieth."""
+"""Lengths of 18,044 windows of SQuAD 2.0 (384 tokens, stride 128, uncased WordPiece): quantiles in steps of 1/40."""
 
 
 def squad_lengths() -> IntArray:
@@ -27,10 +27,11 @@ def squad_lengths() -> IntArray:
 
 
 def parse_lengths(words: str) -> IntArray:
-    """A sample of lengths: the whole numbers of a file, or SQuAD's stretched to a mean.
+    """The lengths that `--lengths` asks for: the integers of a file, or SQuAD's scaled to a mean.
 
     Raises:
-        BertVisionError: there is no such file, or something in it is no length.
+        BertVisionError: the mean is less than 1 or more than `LONGEST`; or the file cannot be read, is empty, or
+            contains something else than positive integers.
     """
     try:
         mean = float(words)
@@ -42,10 +43,10 @@ def parse_lengths(words: str) -> IntArray:
 
 
 def stretched(mean: float) -> IntArray:
-    """SQuAD's lengths times a factor, none longer than an encoder takes; their mean is `mean` unless many are cut."""
+    """SQuAD's lengths scaled to a mean, and clipped to `LONGEST`; clipping may make the mean a little smaller."""
     lengths = squad_lengths()
-    grown: IntArray = np.clip(np.rint(lengths * (mean / lengths.mean())), 1, LONGEST).astype(np.int64)
-    return grown
+    scaled: IntArray = np.clip(np.rint(lengths * (mean / lengths.mean())), 1, LONGEST).astype(np.int64)
+    return scaled
 
 
 def _read(path: Path) -> IntArray:

@@ -1,4 +1,4 @@
-"""Timings side by side: every candidate runs in turn, so that a busy machine slows all of them alike."""
+"""side_by_side: times candidates in turn in every round, so that other load on the machine slows all of them."""
 
 import statistics
 import time
@@ -14,13 +14,18 @@ class Timing:
 
     @property
     def median(self) -> float:
-        """The middle one."""
+        """The median of the rounds."""
         return statistics.median(self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How many times as long a baseline takes as ours: the median over rounds, and the range."""
+    """The speedup of ours over a baseline: the ratio of their seconds in each round.
+
+    Attributes:
+        ratio: median over rounds.
+        least, most: range over rounds.
+    """
 
     ratio: float
     least: float
@@ -28,11 +33,11 @@ class Comparison:
 
 
 def side_by_side(candidates: Mapping[str, Callable[[], object]], *, rounds: int = 5) -> dict[str, Timing]:
-    """Run every candidate once per round, in turn, after one round that does not count.
+    """Time every candidate once per round, in turn, after a warm-up round.
 
     Args:
-        candidates: candidates by name.
-        rounds: how many count.
+        candidates: functions to time, by name.
+        rounds: number of timed rounds.
     """
     for run in candidates.values():
         run()
@@ -46,6 +51,6 @@ def side_by_side(candidates: Mapping[str, Callable[[], object]], *, rounds: int 
 
 
 def compare(ours: Timing, baseline: Timing) -> Comparison:
-    """Ratios of the baseline's seconds to ours, round by round."""
-    ratios = [theirs / mine for theirs, mine in zip(baseline.seconds, ours.seconds, strict=True)]
+    """The speedup of ours over a baseline; both were timed in the same rounds."""
+    ratios = [slower / faster for slower, faster in zip(baseline.seconds, ours.seconds, strict=True)]
     return Comparison(statistics.median(ratios), min(ratios), max(ratios))

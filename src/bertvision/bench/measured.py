@@ -1,4 +1,4 @@
-"""What is told of every model of a run: scores at each threshold, the outcome of every example, and its cost."""
+"""The result of every model of a run: scores at each threshold, the outcome of every example, and costs."""
 
 import math
 import time
@@ -24,20 +24,20 @@ from bertvision.tasks.files import read_json
 from bertvision.tasks.task import Task
 
 FLOAT32 = 4
-"""Bytes of a stored number."""
+"""Bytes of a number in float32."""
 
 Model = dict[str, Any]
-"""What is told of a model, as JSON can hold it."""
+"""The result of a model, which can be written as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedModels:
-    """The models of a run.
+    """The results of a run's models.
 
     Attributes:
-        subject: what was judged, and on what.
-        models: models by name; `inference_seconds` are those of one example.
-        seconds: seconds of answers.
+        subject: the run's models, and the split they were scored on.
+        models: results by model; `inference_seconds` are per example.
+        seconds: seconds of inference, by depth of the encoder and by head.
     """
 
     subject: Subject
@@ -46,10 +46,10 @@ class JudgedModels:
 
 
 def judge_models(subject: Subject, environment: BenchEnvironment) -> JudgedModels:
-    """Score every model of a run, unless that was done before, and time its answers over few examples.
+    """Score every model of a run, unless an evaluation of it is kept, and time inference on a few examples.
 
     Raises:
-        BertVisionError: an encoder or head cannot be had.
+        BertVisionError: an encoder or head cannot be loaded.
     """
     begin = time.perf_counter()
     tell(environment.show, f"reading {subject.run.name} …")
@@ -67,7 +67,7 @@ def judge_models(subject: Subject, environment: BenchEnvironment) -> JudgedModel
     for row in sorted(record.rows, key=lambda one: one.name):
         spent = seconds.total(row.name, row.depth) if row.name in readers else None
         models[row.name] = {
-            **told(subject.parts.task, row),
+            **row_scores(subject.parts.task, row),
             "head": row.head,
             "head_parameters": row.parameters,
             "depth": row.depth,
@@ -77,23 +77,27 @@ def judge_models(subject: Subject, environment: BenchEnvironment) -> JudgedModel
     return JudgedModels(subject, models, seconds)
 
 
-def told(task: Task, row: EvaluatedRow) -> Model:
-    """What a row of an evaluation says, without intervals."""
+def row_scores(task: Task, row: EvaluatedRow) -> Model:
+    """The scores and thresholds of a model in an evaluation, without confidence intervals."""
     names = SHOWN if task.kind == "spans" else task.metrics
     scores = {
-        at: {name: rounded(found.values[name].value) for name in names if name in found.values}
-        for at, found in row.scores.items()
+        at: {name: rounded(scores_at.values[name].value) for name in names if name in scores_at.values}
+        for at, scores_at in row.scores.items()
     }
-    thresholds = {at: rounded(found.threshold) for at, found in row.scores.items() if found.threshold is not None}
-    known = {"held_out": rounded(row.held_out), "loss": rounded(row.loss)}
-    return {**known, "scores": scores, "thresholds": thresholds}
+    thresholds = {at: rounded(one.threshold) for at, one in row.scores.items() if one.threshold is not None}
+    return {
+        "held_out": rounded(row.held_out),
+        "loss": rounded(row.loss),
+        "scores": scores,
+        "thresholds": thresholds,
+    }
 
 
-def told_ensemble(subject: Subject, joined: EnsembleResult) -> Model:
-    """What is told of an ensemble, whatever it cost."""
+def ensemble_scores(subject: Subject, joined: EnsembleResult) -> Model:
+    """The result of an ensemble, without its costs."""
     row = joined.record.ensemble
     return {
-        **told(subject.parts.task, row),
+        **row_scores(subject.parts.task, row),
         "head": None,
         "head_parameters": row.parameters,
         "depth": row.depth,
@@ -103,33 +107,33 @@ def told_ensemble(subject: Subject, joined: EnsembleResult) -> Model:
 
 
 def outcomes(subject: Subject, folder: Path) -> str | None:
-    """What a paired test needs to know of every example of a split, from the answers in a folder; None for tags.
+    """The outcomes of all examples of a split for paired tests, from a model's evaluation folder; None for tags.
 
-    Of questions F1 at the fitted threshold where there is one; of labels and scores what was said, to be held against
-    `pack_golds`.
+    For questions these are F1 scores, at the fitted threshold if there is one; for labels and scores the predictions,
+    to be compared with `pack_golds`.
     """
     examples, task = subject.part.examples, subject.parts.task
     if task.kind == "spans":
         questions = as_questions(examples)
-        said = read_json(folder / (ANSWERS if (folder / ANSWERS).is_file() else PREDICTIONS))
-        return pack_outcomes(score_questions(questions.golds(), said, version=1 if task.answerable_only else 2).f1)
+        answers = read_json(folder / (ANSWERS if (folder / ANSWERS).is_file() else PREDICTIONS))
+        return pack_outcomes(score_questions(questions.golds(), answers, version=1 if task.answerable_only else 2).f1)
     if task.kind == "tags":
         return None
-    said = read_json(folder / PREDICTIONS)
+    predictions = read_json(folder / PREDICTIONS)
     numbers = {label: number for number, label in enumerate(task.labels)}
-    return pack_outcomes([numbers[said[key]] if numbers else said[key] for key in examples.ids])
+    return pack_outcomes([numbers[predictions[key]] if numbers else predictions[key] for key in examples.ids])
 
 
 def pack_golds(task: Task, examples: Examples) -> str | None:
-    """Right class numbers or scores; None where outcomes are scores of their own, or are not kept."""
+    """The gold class numbers or scores of all examples; None for questions, whose outcomes are scores, and for tags."""
     return pack_outcomes(gold_targets(examples)) if task.kind in ("labels", "scores") else None
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of the files in a folder."""
+    """Bytes of the files directly in a folder."""
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
 
 def rounded(value: float | None) -> float | None:
-    """A number as records keep it; None where it is not defined."""
+    """A number with four decimals, as in records; None if it is None or not finite."""
     return None if value is None or not math.isfinite(value) else round(value, 4)

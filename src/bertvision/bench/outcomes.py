@@ -1,4 +1,4 @@
-"""A number of every example of a split, as one line of a record: enough for a paired test of any two models."""
+"""Outcomes: one number per example of a split, as a line of text in a record, for paired tests of any two models."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from bertvision.tasks.examples import FloatArray, IntArray
 
 
 def pack_outcomes(values: Sequence[float] | FloatArray | IntArray) -> str:
-    """Scores from 0 to 1, class numbers or scores of texts, with three places, which are enough for a test.
+    """Write numbers as a line: scores of questions from 0 to 1, class numbers or scores of texts; three decimals.
 
     >>> pack_outcomes([1.0, 2 / 3, 0.0])
     '1 0.667 0'
@@ -17,5 +17,5 @@ def pack_outcomes(values: Sequence[float] | FloatArray | IntArray) -> str:
 
 
 def unpack_outcomes(line: str) -> FloatArray:
-    """The numbers of a line."""
+    """The numbers of a line, (examples,)."""
     return np.array([float(word) for word in line.split()])

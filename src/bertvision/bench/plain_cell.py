@@ -1,4 +1,4 @@
-"""The kind `plain`: the usual loop over transformers and PEFT, judged as our runs are, on the same windows."""
+"""The kind `plain`: a usual training loop over transformers and PEFT, scored as our runs are, on the same windows."""
 
 from typing import Any, final
 
@@ -36,16 +36,17 @@ from bertvision.tasks.windows import Windows, build_windows
 from bertvision.training.options import default_rate
 
 FORWARD_BATCH = {"cpu": 16, "cuda": 256}
-"""Windows at a time where nothing is learnt."""
+"""Windows per batch of predictions, by device."""
 
 
 def measure_plain(settings: PlainSettings, seed: int, environment: BenchEnvironment) -> dict[str, Any]:
-    """Train with the usual loop, and judge it at every fraction that is asked for.
+    """Train with the usual loop, and score the model after every fraction of an epoch asked for.
 
     Raises:
-        BertVisionError: the data do not fit.
+        BertVisionError: data or encoder cannot be loaded, or there is no dev split.
+        DivergedError: the model's scores are not finite.
     """
-    rival = _Rival(settings, seed, environment)
+    run = _PlainRun(settings, seed, environment)
     rate = settings.lr if settings.lr is not None else default_rate(settings.learn)
     options = PlainOptions(
         lr=rate,
@@ -57,33 +58,33 @@ def measure_plain(settings: PlainSettings, seed: int, environment: BenchEnvironm
     )
     tell(environment.show, f"training {settings.learn} with the plain loop …")
     plain_training(
-        rival.model,
-        rival.task,
-        rival.train,
+        run.model,
+        run.task,
+        run.train,
         options,
-        rival.device,
+        run.device,
         fractions=settings.fractions,
-        measure=rival.measure,
+        measure=run.measure,
     )
-    return rival.result()
+    return run.result()
 
 
 @final
-class _Rival:
-    """A model of the usual loop, and who judges it.
+class _PlainRun:
+    """A model that the usual loop trains, with its data and results.
 
     Attributes:
-        task: what is asked.
-        model: learns.
-        device: where.
-        train: the windows that it learns from.
+        task: its task.
+        model: transformers model with an output for the task.
+        device: device of the model.
+        train: windows of the training examples.
     """
 
     def __init__(self, settings: PlainSettings, seed: int, environment: BenchEnvironment) -> None:
         """Load data and model.
 
         Raises:
-            BertVisionError: the data do not fit.
+            BertVisionError: data or encoder cannot be loaded, or there is no dev split.
         """
         loaded = load_task(settings.task, data=environment.find_data(settings.data))
         if "dev" not in loaded.splits:
@@ -107,17 +108,17 @@ class _Rival:
         self._show = environment.show
         self._batch = FORWARD_BATCH[self.device.type]
         dev = loaded.splits["dev"]
-        some = np.arange(min(len(dev), EXAMPLES[self.device.type]))
-        self._timed = part(dev.select(some))
+        timed = np.arange(min(len(dev), EXAMPLES[self.device.type]))
+        self._timed = part(dev.select(timed))
         self._judge = Judge(loaded.task, part(dev), None if held_out is None else part(held_out))
         self._models: dict[str, Model] = {}
         self._cost: dict[str, Any] = {}
 
     def measure(self, steps: PlainSteps) -> None:
-        """Judge the model as it is now.
+        """Score the model in its present state.
 
         Raises:
-            DivergedError: its scores are not finite.
+            DivergedError: the model's scores are not finite.
         """
         tell(self._show, f"scoring {steps.epochs:g} epochs …")
         held_out = self._judge.held_out
@@ -129,17 +130,17 @@ class _Rival:
             "seconds": round(steps.seconds, 3),
             "parameters": self._trainable,
             "bytes": FLOAT32 * self._trainable,
-            **_told(self.task, verdict),
+            **_verdict_scores(self.task, verdict),
         }
         self._cost = {"first_step_seconds": round(steps.first, 3), "peak_bytes": steps.peak}
 
     def result(self) -> dict[str, Any]:
-        """All that was measured; answers are timed now, with low-rank changes merged into their maps."""
+        """The result of the cell; inference is timed here, with LoRA weights merged."""
         self.model = merged(self.model)
-        self._scores(self._timed)  # the first pass is slower, and not timed
-        spent = least_seconds(lambda: self._scores(self._timed), self.device) / len(self._timed.examples)
+        self._scores(self._timed)  # warm-up: the first pass is slower
+        seconds = least_seconds(lambda: self._scores(self._timed), self.device) / len(self._timed.examples)
         for model in self._models.values():
-            model["inference_seconds"] = round(spent, 7)
+            model["inference_seconds"] = round(seconds, 7)
         return {
             "models": self._models,
             "golds": pack_golds(self.task, self._judge.split.examples),
@@ -157,8 +158,8 @@ class _Rival:
         return scores
 
 
-def _told(task: Task, verdict: Verdict) -> Model:
-    """What a verdict says, as `told` says it of a row."""
+def _verdict_scores(task: Task, verdict: Verdict) -> Model:
+    """The scores of a model, in the form of `row_scores`, and its outcomes."""
     names = SHOWN if task.kind == "spans" else task.metrics
     scores = {
         at: {metric: rounded(one.values[metric]) for metric in names if metric in one.values}
@@ -175,7 +176,7 @@ def _told(task: Task, verdict: Verdict) -> Model:
 
 
 def _outcomes(task: Task, verdict: Verdict) -> FloatArray | IntArray:
-    """F1 of every question at the first threshold that there is of these, or what was said of every text."""
+    """For each example, F1 of a question, at the fitted threshold if there is one, or else at 0; or the prediction."""
     if verdict.answers is not None:
         at = next(name for name in (FITTED, ZERO, *verdict.thresholds) if name in verdict.thresholds)
         return verdict.answers.scores_at(verdict.thresholds[at]).f1

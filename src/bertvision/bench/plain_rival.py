@@ -1,4 +1,4 @@
-"""The rival: the loop over transformers and PEFT that people write. It shares nothing with ours but token windows."""
+"""The baseline: the usual training loop over transformers and PEFT. It shares only the token windows with ours."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,25 +16,25 @@ from bertvision.tasks.task import Task, TaskKind
 from bertvision.tasks.windows import Windows
 
 GROUPED = 50
-"""Batches whose windows are sorted by length together, as transformers' own trainer does it."""
+"""Batches per pool within which windows are sorted by length, as in transformers' trainer."""
 
 NEW: dict[TaskKind, str] = {"spans": "qa_outputs", "labels": "classifier", "scores": "classifier"}
-"""By kind of task, the part of a model that no encoder brings along; no suite has tasks with tags."""
+"""Name of the model's new output layer, by kind of task; no suite has tasks with tags."""
 
 SCHEDULES = {"constant": "constant_with_warmup", "restarts": "cosine_with_restarts"}
-"""What transformers calls our schedules, where it has other names."""
+"""Transformers' names of our schedules, where they differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainOptions:
-    """How the loop learns.
+    """Hyperparameters of the loop.
 
     Attributes:
-        lr: learning rate.
-        head_lr: learning rate of the output.
+        lr: learning rate of the encoder.
+        head_lr: learning rate of the output layer.
         batch: windows per step.
-        schedule, warmup: how the rates move.
-        seed: seed of everything.
+        schedule, warmup: learning-rate schedule, and the share of steps over which the rate rises.
+        seed: seed of the initial weights, the order of the data and dropout.
     """
 
     lr: float
@@ -47,13 +47,13 @@ class PlainOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainSteps:
-    """What the steps took, up to a fraction of an epoch.
+    """Time and memory of training up to a fraction of an epoch.
 
     Attributes:
-        epochs: so many.
-        seconds: from the first step to the last, without validation.
+        epochs: epochs so far.
+        seconds: seconds of all steps, without validation.
         first: seconds of the first step.
-        peak: most bytes of the GPU; None without one.
+        peak: peak bytes allocated on the GPU; None on a CPU.
     """
 
     epochs: float
@@ -63,7 +63,7 @@ class PlainSteps:
 
 
 def plain_model(encoder: str, task: Task, learn: str, seed: int) -> Any:  # noqa: ANN401 - transformers' models have no type
-    """A model for questions, classes or scores, with what learns set free."""
+    """A transformers model for questions, labels or scores; only what `learn` names has `requires_grad`."""
     from transformers import (  # noqa: PLC0415 - takes seconds to import
         AutoModelForQuestionAnswering,
         AutoModelForSequenceClassification,
@@ -72,7 +72,7 @@ def plain_model(encoder: str, task: Task, learn: str, seed: int) -> Any:  # noqa
     new = NEW[task.kind]
     torch.manual_seed(seed)
     with silence():
-        # transformers keeps weights as they are stored: those of 16 bits would learn in 16 bits, and badly
+        # by default transformers keeps the stored precision, and training weights in 16 bits loses accuracy
         if task.kind == "spans":
             model = AutoModelForQuestionAnswering.from_pretrained(encoder, dtype=torch.float32)
         else:
@@ -92,13 +92,13 @@ def plain_model(encoder: str, task: Task, learn: str, seed: int) -> Any:  # noqa
         )
         return get_peft_model(model, config)
     for name, value in model.named_parameters():
-        free = learn == "full" or (learn == "bitfit" and name.endswith("bias"))
-        value.requires_grad_(free or name.startswith(new))
+        trained = learn == "full" or (learn == "bitfit" and name.endswith("bias"))
+        value.requires_grad_(trained or name.startswith(new))
     return model
 
 
 def plain_inputs(model: Any, windows: Windows, rows: IntArray, device: torch.device) -> dict[str, Tensor]:  # noqa: ANN401
-    """A batch, padded to its longest window."""
+    """The model's inputs for a batch, padded to its longest window."""
     ids, types, real = windows.padded(rows, model.config.pad_token_id or 0)
     names = {"input_ids": ids, "attention_mask": real.astype(np.int64)}
     if getattr(model.config, "type_vocab_size", 0) > 1:
@@ -117,19 +117,19 @@ def plain_loss(
     targets = torch.from_numpy(np.asarray(windows.targets)[rows]).to(device)
     match task.kind:
         case "spans":
-            right = {"start_positions": targets[:, 0], "end_positions": targets[:, 1]}
+            labels = {"start_positions": targets[:, 0], "end_positions": targets[:, 1]}
         case "scores":
-            right = {"labels": targets.float()}
+            labels = {"labels": targets.float()}
         case _:
-            right = {"labels": targets}
+            labels = {"labels": targets}
     inputs = plain_inputs(model, windows, rows, device)
     with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-        loss: Tensor = model(**inputs, **right).loss
+        loss: Tensor = model(**inputs, **labels).loss
     return loss
 
 
 def plain_batches(windows: Windows, size: int) -> list[IntArray]:
-    """An epoch of batches of like lengths in random order: shuffled, and sorted within every fifty batches."""
+    """The batches of an epoch in random order: windows are shuffled, then sorted by length in pools of 50 batches."""
     order = torch.randperm(len(windows)).numpy()
     pools = [order[begin : begin + GROUPED * size] for begin in range(0, len(order), GROUPED * size)]
     order = np.concatenate([pool[np.argsort(windows.lengths[pool], kind="stable")] for pool in pools])
@@ -147,16 +147,16 @@ def plain_training(  # noqa: PLR0913 - what a loop depends on
     fractions: Sequence[float],
     measure: Callable[[PlainSteps], None],
 ) -> None:
-    """Train until the last fraction of an epoch; `measure` is called at each, outside the clock."""
+    """Train until the last of the fractions of an epoch; `measure` is called after each, and is not timed."""
     from transformers import get_scheduler  # noqa: PLC0415 - takes seconds to import
 
     torch.manual_seed(options.seed)
     model.to(device).train()
-    learnt = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
-    output = [value for name, value in learnt if NEW[task.kind] in name]
-    others = [value for name, value in learnt if NEW[task.kind] not in name]
+    trained = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
+    output = [value for name, value in trained if NEW[task.kind] in name]
+    others = [value for name, value in trained if NEW[task.kind] not in name]
     groups = [{"params": output, "lr": options.head_lr}, *([{"params": others, "lr": options.lr}] if others else [])]
-    optimizer = torch.optim.AdamW(groups, fused=True)  # as transformers' own trainer does by default
+    optimizer = torch.optim.AdamW(groups, fused=True)  # the default of transformers' trainer
     per_epoch = -(-len(windows) // options.batch)
     stops = {max(1, round(fraction * per_epoch)): fraction for fraction in fractions}
     total = max(stops)
@@ -181,7 +181,7 @@ def plain_training(  # noqa: PLR0913 - what a loop depends on
 
 
 class _Clock:
-    """Seconds of steps, waited for, and the most memory that they took."""
+    """A stopwatch for training steps that synchronises with the GPU, and records its peak memory."""
 
     def __init__(self, device: torch.device) -> None:
         self.cuda = device.type == "cuda"
@@ -190,7 +190,7 @@ class _Clock:
         self.go_on()
 
     def stop(self) -> float:
-        """Seconds so far."""
+        """Stop the clock; returns the seconds so far."""
         if self.cuda:
             torch.cuda.synchronize()
             self.peak = max(self.peak or 0, torch.cuda.max_memory_allocated())
@@ -198,14 +198,14 @@ class _Clock:
         return self.seconds
 
     def go_on(self) -> None:
-        """Let time go on."""
+        """Start the clock again."""
         if self.cuda:
             torch.cuda.reset_peak_memory_stats()
         self.begin = time.perf_counter()
 
 
 def merged(model: Any) -> Any:  # noqa: ANN401 - transformers' models have no type
-    """The model with PEFT's changes put into its own maps, as one would serve it."""
+    """The model with LoRA weights merged, as one would serve it."""
     return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
 
 
@@ -217,18 +217,21 @@ def plain_scores(
     size: int,
     device: torch.device,
 ) -> NDArray[np.float32]:
-    """Start and end scores of every token, (tokens, 2), or outputs of every window; batch by batch of like lengths."""
+    """Start and end logits of all tokens, (all tokens, 2), or outputs of all windows, (windows, outputs).
+
+    Batches are of windows of similar lengths, the longest first.
+    """
     model.eval()
-    found = np.empty((len(windows.ids if task.kind == "spans" else windows), task.outputs), dtype=np.float32)
+    scores = np.empty((len(windows.ids if task.kind == "spans" else windows), task.outputs), dtype=np.float32)
     order = np.argsort(-windows.lengths, kind="stable")
     for begin in range(0, len(order), size):
         rows = order[begin : begin + size]
         inputs = plain_inputs(model, windows, rows, device)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            said = model(**inputs)
+            outputs = model(**inputs)
         if task.kind == "spans":
-            scores = torch.stack([said.start_logits, said.end_logits], dim=-1).float()
-            found[windows.places(rows)] = scores[inputs["attention_mask"].bool()].cpu().numpy()
+            logits = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1).float()  # (batch, tokens, 2)
+            scores[windows.places(rows)] = logits[inputs["attention_mask"].bool()].cpu().numpy()
         else:
-            found[rows] = said.logits.float().cpu().numpy()
-    return found
+            scores[rows] = outputs.logits.float().cpu().numpy()
+    return scores

@@ -1,4 +1,4 @@
-"""Quality against training seconds as a picture that stands alone, in the colours and shapes of the report's plots."""
+"""curve_plots: quality against training seconds as standalone SVG files, in the style of the report's plots."""
 
 import math
 import re
@@ -13,17 +13,17 @@ from bertvision.runs.judging.judge import FITTED, PLAIN, ZERO
 from bertvision.tasks.load import find_task
 
 LINE, COLUMNS, SAMPLE = 22, 2, 34
-"""The legend: room for a line, lines side by side, and the width of the piece of a curve that begins each."""
+"""The legend: height of a line, number of columns, and width of the sample of a curve."""
 
 HEADS, ENSEMBLE, TUNE, LOOP = "heads", "ensemble", "tune", "plain"
 
 
 def curve_plots(record: Mapping[str, Any], only: Collection[str] | None = None) -> dict[str, str]:
-    """A picture for each task and encoder that was measured at several snapshots, by their names.
+    """SVG files by `TASK-ENCODER`, one for each task and encoder with a cell that was measured at several snapshots.
 
     Args:
         record: record of a suite.
-        only: names of the cells that are drawn; None draws all.
+        only: names of the cells to draw; None draws all.
     """
     groups: dict[str, list[Measured]] = {}
     for cell in measured_cells(record):
@@ -37,9 +37,9 @@ def curve_plots(record: Mapping[str, Any], only: Collection[str] | None = None) 
 
 
 def _shown(cell: Measured) -> list[str]:
-    """Every snapshot, or of heads the best of each snapshot by held-out examples, of ensembles the best of all.
+    """The models to draw: all snapshots; of heads the best of each snapshot by held-out score; of ensembles the best.
 
-    Heads of a snapshot that take no less time than those of a later one are left out: nobody would stop there.
+    Heads of a snapshot that take no less time than those of a later one are left out: one would not stop there.
     """
     if cell.kind == ENSEMBLE:
         return [cell.best()]
@@ -58,7 +58,7 @@ def _shown(cell: Measured) -> list[str]:
 
 
 def _owners(cells: Sequence[Measured]) -> dict[str, str]:
-    """By name of a cell: whose colour it has, its own, or for a plain loop that of ours which learns the same."""
+    """By cell, the cell whose colour it has: itself, or for a plain loop our cell with the same `learn`."""
     ours: dict[str, str] = {}
     for cell in cells:
         if cell.kind == TUNE:
@@ -70,7 +70,7 @@ def _owners(cells: Sequence[Measured]) -> dict[str, str]:
 
 
 def _points(cell: Measured, owner: str) -> list[Point]:
-    """What the task is judged by, in percent, over seconds of training: the mean over seeds, and their range."""
+    """The main metric in percent against seconds of training: means over seeds, with the range of the metric."""
     points = []
     for model in _shown(cell):
         scores = cell.over_seeds(model, _main_score(cell))
@@ -91,7 +91,7 @@ def _points(cell: Measured, owner: str) -> list[Point]:
 
 
 def _main_score(cell: Measured) -> Callable[[Mapping[str, Any]], float | None]:
-    """Reads from a model F1 at the fitted threshold, or where there is none at 0, or the first metric of a task."""
+    """Function that reads the main metric of a model in percent: F1 at the fitted threshold, or else at 0, of spans."""
     task = find_task(str(cell.settings["task"]))
     if task.kind == "spans":
         return lambda one: one["scores"].get(FITTED, one["scores"].get(ZERO, {})).get("f1")
@@ -99,28 +99,28 @@ def _main_score(cell: Measured) -> Callable[[Mapping[str, Any]], float | None]:
 
 
 def _draw(name: str, cells: Sequence[Measured], suite: str) -> str:
-    """Ours with whole lines, each plain loop with dashes beside it."""
+    """The plot: solid lines for ours, dashed lines in the same colours for plain loops."""
     owners = _owners(cells)
     task = find_task(str(cells[0].settings["task"]))
-    judged = "F1, fitted threshold" if task.kind == "spans" else task.main_metric.replace("_", " ")
+    metric = "F1, fitted threshold" if task.kind == "spans" else task.main_metric.replace("_", " ")
     ordered = sorted(cells, key=lambda cell: cell.kind == LOOP)
     lines = Lines(
         x=Axis(title="training (s)", unit="seconds", log=True),
-        y=Axis(title=f"{judged} (%)", unit="percent"),
+        y=Axis(title=f"{metric} (%)", unit="percent"),
         points=tuple(point for cell in ordered for point in _points(cell, owners[cell.name])),
     )
     palette = Palette(tuple(dict.fromkeys(owners[cell.name] for cell in ordered)))
-    drawn = lines.draw(palette, key=f"{suite}-{name}-curve", title=f"{suite}: quality against training seconds, {name}")
+    plot = lines.draw(palette, key=f"{suite}-{name}-curve", title=f"{suite}: quality against training seconds, {name}")
     legend, height = _legend(lines.legend(), palette)
     card = element("rect", x=0, y=0, width=WIDTH, height=height, class_="card")
-    opening, rest = re.fullmatch(r"(<svg [^>]*>)(.*)</svg>", drawn, flags=re.DOTALL).groups()  # type: ignore[union-attr]  # drawing makes no other
+    opening, rest = re.fullmatch(r"(<svg [^>]*>)(.*)</svg>", plot, flags=re.DOTALL).groups()  # type: ignore[union-attr]  # drawing makes no other
     opening = opening.replace(f'viewBox="0 0 {WIDTH} {HEIGHT}"', f'viewBox="0 0 {WIDTH} {height}"')
     opening = opening.replace("<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" ')
     return f"{opening}<style>{_style()}</style>{card}{rest}{legend}</svg>\n"
 
 
 def _legend(keys: Sequence[Key], palette: Palette) -> tuple[str, int]:
-    """A piece of each curve with its name, column by column below the plot, and the height down to their end."""
+    """The legend below the plot, column by column, and the height of the whole picture."""
     rows = math.ceil(len(keys) / COLUMNS)
     parts = []
     for number, key in enumerate(keys):
@@ -134,17 +134,17 @@ def _legend(keys: Sequence[Key], palette: Palette) -> tuple[str, int]:
 
 
 def _style() -> str:
-    """The report's style of plots in its light colours, each written out: few viewers but browsers know variables."""
+    """The report's CSS for plots in light colours, with variables replaced: few viewers but browsers support them."""
     page = files("bertvision.report").joinpath("page/page.css").read_text(encoding="utf-8")
     colours = dict(re.findall(r"--(\w+): light-dark\((#\w+), #\w+\);", page))
     marks = re.findall(r"\.(\w+) { --mark: var\(--(\w+)\); }", page)
     rules = re.findall(r"^(?:\.plot (?!\.h)|\.grid|\.base|\.front|\.mark \{|\.line|\.d1|\.band).*$", page, re.MULTILINE)
-    written = []
+    expanded = []
     for rule in rules:
         if "var(--mark)" not in rule:
-            written.append(rule)
+            expanded.append(rule)
             continue
         selector, _, rest = rule.partition(" {")
-        written += [f"{selector}.{name} {{{rest.replace('--mark', f'--{colour}')}" for name, colour in marks]
-    style = ".plot{font-family:sans-serif}.card{fill:var(--card)}" + "".join(written)
-    return re.sub(r"var\(--(\w+)\)", lambda found: colours[found[1]], style)
+        expanded += [f"{selector}.{name} {{{rest.replace('--mark', f'--{colour}')}" for name, colour in marks]
+    style = ".plot{font-family:sans-serif}.card{fill:var(--card)}" + "".join(expanded)
+    return re.sub(r"var\(--(\w+)\)", lambda match: colours[match[1]], style)

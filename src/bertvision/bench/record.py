@@ -1,4 +1,4 @@
-"""Records: one JSON file per measurement, with all that is needed to believe and repeat it."""
+"""Records of speed and size: one JSON file per benchmark, with its command and provenance."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a benchmark of speed or of size is to show.
+    """The claim that a benchmark of speed or size tests.
 
     Attributes:
         name: name of the record.
-        what: one line for the table.
-        command: the command that repeats it.
-        size: how much work was done, in words.
-        targets: how many times as fast, or as small, we promise to be at least, by baseline.
+        what: description in the table.
+        command: command that repeats the benchmark.
+        size: amount of work, in words.
+        targets: by baseline, how many times as fast or as small ours has to be at least.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Claim:
 def write_speed_record(
     folder: Path, claim: Claim, timings: Mapping[str, Timing], comparisons: Mapping[str, Comparison]
 ) -> Path:
-    """Write the record of a speed benchmark to `folder`, which is its name in results, and return its path."""
+    """Write the record of a speed benchmark, with ratios by baseline, to `folder`, and return its path."""
     ratios = {
         name: {"median": round(c.ratio, 2), "least": round(c.least, 2), "most": round(c.most, 2)}
         for name, c in comparisons.items()
@@ -43,12 +43,12 @@ def write_speed_record(
 
 
 def write_size_record(folder: Path, claim: Claim, sizes: Mapping[str, int]) -> Path:
-    """Write the record of how many bytes something takes, `ours` and others, to `folder`, and return its path."""
+    """Write the record of a size benchmark, in bytes by name with `ours` among them, to `folder`; return its path."""
     ratios = {name: round(size / sizes["ours"], 2) for name, size in sizes.items() if name != "ours"}
     return _write(folder, "size", claim, {"ratios": ratios, "bytes": dict(sizes)})
 
 
-def _write(folder: Path, kind: str, claim: Claim, found: Mapping[str, object]) -> Path:
+def _write(folder: Path, kind: str, claim: Claim, values: Mapping[str, object]) -> Path:
     path = folder / f"{claim.name}.json"
     content = {
         "format": FORMAT,
@@ -58,7 +58,7 @@ def _write(folder: Path, kind: str, claim: Claim, found: Mapping[str, object]) -
         "command": claim.command,
         "size": claim.size,
         "targets": dict(claim.targets),
-        **found,
+        **values,
         "provenance": provenance(),
     }
     write_json(path, content)

@@ -1,4 +1,4 @@
-"""results/SUITE.json: every measured cell of a suite, with where it was measured; written anew after each cell."""
+"""SuiteResults: results/SUITE.json, the measured cells of a suite with their provenance; saved after each cell."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,8 +24,8 @@ class SuiteResults:
 
     Attributes:
         path: path of the file.
-        suite: what it is about.
-        cells: what was measured, by the cells' keys; those that the suite no longer asks for stay.
+        suite: the suite.
+        cells: entries by `Cell.key`; cells that are no longer in the suite are kept.
     """
 
     path: Path
@@ -33,15 +33,15 @@ class SuiteResults:
     cells: dict[str, dict[str, Any]]
 
     def find(self, cell: Cell, seed: int) -> dict[str, Any] | None:
-        """What was measured of a cell with these very settings; None if nothing was."""
-        found = self.cells.get(cell.key(seed))
-        return found if found is not None and agrees(found["settings"], cell.as_json()["settings"]) else None
+        """The entry of a cell with the same settings and seed; None if it is not measured."""
+        entry = self.cells.get(cell.key(seed))
+        return entry if entry is not None and agrees(entry["settings"], cell.as_json()["settings"]) else None
 
     def add(self, cell: Cell, seed: int, result: Mapping[str, Any], seconds: float | None) -> None:
-        """Keep what was measured, on disk, too; without any time of it where `seconds` is None.
+        """Add the result of a cell, and save the record; without any times if `seconds` is None.
 
         Raises:
-            BertVisionError: it cannot be written; what was there before is kept.
+            BertVisionError: the record cannot be written; the file stays as it was.
         """
         where = provenance()
         self.cells[cell.key(seed)] = {
@@ -55,24 +55,24 @@ class SuiteResults:
         self.save()
 
     def join(self, paths: Sequence[Path]) -> None:
-        """Take over what other records have of this suite's cells and this one lacks; nothing is written.
+        """Add entries of other records for cells of this suite that this record lacks; nothing is saved.
 
         Raises:
-            BertVisionError: one of them is something else.
+            BertVisionError: one of the files cannot be read, or is no record of a suite.
         """
         for path in paths:
-            there = read_suite_record(path)["cells"]
+            others = read_suite_record(path)["cells"]
             for cell in self.suite.cells:
-                for entry in (one for one in there.values() if one["kind"] == cell.kind):
+                for entry in (one for one in others.values() if one["kind"] == cell.kind):
                     fits = agrees(entry["settings"], cell.as_json()["settings"])
                     if fits and self.find(cell, entry["seed"]) is None:
                         self.cells[cell.key(entry["seed"])] = entry
 
     def save(self) -> None:
-        """Write the record, with the cells that another process has written to it since it was read.
+        """Write the record, with the entries that another process has added to the file since it was read.
 
         Raises:
-            BertVisionError: it cannot be written, or was replaced by something else.
+            BertVisionError: the record cannot be written, or the file is no longer a record of a suite.
         """
         with lock_folder(self.path.parent, wait=True):
             written = read_suite_record(self.path)["cells"] if self.path.is_file() else {}
@@ -80,7 +80,7 @@ class SuiteResults:
             write_json(self.path, self.as_json())
 
     def as_json(self) -> dict[str, Any]:
-        """What the file holds; `plan` says which cells the suite asks for now."""
+        """The content of the file; `plan` has the cells that are in the suite now."""
         suite = self.suite
         return {
             "format": FORMAT,
@@ -93,16 +93,19 @@ class SuiteResults:
         }
 
     def estimate(self, cell: Cell, seed: int) -> float | None:
-        """About how many seconds a cell will take: as with another seed, or as the longest of its kind, on its task."""
-        alike = [one for one in self.cells.values() if one["kind"] == cell.kind and one["seconds"] is not None]
-        same = [one["seconds"] for one in alike if self.find(cell, one["seed"]) is one and one["seed"] != seed]
+        """Estimated seconds of a cell; None if unknown.
+
+        The most that it took with another seed, else the most of its kind on the same task, else the most of its kind.
+        """
+        of_kind = [one for one in self.cells.values() if one["kind"] == cell.kind and one["seconds"] is not None]
+        same = [one["seconds"] for one in of_kind if self.find(cell, one["seed"]) is one and one["seed"] != seed]
         task = cell.as_json()["settings"].get("task")
-        near = [one["seconds"] for one in alike if one["settings"].get("task") == task]
-        return max(same or near or (one["seconds"] for one in alike), default=None)
+        of_task = [one["seconds"] for one in of_kind if one["settings"].get("task") == task]
+        return max(same or of_task or (one["seconds"] for one in of_kind), default=None)
 
 
 def without_times(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What was measured without what hangs on how busy a machine is."""
+    """The result with None for all times, which depend on the load of the machine."""
     models = {
         name: model | {one: None for one in MODEL_TIMES if one in model}
         for name, model in result.get("models", {}).items()
@@ -111,19 +114,19 @@ def without_times(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def open_results(path: Path, suite: Suite) -> SuiteResults:
-    """The record of a suite, as far as it is there.
+    """The record of a suite, empty if there is no file yet.
 
     Raises:
-        BertVisionError: the file is something else.
+        BertVisionError: the file cannot be read, or is no record of a suite.
     """
     return SuiteResults(path, suite, read_suite_record(path)["cells"] if path.is_file() else {})
 
 
 def read_suite_record(path: Path) -> dict[str, Any]:
-    """What the file of a suite's record holds.
+    """The content of the file of a suite's record.
 
     Raises:
-        BertVisionError: it is something else.
+        BertVisionError: the file cannot be read, or is no record of a suite in format `FORMAT`.
     """
     content = read_json(path)
     if not isinstance(content, dict) or (content.get("format"), content.get("record")) != (FORMAT, RECORD):

@@ -1,4 +1,4 @@
-"""run_suite: measures the cells of a suite, the most important first, as far as time allows; goes on if run again."""
+"""run_suite: measures the cells of a suite within a time limit, the most important first; run again, it resumes."""
 
 import shutil
 import time
@@ -19,13 +19,13 @@ from bertvision.runs.watch import telling
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A cell with a seed, and how it stands.
+    """A cell with a seed, and whether it is measured.
 
     Attributes:
-        cell: what is measured.
-        seed: with which seed.
-        done: whether the record has it.
-        estimate: seconds that it took, or is likely to take; None where nobody knows.
+        cell: the cell.
+        seed: the seed.
+        done: whether the record has its result.
+        estimate: seconds that it took, or probably will take; None if unknown.
     """
 
     cell: Cell
@@ -34,7 +34,7 @@ class Job:
     estimate: float | None
 
     def as_json(self) -> dict[str, Any]:
-        """In words."""
+        """As a dictionary for JSON."""
         return {
             "name": self.cell.name,
             "kind": self.cell.kind,
@@ -46,14 +46,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteRun:
-    """What came of a suite.
+    """The outcome of a call of `run_suite`.
 
     Attributes:
         record: file of the results.
         jobs: every cell with every seed, in order.
-        measured: how many were measured now.
-        diverged: names of those whose loss was not finite, measured now.
-        skipped: what those that were passed over lack, by name.
+        measured: number of jobs measured in this call.
+        diverged: names of the jobs measured in this call whose loss was not finite.
+        skipped: by name of a job that was skipped, which package it lacks.
     """
 
     record: Path
@@ -64,18 +64,18 @@ class SuiteRun:
 
     @property
     def left(self) -> list[Job]:
-        """What is not measured yet."""
+        """The jobs that are not measured yet."""
         return [job for job in self.jobs if not job.done]
 
 
 def list_jobs(results: SuiteResults, cells: Sequence[Cell], seeds: Sequence[int]) -> tuple[Job, ...]:
-    """Every cell with every seed, all cells with one before the next; what chance does not rule has seed 0 alone."""
+    """All cells with the first seed, then with the next; cells that do not depend on the seed with seed 0 only."""
     jobs = []
     for seed in seeds:
         for cell in (one for one in cells if seed == 0 or one.by_chance):
-            found = results.find(cell, seed)
-            estimate = results.estimate(cell, seed) if found is None else found["seconds"]
-            jobs.append(Job(cell=cell, seed=seed, done=found is not None, estimate=estimate))
+            entry = results.find(cell, seed)
+            estimate = results.estimate(cell, seed) if entry is None else entry["seconds"]
+            jobs.append(Job(cell=cell, seed=seed, done=entry is not None, estimate=estimate))
     return tuple(jobs)
 
 
@@ -91,23 +91,23 @@ def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
     timed: bool = True,
     join: Sequence[Path] = (),
 ) -> SuiteRun:
-    """Measure what the record lacks, cell by cell; each is on disk before the next begins.
+    """Measure the cells that the record lacks, one after the other; the record is saved after each.
 
-    A cell that needs a package which is not installed is passed over, and stays to be measured.
+    A cell that needs a package which is not installed is skipped, and stays to be measured.
 
     Args:
-        suite: what is measured.
-        environment: where things are.
+        suite: the suite.
+        environment: paths and device.
         record: file of the results.
-        seeds: with which; all cells with one before the next.
+        seeds: seeds; all cells are measured with one before the next.
         only: names of cells; empty measures all.
-        max_seconds: stop before a cell that would not fit; one of which nothing is known is tried.
-        keep: leave the runs in the work folder, also when no later cell reads them.
-        timed: whether the machine is left alone, so that seconds mean something.
-        join: other records, whose cells are taken over.
+        max_seconds: stop before a cell whose estimate exceeds the remaining time; cells without estimate are measured.
+        keep: keep the runs in the work folder after no later cell reads them.
+        timed: whether to record seconds; False if other programs share the machine.
+        join: other records whose entries are added.
 
     Raises:
-        BertVisionError: a cell cannot be measured, or another process works in the same folder; what was measured
+        BertVisionError: a cell cannot be measured, or another process uses the same work folder; what was measured
             before is kept.
     """
     cells = suite.only(only)
@@ -115,30 +115,30 @@ def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
     with lock_folder(environment.work):
         results = open_results(record, suite)
         results.join(join)
-        todo = [job for job in list_jobs(results, cells, seeds) if not job.done]
+        pending = [job for job in list_jobs(results, cells, seeds) if not job.done]
         measured, diverged, skipped = 0, [], {}
-        for number, job in enumerate(todo):
-            needed = results.estimate(job.cell, job.seed) or 0.0
-            if stop is not None and time.monotonic() + needed >= stop:
+        for number, job in enumerate(pending):
+            estimate = results.estimate(job.cell, job.seed) or 0.0
+            if stop is not None and time.monotonic() + estimate >= stop:
                 break
             name = f"{job.cell.name}, seed {job.seed}"
-            told = replace(environment, show=telling(environment.show, f"{number + 1}/{len(todo)} {name}:"))
+            named = replace(environment, show=telling(environment.show, f"{number + 1}/{len(pending)} {name}:"))
             try:
-                if not _measure(results, job, told, timed=timed):
+                if not _measure(results, job, named, timed=timed):
                     diverged.append(name)
                 measured += 1
             except MissingExtraError as error:
                 skipped[name] = str(error)
             if not keep:
-                _clear(environment, job, todo[number + 1 :])
-        if join or not todo:
+                _clear(environment, job, pending[number + 1 :])
+        if join or not pending:
             results.save()  # names, order and comparisons may have changed
     jobs = list_jobs(results, cells, seeds)
     return SuiteRun(record=record, jobs=jobs, measured=measured, diverged=tuple(diverged), skipped=skipped)
 
 
 def _measure(results: SuiteResults, job: Job, environment: BenchEnvironment, *, timed: bool) -> bool:
-    """Measure a cell, and keep what came out; False if it diverged, which is a result, too."""
+    """Measure a cell, and save its result; returns False if it diverged, which is saved as a result, too."""
     begin = time.monotonic()
     finite = True
     try:
@@ -150,7 +150,7 @@ def _measure(results: SuiteResults, job: Job, environment: BenchEnvironment, *, 
 
 
 def _clear(environment: BenchEnvironment, job: Job, later: Sequence[Job]) -> None:
-    """Remove the runs and vectors of a cell that no later one reads."""
+    """Remove the runs and vectors of a job that no later job reads."""
     needed = {run for other in later for run in _runs(environment, other)}
     for run in _runs(environment, job):
         if run not in needed:
@@ -158,7 +158,7 @@ def _clear(environment: BenchEnvironment, job: Job, later: Sequence[Job]) -> Non
 
 
 def _runs(environment: BenchEnvironment, job: Job) -> list[Path]:
-    """The folders that a cell reads or makes."""
+    """The folders in the work folder that a job reads or writes."""
     settings = job.cell.settings
     vectors = getattr(settings, "vectors", None)
     own = environment.run(job.cell.kind, settings, job.seed) if vectors is None else environment.work / vectors

@@ -1,4 +1,4 @@
-"""METHODS: ways to label or score texts with a sentence encoder, each as its users would do it."""
+"""METHODS: ways to classify or score texts with a sentence encoder, ours and those of other libraries."""
 
 import json
 import tempfile
@@ -26,30 +26,30 @@ from bertvision.training.options import TuneOptions
 from bertvision.training.solve import Solution, solve_at
 
 ALPHAS = np.logspace(-3, 3, 13)
-"""Strengths of ridge regression among which scikit-learn chooses."""
+"""Penalties of ridge regression among which scikit-learn chooses by cross-validation."""
 
 SETFIT_BATCH = 16
 
 TRIPLET_STEPS = 20
-"""Steps of tuning on triplets, however many there are."""
+"""Steps of tuning on triplets, however many triplets there are."""
 
 TRIPLET_BATCH = 32
 
-FIRM = 100.0
-"""Strength of the penalty on texts that the encoder was tuned on."""
+TUNED_STRENGTH = 100.0
+"""Penalty of the solved head of `triplets`, whose training texts are those that the encoder was tuned on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a method is asked.
+    """The input of a method.
 
     Attributes:
-        task: with labels or scores.
-        train: examples that it may learn from.
-        rows: those of them that it does learn from.
-        dev: what it is to answer.
-        vectors: vectors of texts.
-        seed: seed of what is random.
+        task: a task with labels or scores.
+        train: all training examples, of which `rows` are used; their vectors are cached together.
+        rows: (used,) numbers of the training examples to use.
+        dev: examples to predict.
+        vectors: cache of the texts' vectors.
+        seed: seed of the methods that tune the encoder.
     """
 
     task: Task
@@ -61,20 +61,20 @@ class Question:
 
     @property
     def learnt(self) -> Texts:
-        """The examples that it learns from."""
+        """The training examples to use."""
         return self.train.select(self.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a method says of the dev examples.
+    """The output of a method.
 
     Attributes:
-        predictions: class numbers or scores.
-        parameters: the parameters that were learned.
-        encode_seconds: seconds of encoding the examples that it learned from.
-        fit_seconds: seconds of learning.
-        predict_seconds: seconds of encoding and answering the dev examples.
+        predictions: (dev examples,) class numbers or scores.
+        parameters: number of trained parameters.
+        encode_seconds: seconds of encoding the training examples used; 0 where that is part of `fit_seconds`.
+        fit_seconds: seconds of training.
+        predict_seconds: seconds of encoding the dev examples and predicting.
     """
 
     predictions: IntArray | FloatArray
@@ -117,7 +117,7 @@ def embeddings(question: Question) -> Reply:
 
 
 def setfit(question: Question) -> Reply:
-    """SetFit with its defaults: pairs of texts tune the encoder for an epoch, then logistic regression."""
+    """SetFit with its defaults: contrastive tuning of the encoder for an epoch, then logistic regression."""
     from datasets import Dataset  # noqa: PLC0415 - an extra
     from setfit import SetFitModel, Trainer, TrainingArguments  # noqa: PLC0415
 
@@ -148,7 +148,7 @@ def setfit(question: Question) -> Reply:
 
 
 def triplets(question: Question) -> Reply:
-    """Triplets tune `lora:8`, so that texts of one class come near each other in the last layer; it is read then."""
+    """Tuning `lora:8` on triplets of texts of the same and of other classes, then our solved head on the last layer."""
     learnt = question.learnt
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -171,9 +171,9 @@ def triplets(question: Question) -> Reply:
         )
         tuned = tune_triplets(request, run)
         encode = question.vectors.reader(str(run))
-    # folds would choose too weak a penalty, since the encoder has seen all of them
+    # cross-validation would choose too weak a penalty, since the encoder was tuned on the held-out folds, too
     inputs, targets = torch.from_numpy(encode(learnt.texts)[:, -1]), torch.from_numpy(learnt.targets)
-    weight, bias = solve_at(inputs, targets, strength=FIRM, kind="labels", outputs=question.task.outputs)
+    weight, bias = solve_at(inputs, targets, strength=TUNED_STRENGTH, kind="labels", outputs=question.task.outputs)
     fitted = time.perf_counter()
     predictions = _answers(question.task, weight, bias, encode(question.dev.texts)[:, -1:])
     return Reply(
@@ -187,13 +187,14 @@ def triplets(question: Question) -> Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A method.
+    """A method and its requirements.
 
     Attributes:
-        title: for tables.
-        answer: what it says of the dev examples.
-        needs: packages that not every installation has.
-        tunes: whether it tunes the encoder, with a seed, which it does for labels of single texts alone.
+        title: title in tables.
+        answer: function that trains on the training examples and predicts the dev examples.
+        needs: optional packages that it needs.
+        tunes: whether it tunes the encoder, so that it depends on the seed; such methods support only labels of single
+            texts.
     """
 
     title: str
@@ -213,15 +214,16 @@ METHODS: dict[str, Method] = {
 
 
 def _solved(question: Question, layers: slice) -> Reply:
+    """Our solved head on some layers of the frozen encoder."""
     train, encoded = question.vectors.layers(question.train)
     dev, answered = question.vectors.layers(question.dev)
     begin = time.perf_counter()
-    found = _solve(question, train[question.rows][:, layers])
+    solution = _solve(question, train[question.rows][:, layers])
     fitted = time.perf_counter()
-    predictions = _answers(question.task, found.weight, found.bias, dev[:, layers])
+    predictions = _answers(question.task, solution.weight, solution.bias, dev[:, layers])
     return Reply(
         predictions=predictions,
-        parameters=found.weight.numel() + found.bias.numel(),
+        parameters=solution.weight.numel() + solution.bias.numel(),
         encode_seconds=encoded * len(question.rows) / len(question.train),
         fit_seconds=fitted - begin,
         predict_seconds=answered + time.perf_counter() - fitted,
@@ -229,7 +231,7 @@ def _solved(question: Question, layers: slice) -> Reply:
 
 
 def _solve(question: Question, rows: Vectors) -> Solution:
-    """A map of the examples that are learned from, (examples, layers, numbers)."""
+    """The linear map fitted on the training examples used; `rows` are theirs, (examples, layers, parts · width)."""
     layout = row_layout(rows.shape[1], "together" if question.train.pairs is None else "aligned")
     groups, _ = example_groups(question.learnt)
     inputs = torch.from_numpy(rows).flatten(1)
@@ -237,15 +239,15 @@ def _solve(question: Question, rows: Vectors) -> Solution:
 
 
 def _answers(task: Task, weight: Tensor, bias: Tensor, rows: Vectors) -> IntArray | FloatArray:
-    """Class numbers or scores of examples, (examples, layers, numbers)."""
+    """Predicted class numbers or scores, (examples,), from rows (examples, layers, parts · width)."""
     outputs = rows.reshape(len(rows), -1) @ weight.numpy().T + bias.numpy()
     scores: FloatArray = outputs[:, 0].astype(np.float64)
     return scores if task.kind == "scores" else outputs.argmax(axis=1)
 
 
 def _embedded(examples: Texts, vectors: VectorCache) -> tuple[Vectors, float]:
-    """One embedding per example, of pairs how far they are apart and how far they agree, and seconds of encoding."""
+    """Embeddings of texts, or absolute differences and products of those of pairs, one row each; and seconds."""
     columns = [examples.texts] if examples.pairs is None else [examples.texts, examples.pairs]
-    found = [vectors.embeddings(column) for column in columns]
-    joined: Vectors = join_texts([torch.from_numpy(rows) for rows, _ in found]).numpy()
-    return joined, sum(seconds for _, seconds in found)
+    encoded = [vectors.embeddings(column) for column in columns]
+    joined: Vectors = join_texts([torch.from_numpy(rows) for rows, _ in encoded]).numpy()
+    return joined, sum(seconds for _, seconds in encoded)

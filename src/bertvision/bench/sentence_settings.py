@@ -1,4 +1,4 @@
-"""What cells of the kind `sentences` may be told."""
+"""SentenceSettings: the settings of cells of the kind `sentences`."""
 
 from dataclasses import dataclass, replace
 
@@ -13,21 +13,23 @@ SENTENCES = "sentences"
 """The name of the kind."""
 
 LEAST = {"length": 3, "per_class": 5, "most": 5}
-"""A text has a token between the first and the last; five folds choose a penalty, and each needs an example."""
+"""Smallest values of settings: a text has a token between the two special ones, and each of the five folds of
+cross-validation needs an example of each class.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceSettings:
-    """Methods that label or score texts, each on the same examples.
+    """Methods that classify or score texts, all with the same examples.
 
     Attributes:
-        task: with labels or scores of texts or pairs of texts.
+        task: a task with labels or scores of texts or pairs of texts.
         data: `builtin`, or a folder below that of `--data`.
-        encoder: a sentence encoder; `--encoder` says where it is.
-        length: most tokens of a text, where our heads read it.
-        methods: methods of `METHODS`; those named in one cell are measured together.
-        per_class: examples of each class to learn from, or of scores near the same whole number; None takes all.
-        most: training examples to draw them from, the same with every seed; None takes all.
+        encoder: name of a sentence encoder; `--encoder` gives its path.
+        length: maximum number of tokens of a text for our methods; sentence-transformers and SetFit have their own.
+        methods: names in `METHODS`; those of one cell are measured together.
+        per_class: training examples per class, or per rounded score; None takes all.
+        most: training examples to draw them from, the same for every seed; None takes all.
     """
 
     task: str = "sst2"
@@ -40,24 +42,25 @@ class SentenceSettings:
 
     @property
     def models(self) -> list[str]:
-        """Names of what is measured."""
+        """Names of the models in the result: the methods."""
         return list(self.methods)
 
     @property
     def by_chance(self) -> bool:
-        """Whether another seed may give another result."""
+        """Whether the result depends on the seed."""
         return self.per_class is not None or any(METHODS[name].tunes for name in self.methods)
 
     @property
     def vectors(self) -> str:
-        """The folder of vectors, the same for all cells that read the same texts with the same encoder."""
+        """Name of the folder of cached vectors, shared by all cells with the same texts and encoder."""
         return f"vectors-{settings_digest('vectors', replace(self, methods=(), per_class=None), 0)}"
 
     def check(self) -> None:
-        """Refuse what cannot work, before anything is measured.
+        """Refuse settings that cannot work, before anything is measured.
 
         Raises:
-            BertVisionError: naming the word.
+            BertVisionError: task or methods are unknown or do not fit each other, a method is named twice or none is,
+                or a value is below that in `LEAST`.
         """
         task = find_task(self.task)
         if task.kind not in ("labels", "scores") or not isinstance(task.layout, TableLayout):

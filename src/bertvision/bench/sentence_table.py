@@ -15,20 +15,20 @@ from bertvision.runs.judging.judge import PLAIN
 from bertvision.tasks.load import find_task
 
 Row = dict[str, Measured]
-"""The cells that learned from the same examples, by method."""
+"""The cells with the same training examples, by method."""
 
 
 def sentences_markdown(record: Mapping[str, Any]) -> str:
-    """For each encoder all examples, few of each class, and seconds; then paired tests."""
+    """Tables for each encoder: scores with all examples and with few per class, and seconds; then paired tests."""
     cells = [cell for cell in measured_cells(record) if cell.kind == SENTENCES]
     there = [cell for cell in cells if cell.models]
     parts = [plain(record["about"])] if record["about"] else []
     for encoder in dict.fromkeys(cell.settings["encoder"] for cell in there):
         rows = _rows([cell for cell in there if cell.settings["encoder"] == encoder])
-        whole = [row for row in rows if _settings(row)["per_class"] is None]
+        full = [row for row in rows if _settings(row)["per_class"] is None]
         few = [row for row in rows if _settings(row)["per_class"] is not None]
-        quality = [("all training examples", whole), ("few examples of each class", few)]
-        parts += [f"**{plain(encoder)}, {words}**\n\n{_table(some, _quality)}" for words, some in quality if some]
+        quality = [("all training examples", full), ("few examples of each class", few)]
+        parts += [f"**{plain(encoder)}, {words}**\n\n{_table(group, _quality)}" for words, group in quality if group]
         parts.append(f"**{plain(encoder)}, seconds of encoding + learning, and milliseconds of an answer**")
         parts.append(_table(rows, _cost))
     tests = pairs_table(record["pairs"], there)
@@ -37,15 +37,16 @@ def sentences_markdown(record: Mapping[str, Any]) -> str:
 
 
 def _rows(cells: Sequence[Measured]) -> list[Row]:
-    """Cells that differ in their methods alone stand in one row."""
+    """One row for all cells that differ only in their methods."""
     rows: dict[str, Row] = {}
     for cell in cells:
-        same = str([value for key, value in cell.settings.items() if key != "methods"])
-        rows.setdefault(same, {}).update(dict.fromkeys(cell.models, cell))
+        other_settings = str([value for key, value in cell.settings.items() if key != "methods"])
+        rows.setdefault(other_settings, {}).update(dict.fromkeys(cell.models, cell))
     return list(rows.values())
 
 
 def _settings(row: Row) -> Mapping[str, Any]:
+    """The settings that all cells of a row share; those of its first cell."""
     return next(iter(row.values())).settings
 
 
@@ -65,7 +66,7 @@ def _table(rows: Sequence[Row], show: Callable[[Row, str], str]) -> str:
 
 
 def _quality(row: Row, method: str) -> str:
-    """The first metric in points, mean and spread; the best of a row is bold."""
+    """The task's first metric in points, mean ± standard deviation; the best of a row is bold."""
     mean, spread = _points(row, method)
     text = show_number(mean, "percent") + ("" if spread is None else f" ± {show_number(spread, 'percent')}")
     best = max(value for other in row if (value := _points(row, other)[0]) is not None)
@@ -73,14 +74,16 @@ def _quality(row: Row, method: str) -> str:
 
 
 def _points(row: Row, method: str) -> tuple[float | None, float | None]:
+    """Mean and standard deviation of the task's first metric over seeds, in points."""
     metric = find_task(_settings(row)["task"]).metrics[0]
     return mean_and_spread(row[method].over_seeds(method, lambda one: 100.0 * one["scores"][PLAIN][metric]))
 
 
 def _cost(row: Row, method: str) -> str:
+    """Mean seconds of encoding and of training, and milliseconds per prediction; `NOTHING` if they were not timed."""
     names = ("encode_seconds", "seconds", "inference_seconds")
-    each = [row[method].over_seeds(method, itemgetter(name)) for name in names]
-    if not all(each):  # measured on a busy machine
+    times = [row[method].over_seeds(method, itemgetter(name)) for name in names]
+    if not all(times):  # records of untimed runs have None
         return NOTHING
-    encoded, trained, answered = (fmean(values) for values in each)
+    encoded, trained, answered = (fmean(values) for values in times)
     return f"{encoded:.1f} + {trained - encoded:.1f} s, {answered / MILLI:.1f} ms"

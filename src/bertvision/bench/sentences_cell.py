@@ -1,4 +1,4 @@
-"""The kind `sentences`: our solved heads on a frozen encoder beside embeddings + scikit-learn and SetFit."""
+"""The kind `sentences`: our solved heads on a frozen encoder, compared with embeddings + scikit-learn and SetFit."""
 
 from importlib.util import find_spec
 from typing import Any
@@ -22,10 +22,10 @@ from bertvision.tasks.load import TaskData, load_task
 
 
 def measure_sentences(settings: SentenceSettings, seed: int, environment: BenchEnvironment) -> dict[str, Any]:
-    """Let every method learn from the same training examples, and answer the dev examples.
+    """Train every method on the same training examples, and score it on dev.
 
     Raises:
-        BertVisionError: the data do not fit.
+        BertVisionError: data or encoder cannot be loaded, or there is no train or dev split.
         MissingExtraError: a method needs a package that is not installed; nothing was measured.
     """
     needed = {package: name for name in settings.methods for package in METHODS[name].needs}
@@ -34,7 +34,7 @@ def measure_sentences(settings: SentenceSettings, seed: int, environment: BenchE
             raise MissingExtraError(f"method '{name}'", package, "bench")
     loaded = load_task(settings.task, data=environment.find_data(settings.data))
     train, dev = (_texts(loaded, split) for split in ("train", "dev"))
-    train = train.select(some_rows(len(train), settings.most))
+    train = train.select(sample_rows(len(train), settings.most))
     encoder = environment.find_encoder(settings.encoder)
     vectors = VectorCache(
         environment.work / settings.vectors,
@@ -43,12 +43,12 @@ def measure_sentences(settings: SentenceSettings, seed: int, environment: BenchE
         device=environment.device,
         show=environment.show,
     )
-    rows = few_rows(train.targets, settings.per_class, seed)
+    rows = sample_per_class(train.targets, settings.per_class, seed)
     question = Question(task=loaded.task, train=train, rows=rows, dev=dev, vectors=vectors, seed=seed)
     models = {}
     for name in settings.methods:
         tell(environment.show, f"{name} learns from {len(rows):,} examples …")
-        models[name] = _told(question, name, METHODS[name].answer(question))
+        models[name] = _result(question, name, METHODS[name].answer(question))
     return {
         "models": models,
         "examples": len(rows),
@@ -58,20 +58,20 @@ def measure_sentences(settings: SentenceSettings, seed: int, environment: BenchE
     }
 
 
-def some_rows(rows: int, most: int | None) -> IntArray:
-    """So many rows at most, the same ones for everybody, in ascending order."""
-    found: IntArray = np.sort(np.random.default_rng(0).permutation(rows)[:most])
-    return found
+def sample_rows(rows: int, most: int | None) -> IntArray:
+    """A random sample of at most `most` row numbers, the same for every seed, in ascending order; None takes all."""
+    sample: IntArray = np.sort(np.random.default_rng(0).permutation(rows)[:most])
+    return sample
 
 
-def few_rows(targets: IntArray | FloatArray, per_class: int | None, seed: int) -> IntArray:
-    """So many rows of each class, or of scores near the same whole number; all for None; ascending."""
+def sample_per_class(targets: IntArray | FloatArray, per_class: int | None, seed: int) -> IntArray:
+    """A random sample of row numbers, `per_class` for each class or rounded score, ascending; None takes all."""
     if per_class is None:
         return np.arange(len(targets))
     random = np.random.default_rng(seed)
     classes = np.rint(targets).astype(np.int64)
-    found = [random.permutation(np.flatnonzero(classes == one))[:per_class] for one in np.unique(classes)]
-    return np.sort(np.concatenate(found))
+    samples = [random.permutation(np.flatnonzero(classes == one))[:per_class] for one in np.unique(classes)]
+    return np.sort(np.concatenate(samples))
 
 
 def _texts(loaded: TaskData, split: str) -> Texts:
@@ -83,8 +83,8 @@ def _texts(loaded: TaskData, split: str) -> Texts:
     return examples
 
 
-def _told(question: Question, name: str, reply: Reply) -> Model:
-    """What other kinds tell of a model, too; nothing is held out, since folds choose."""
+def _result(question: Question, name: str, reply: Reply) -> Model:
+    """The result of a method; `held_out` is None, since penalties are chosen by cross-validation."""
     scores = score_targets(question.task, question.dev.targets, reply.predictions).values
     return {
         "epochs": None,

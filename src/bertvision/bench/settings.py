@@ -1,4 +1,4 @@
-"""What cells of each kind may be told, with defaults: the words of experiments/*.toml."""
+"""The settings of cells of the kinds `tune`, `heads` and `plain`, with defaults: the keys of experiments/*.toml."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -23,21 +23,23 @@ from bertvision.training.schedule import Schedule
 from bertvision.training.trainee import HeadSpec
 
 WAYS: tuple[How, ...] = ("max", "mean", "greedy")
+"""Ways of joining models into an ensemble; see `How`."""
+
 UNTUNED = "0"
-"""Epochs of an encoder that nobody tuned, in the names of models."""
+"""Epochs of the encoder before any tuning, in the names of models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSettings:
-    """Which examples, and which encoder.
+    """Examples and encoder.
 
     Attributes:
-        task: its name.
+        task: name of the task.
         data: `builtin`, or a folder below that of `--data`.
-        encoder: its name; `--encoder` says where it is.
-        length, stride, question: of token windows.
+        encoder: name of the encoder; `--encoder` gives its path.
+        length, stride, question: sizes of windows in tokens, see `WindowOptions`.
         fraction: share of the training examples to use.
-        held_out: share of those that nobody learns from: they fit thresholds and choose.
+        held_out: share of these to hold out for thresholds, the choice of models and ensembles.
     """
 
     task: str = "squad2"
@@ -51,11 +53,11 @@ class TaskSettings:
 
     @property
     def windows(self) -> WindowOptions:
-        """How texts are cut."""
+        """How texts are cut into windows."""
         return WindowOptions(length=self.length, stride=self.stride, question=self.question)
 
     def data_fields(self, environment: BenchEnvironment) -> dict[str, Any]:
-        """As a request has them."""
+        """These settings as arguments of a request; `fraction` is not among them."""
         return {
             "task": self.task,
             "data": environment.find_data(self.data),
@@ -68,16 +70,16 @@ class TaskSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnSettings(TaskSettings):
-    """How an encoder learns.
+    """Training of an encoder.
 
     Attributes:
-        learn: what learns; see `parse_learn`.
-        epochs: passes over the data.
-        snapshots: epochs after which it is measured; the end always is.
-        lr: learning rate of the encoder; None is the default of `learn`.
-        head_lr: learning rate of the output or head.
+        learn: which parameters are trained; see `parse_learn`.
+        epochs: passes over the training examples.
+        snapshots: epochs after which the model is measured; the end always is.
+        lr: learning rate of the encoder; None for the default of `learn`.
+        head_lr: learning rate of the output layer or head.
         batch: windows per step.
-        schedule, warmup: how the learning rate moves.
+        schedule, warmup: learning-rate schedule, and the share of steps over which the rate rises.
     """
 
     learn: str = "full"
@@ -91,16 +93,16 @@ class LearnSettings(TaskSettings):
 
     @property
     def fractions(self) -> list[float]:
-        """Epochs after which it is measured."""
+        """All epochs after which the model is measured, in ascending order."""
         return sorted({*self.snapshots, self.epochs})
 
     @property
     def models(self) -> list[str]:
-        """Names of what is measured."""
+        """Names of the models in the result: epochs."""
         return [f"{fraction:g}" for fraction in self.fractions]
 
     def tuning(self, seed: int) -> TuneOptions:
-        """As a tuned run has them."""
+        """These settings as options of a tuned run."""
         names = ("epochs", "lr", "head_lr", "batch", "schedule", "warmup")
         return TuneOptions(**{name: getattr(self, name) for name in names}, seed=seed)
 
@@ -110,10 +112,10 @@ class TuneSettings(LearnSettings):
     """A tuned run.
 
     Attributes:
-        head: what reads the layers and learns with them; None is the plain output.
+        head: name of the head that is trained with the encoder; None for the plain output layer.
         options: options of that head.
-        dropout: inside the encoder; None is the encoder's own.
-        compile: compile the encoder's layers first.
+        dropout: dropout rate inside the encoder; None for the encoder's own.
+        compile: whether to compile the encoder's layers.
     """
 
     head: str | None = None
@@ -122,7 +124,7 @@ class TuneSettings(LearnSettings):
     compile: bool = False
 
     def request(self, environment: BenchEnvironment, seed: int) -> TuneRequest:
-        """What `tune` takes."""
+        """The request for `tune`."""
         return TuneRequest(
             **self.data_fields(environment),
             learn=self.learn,
@@ -135,10 +137,10 @@ class TuneSettings(LearnSettings):
         )
 
     def check(self) -> None:
-        """Refuse what cannot work, before anything is measured.
+        """Refuse settings that cannot work, before anything is measured.
 
         Raises:
-            BertVisionError: naming the word.
+            BertVisionError: an unknown task, `learn` or head, or a value that `TuneRequest` refuses.
         """
         find_task(self.task)
         parse_learn(self.learn)
@@ -151,19 +153,18 @@ class TuneSettings(LearnSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadsSettings(TaskSettings):
-    """Heads on a frozen encoder, and what they say together.
+    """Heads on a frozen encoder, and ensembles of them.
 
     Attributes:
-        on: the tuned run whose snapshots they read; None reads the encoder as it is. Its examples are theirs.
-        at: epochs of the snapshots; empty is the last.
-        heads: names, with options behind them, such as `adapter_pool size=128 skip=true`; `all` are all that fit.
-        shares: of these examples; each head is trained on each, in one pass. A model of less than all is
-            called `HEAD share=0.3`.
-        head_epochs: passes over the data.
-        each_epoch: whether held-out examples judge heads after every epoch, and the best of each is kept, not the last.
+        on: the tuned run whose snapshots are read, which also gives the `TaskSettings`; None reads an untuned encoder.
+        at: epochs of the snapshots; empty for the last one.
+        heads: names of heads with options, such as `adapter_pool size=128 skip=true`; `all` are all that fit the task.
+        shares: shares of the training examples to train each head on, in one pass; named `HEAD share=0.3` if not all.
+        head_epochs: passes over the training examples.
+        each_epoch: whether to score heads on held-out examples after every epoch, and keep the best checkpoint of each.
         head_lr: learning rate.
         batch: windows per step.
-        ensembles: ways of joining the heads of each snapshot, and those of all.
+        ensembles: ways of joining the heads of each snapshot, and those of all snapshots.
     """
 
     on: TuneSettings | None = None
@@ -177,25 +178,25 @@ class HeadsSettings(TaskSettings):
     ensembles: tuple[str, ...] = WAYS
 
     def __post_init__(self) -> None:
-        """Take over the examples of the tuned run."""
+        """Copy the `TaskSettings` of the tuned run."""
         for one in fields(TaskSettings) if self.on is not None else ():
             object.__setattr__(self, one.name, getattr(self.on, one.name))
 
     @property
     def reads(self) -> tuple[TuneSettings, ...]:
-        """The tuned runs that are read."""
+        """Settings of the tuned runs that the cell depends on."""
         return () if self.on is None else (self.on,)
 
     @property
     def fractions(self) -> list[float]:
-        """Epochs of the snapshots that are read; none where the encoder is read as it is."""
+        """Epochs of the snapshots that heads read; empty for the encoder before any tuning."""
         if self.on is None:
             return []
         return sorted(self.at) or [self.on.epochs]
 
     @property
     def models(self) -> list[str]:
-        """Names of what is measured; ensembles of all snapshots have their way alone."""
+        """Names of the models in the result; an ensemble of all snapshots is named by the way it is joined."""
         levels = [f"{fraction:g}" for fraction in self.fractions] or [UNTUNED]
         own = [OWN_OUTPUT] if self.on is not None else []
         ways = fitting_ways(self.ensembles, find_task(self.task).kind)
@@ -203,13 +204,13 @@ class HeadsSettings(TaskSettings):
         return [*names, *(ways if len(levels) > 1 else ())]
 
     def specs(self, seed: int) -> dict[str, HeadSpec]:
-        """Every head by its words.
+        """What to train, by label of the head: its name, options and share.
 
         Raises:
-            BertVisionError: there is no such head.
+            BertVisionError: a head is unknown, or its options are not `KEY=VALUE`.
         """
         base = HeadSpec(head="last_layer", lr=self.head_lr, seed=seed, fraction=self.fraction)
-        found = {}
+        specs = {}
         for words in self.heads:
             name, *options = words.split() or [""]
             pairs = [option.partition("=") for option in options]
@@ -219,13 +220,13 @@ class HeadsSettings(TaskSettings):
             for spec in parse_heads(name, find_task(self.task).kind, base):
                 label = " ".join([spec.head, *options])
                 for share in self.shares:
-                    called = label if share == 1.0 else f"{label} share={share:g}"
-                    given = {key: value for key, _, value in pairs}
-                    found[called] = replace(spec, options=given, fraction=self.fraction * share)
-        return found
+                    full_label = label if share == 1.0 else f"{label} share={share:g}"
+                    values = {key: value for key, _, value in pairs}
+                    specs[full_label] = replace(spec, options=values, fraction=self.fraction * share)
+        return specs
 
     def request(self, environment: BenchEnvironment, seed: int, encoder: str) -> FitRequest:
-        """What `fit_heads` takes."""
+        """The request for `fit_heads`."""
         return FitRequest(
             **(self.data_fields(environment) | {"encoder": encoder}),
             heads=tuple(self.specs(seed).values()),
@@ -237,38 +238,38 @@ class HeadsSettings(TaskSettings):
         )
 
     def check(self) -> None:
-        """Refuse what cannot work, before anything is measured.
+        """Refuse settings that cannot work, before anything is measured.
 
         Raises:
-            BertVisionError: naming the word.
+            BertVisionError: an unknown task, head or way of joining, values out of range, or epochs without a snapshot.
         """
         find_task(self.task)
         if not 0.0 < self.head_epochs < inf:
             raise BertVisionError(f"head_epochs is {self.head_epochs:g}, more than 0 is expected.")
         if max(self.shares, default=0.0) != 1.0 or min(self.shares) <= 0.0:
-            # the largest share says which examples are held out, and that must be as the encoder's run has it
+            # the largest share determines which examples are held out; these must be those of the encoder's run
             raise BertVisionError(f"shares is {list(self.shares)}; 1.0 and shares between 0 and 1 are expected.")
         self.specs(0)
         check_ways(self.ensembles)
         if self.on is None and self.at:
             raise BertVisionError('at names snapshots, and no tuned run is named. Add: on = "CELL"')
-        there = self.fractions if self.on is None else self.on.fractions
-        missing = sorted(set(self.fractions) - set(there))
+        known = self.fractions if self.on is None else self.on.fractions
+        missing = sorted(set(self.fractions) - set(known))
         if missing:
-            listed = ", ".join(f"{fraction:g}" for fraction in there)
+            listed = ", ".join(f"{fraction:g}" for fraction in known)
             raise BertVisionError(f"at has {missing[0]:g}; the tuned run has snapshots at {listed}.")
 
 
 def fitting_ways(asked: Sequence[str], kind: TaskKind) -> list[How]:
-    """Those of the ways that fit a kind of task: scores have no probabilities, and a mean alone."""
+    """The ways of joining that fit a kind of task: for scores only the mean, since they have no probabilities."""
     return [way for way in WAYS if way in asked and (kind != "scores" or way == "mean")]
 
 
 def check_ways(ways: Sequence[str]) -> None:
-    """Refuse ways of joining that there are not, or that are named twice.
+    """Refuse ways of joining that are unknown or named twice.
 
     Raises:
-        BertVisionError: naming them.
+        BertVisionError: one of them is.
     """
     for way in ways:
         if way not in WAYS:
@@ -277,20 +278,21 @@ def check_ways(ways: Sequence[str]) -> None:
         raise BertVisionError(f"ensembles is {list(ways)}; each may stand once.")
 
 
-RIVALS = ("full", "bitfit", "none")
+PLAIN_LEARN = ("full", "bitfit", "none")
+"""Values of `learn` that the plain loop supports, besides lora:R."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainSettings(LearnSettings):
-    """The usual loop over transformers and PEFT; `learn` is full, lora:R, bitfit or none."""
+    """A usual training loop over transformers and PEFT; `learn` is full, lora:R, bitfit or none."""
 
     def check(self) -> None:
-        """Refuse what cannot work, before anything is measured.
+        """Refuse settings that cannot work, before anything is measured.
 
         Raises:
-            BertVisionError: naming the word.
+            BertVisionError: an unknown task, a `learn` that the plain loop does not support, or options out of range.
         """
         find_task(self.task)
-        if parse_learn(self.learn).lora is None and self.learn not in RIVALS:
-            raise BertVisionError(f"learn is '{self.learn}'; the plain loop knows lora:R, {', '.join(RIVALS)}.")
+        if parse_learn(self.learn).lora is None and self.learn not in PLAIN_LEARN:
+            raise BertVisionError(f"learn is '{self.learn}'; the plain loop knows lora:R, {', '.join(PLAIN_LEARN)}.")
         self.tuning(0).check()

@@ -1,4 +1,4 @@
-"""Who waits for whom: windows of random lengths, shared out to processes by the rules of extraction and of tuning."""
+"""Simulation of load imbalance: windows of random lengths, divided among processes as in extraction and in tuning."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from bertvision.tasks.batches import length_batches
 from bertvision.tasks.examples import FloatArray, IntArray
 
 _CHUNK_SHARDS = 2**15
-"""Shards that are drawn at once: 4 million windows, 32 MB of lengths."""
+"""Shards whose windows are drawn at once: 4 million windows, 32 MB of lengths."""
 
 _SEED = 0
-"""The seed of all draws: the same question has the same answer."""
+"""The seed of all draws, so that equal requests have equal estimates."""
 
 STEP_WINDOWS = 2**18
-"""Most windows whose steps are simulated; more of them are alike."""
+"""Number of windows whose steps are simulated; the result for more is scaled up from these."""
 
 OperationsOf = Callable[[IntArray], FloatArray]
 """Lengths of windows → operations of each."""
@@ -25,12 +25,12 @@ OperationsOf = Callable[[IntArray], FloatArray]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shards:
-    """Drawn windows, summed up by the shards of a store.
+    """Windows of random lengths, summed up by the shards of a store.
 
     Attributes:
-        windows: how many there are.
-        tokens: (shards,) of each shard.
-        pairs: (shards,) of tokens within a window.
+        windows: number of windows.
+        tokens: (shards,) tokens of each shard.
+        pairs: (shards,) pairs of tokens within a window, of each shard.
     """
 
     windows: int
@@ -39,17 +39,17 @@ class Shards:
 
     @property
     def load(self) -> Load:
-        """All of them."""
+        """The load of all shards."""
         return Load(windows=self.windows, tokens=float(self.tokens.sum()), pairs=float(self.pairs.sum()))
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessLoads:
-    """What every process does, (processes,), in operations, summed over all that they wait for each other for.
+    """Operations of the processes, summed over the points where they wait for each other.
 
     Attributes:
         mean: mean over the processes.
-        slowest: what all of them wait for.
+        slowest: most operations of a process, for which all others wait.
     """
 
     mean: float
@@ -57,12 +57,12 @@ class ProcessLoads:
 
     @property
     def waiting(self) -> float:
-        """The share of the time in which a process waits for the slowest, on average."""
+        """Share of the time in which a process waits for the slowest, on average."""
         return 1 - self.mean / self.slowest
 
 
 def draw_shards(sample: IntArray, windows: int) -> Shards:
-    """So many windows with lengths drawn from a sample; chunk by chunk, so that memory does not grow with them."""
+    """Draw windows with lengths from a sample, in chunks, so that memory does not grow with their lengths."""
     random = np.random.default_rng(_SEED)
     tokens, pairs = [], []
     for begin in range(0, windows, _CHUNK_SHARDS * SHARD_WINDOWS):
@@ -73,19 +73,19 @@ def draw_shards(sample: IntArray, windows: int) -> Shards:
 
 
 def shard_sizes(windows: int) -> IntArray:
-    """Windows of every shard, (shards,)."""
+    """Number of windows in every shard, (shards,): `SHARD_WINDOWS` in all but the last."""
     sizes = np.full(-(-windows // SHARD_WINDOWS), SHARD_WINDOWS)
     sizes[-1] = windows - SHARD_WINDOWS * (len(sizes) - 1)
     return sizes
 
 
 def extract_shares(operations: FloatArray, groups: Sequence[range], *, processes: int) -> ProcessLoads:
-    """Extraction: each process computes every P-th group of shards, and none waits before the end.
+    """Extraction: each of P processes computes every P-th group of shards, and waits for the others only at the end.
 
     Args:
-        operations: (shards,) of each shard.
+        operations: (shards,) operations of each shard.
         groups: groups of shards that are computed together.
-        processes: how many.
+        processes: number of processes.
     """
     work = np.add.reduceat(operations, [group.start for group in groups])
     shares = np.bincount(np.arange(len(work)) % processes, weights=work, minlength=processes)
@@ -95,14 +95,14 @@ def extract_shares(operations: FloatArray, groups: Sequence[range], *, processes
 def step_shares(
     sample: IntArray, windows: int, operations_of: OperationsOf, *, batch: int, processes: int
 ) -> ProcessLoads:
-    """Tuning: of every batch each process takes every P-th window, and all wait for the slowest in every step.
+    """Tuning: each of P processes takes every P-th window of a batch, and all wait for the slowest in every step.
 
     Args:
         sample: lengths to draw from.
-        windows: windows of an epoch; of more than `STEP_WINDOWS`, a part stands for all.
-        operations_of: what a window costs.
+        windows: windows of an epoch; only about `STEP_WINDOWS` of more are simulated.
+        operations_of: function from lengths to operations of each window.
         batch: windows per step, of all processes together.
-        processes: how many.
+        processes: number of processes.
     """
     drawn = min(windows, max(STEP_WINDOWS, 8 * batch))
     lengths = np.random.default_rng(_SEED).choice(sample, size=drawn)

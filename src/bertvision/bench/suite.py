@@ -1,4 +1,4 @@
-"""A suite: experiments/NAME.toml → what is measured, in order of importance, and what is compared."""
+"""Suite: the cells to measure, in order of importance, and the models to compare, read from experiments/NAME.toml."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,18 +19,18 @@ SUITE_KEYS = ("about", "defaults", "cell", "compare")
 COMPARE_KEYS = ("first", "second")
 OWN_KEYS = ("name", "kind")
 ON, OF = "on", "of"
-"""The settings that name another cell, and several."""
+"""Settings that name another cell, or several other cells."""
 CELL_KEYS = (ON, OF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """What is measured, with any seed.
+    """An experiment of a suite, to be run with several seeds.
 
     Attributes:
-        name: in the suite.
-        kind: in `KINDS`.
-        settings: settings of that kind.
+        name: name in the suite.
+        kind: name of its kind in `KINDS`.
+        settings: settings dataclass of that kind.
     """
 
     name: str
@@ -39,15 +39,15 @@ class Cell:
 
     @property
     def by_chance(self) -> bool:
-        """Whether another seed may give another result; where none can, one is enough."""
+        """Whether the result depends on the seed; if not, it is measured only once."""
         return bool(getattr(self.settings, "by_chance", True))
 
     def key(self, seed: int) -> str:
-        """What stands for it, with a seed, in the record: other settings are another cell."""
+        """Key of its result in the record, from kind, settings and seed; the name does not matter."""
         return f"{self.kind}-{settings_digest(self.kind, self.settings, seed)}"
 
     def as_json(self) -> dict[str, Any]:
-        """Its settings as a record has them."""
+        """Name, kind and settings as in a record."""
         return {"name": self.name, "kind": self.kind, "settings": _plain(self.settings)}
 
 
@@ -56,7 +56,7 @@ class Pair:
     """Two models that are compared by a paired test.
 
     Attributes:
-        first, second: `CELL:MODEL`, or `CELL` for that of its models which is best by held-out examples.
+        first, second: `CELL:MODEL`, or `CELL` for its model with the best held-out score.
     """
 
     first: str
@@ -65,13 +65,13 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """What is measured and compared.
+    """Experiments that belong together.
 
     Attributes:
         name: name of the suite, and of its record.
-        about: what it asks, in a line.
-        cells: the most important first.
-        pairs: what is compared.
+        about: the question it asks, in a line.
+        cells: the experiments, the most important first.
+        pairs: the models to compare.
     """
 
     name: str
@@ -80,10 +80,10 @@ class Suite:
     pairs: tuple[Pair, ...]
 
     def only(self, names: Sequence[str]) -> tuple[Cell, ...]:
-        """The cells of those names, in their order; all where none is named.
+        """The cells of those names, in the order of the suite; all cells if `names` is empty.
 
         Raises:
-            UnknownNameError: there is no such cell.
+            UnknownNameError: the suite has no cell of a name.
         """
         known = [cell.name for cell in self.cells]
         for name in names:
@@ -93,10 +93,10 @@ class Suite:
 
 
 def find_suite(name: str) -> Path:
-    """The file of a suite: a path, or a name in the folder experiments.
+    """The file of a suite, from a path ending in `.toml` or a name in the folder experiments.
 
     Raises:
-        BertVisionError: there is none.
+        BertVisionError: there is no such file.
     """
     path = Path(name) if name.endswith(".toml") else EXPERIMENTS / f"{name}.toml"
     if path.is_file():
@@ -108,10 +108,10 @@ def find_suite(name: str) -> Path:
 
 
 def load_suite(path: Path) -> Suite:
-    """A suite from its file; see docs/benchmarks.md.
+    """Read a suite from its file; see docs/benchmarks.md.
 
     Raises:
-        BertVisionError: it cannot be read, or a word or a value in it is wrong; the nearest right one is named.
+        BertVisionError: the file cannot be read, or has an unknown key or name or a wrong value.
     """
     content = read_toml(path)
     try:
@@ -121,17 +121,17 @@ def load_suite(path: Path) -> Suite:
 
 
 def parse_suite(name: str, content: Mapping[str, Any]) -> Suite:
-    """A suite from the content of its file.
+    """Build a suite from the content of its file.
 
     Raises:
-        BertVisionError: a word or a value in it is wrong; the nearest right one is named.
+        BertVisionError: an unknown key or name, or a wrong value.
     """
-    _check_words("key", content, SUITE_KEYS)
+    _check_known("key", content, SUITE_KEYS)
     defaults, tables, pairs = content.get("defaults", {}), content.get("cell", []), content.get("compare", [])
     if not isinstance(defaults, dict) or not isinstance(pairs, list):
         raise BertVisionError("one table [defaults] and tables [[compare]] are expected.")
     known = {one.name for kind in KINDS.values() for one in fields(kind.settings)} - set(CELL_KEYS)
-    _check_words("key in [defaults]", defaults, known)
+    _check_known("key in [defaults]", defaults, known)
     if not isinstance(tables, list) or not tables:
         raise BertVisionError("it has no cell; tables [[cell]] with a name and a kind are expected.")
     cells: dict[str, Cell] = {}
@@ -148,13 +148,14 @@ def parse_suite(name: str, content: Mapping[str, Any]) -> Suite:
     )
 
 
-def _check_words(what: str, given: Mapping[str, Any], known: Sequence[str] | set[str]) -> None:
+def _check_known(what: str, given: Mapping[str, Any], known: Sequence[str] | set[str]) -> None:
     for word in given:
         if word not in known:
             raise UnknownNameError(what, word, known)
 
 
 def _cell(table: Mapping[str, Any], defaults: Mapping[str, Any], before: Mapping[str, Cell]) -> Cell:
+    """The cell of a table of the file; `before` are the cells above it, which it may name."""
     name, kind = str(table.get("name", "")), str(table.get("kind", ""))
     if not name or set(name) & {":", ","}:
         raise BertVisionError(f"a cell is called '{name}'; a name without colons and commas is expected.")
@@ -163,19 +164,19 @@ def _cell(table: Mapping[str, Any], defaults: Mapping[str, Any], before: Mapping
     settings = KINDS[kind].settings
     own = {one.name for one in fields(settings)}
     given = {key: value for key, value in table.items() if key not in OWN_KEYS}
-    _check_words(f"key in cell '{name}'", given, own)
+    _check_known(f"key in cell '{name}'", given, own)
     try:
         values = {key: value for key, value in defaults.items() if key in own} | given
         built = _build(settings, values | _settings_above(given, before))
-        _check_kept(built, given)
+        _check_not_replaced(built, given)
         built.check()
     except BertVisionError as error:
         raise BertVisionError(f"cell '{name}': {error}") from None
     return Cell(name=name, kind=kind, settings=built)
 
 
-def _check_kept(built: Any, given: Mapping[str, Any]) -> None:  # noqa: ANN401 - of any kind
-    """Refuse what a cell says of examples and encoder, and takes from another cell."""
+def _check_not_replaced(built: Any, given: Mapping[str, Any]) -> None:  # noqa: ANN401 - of any kind
+    """Refuse settings of examples and encoder that contradict those copied from the cells that it names."""
     above = next((given[key] for key in CELL_KEYS if key in given), None)
     for key, value in given.items():
         if key not in CELL_KEYS and _plain(built)[key] != value:
@@ -183,7 +184,7 @@ def _check_kept(built: Any, given: Mapping[str, Any]) -> None:  # noqa: ANN401 -
 
 
 def _settings_above(given: Mapping[str, Any], before: Mapping[str, Cell]) -> dict[str, Any]:
-    """The settings of the cells above that a cell names, in the place of their names."""
+    """The settings `on` and `of` of a cell, with the settings of the cells above in place of their names."""
 
     def find(key: str, name: object) -> dict[str, Any]:
         if not isinstance(name, str) or name not in before:
@@ -192,39 +193,39 @@ def _settings_above(given: Mapping[str, Any], before: Mapping[str, Cell]) -> dic
             raise BertVisionError(f"{key} names '{name}', of kind {before[name].kind}; kind {TUNE} is expected.")
         return _plain(before[name].settings)
 
-    found: dict[str, Any] = {}
+    above: dict[str, Any] = {}
     if given.get(ON) is not None:
-        found[ON] = find(ON, given[ON])
+        above[ON] = find(ON, given[ON])
     if OF in given:
         if not isinstance(given[OF], list):
             raise BertVisionError(f"{OF} is {given[OF]!r}; a list of names of cells is expected.")
-        found[OF] = [find(OF, name) for name in given[OF]]
-    return found
+        above[OF] = [find(OF, name) for name in given[OF]]
+    return above
 
 
 def _plain(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass of any kind
-    """Settings as JSON has them, with lists for tuples."""
+    """Settings as JSON values, with lists instead of tuples."""
     content: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
     return content
 
 
 def _build(settings: type[Any], values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a dataclass of any kind
-    """Settings from their words, each checked by itself, so that the message names it."""
-    usual = _plain(settings())
+    """Settings from JSON values; each is checked by itself first, so that the message can name it."""
+    defaults = _plain(settings())
     for key, value in values.items():
         try:
-            from_json(settings, usual | {key: value})
+            from_json(settings, defaults | {key: value})
         except (KeyError, TypeError):
             hint = get_type_hints(settings)[key]
             kind = getattr(hint, "__name__", None) if get_origin(hint) is None else str(hint)
             raise BertVisionError(
-                f"{key} is {value!r}; {kind or hint} is expected, such as the default {usual[key]!r}."
+                f"{key} is {value!r}; {kind or hint} is expected, such as the default {defaults[key]!r}."
             ) from None
-    return from_json(settings, usual | dict(values))
+    return from_json(settings, defaults | dict(values))
 
 
 def _pair(table: Mapping[str, Any], cells: Mapping[str, Cell]) -> Pair:
-    _check_words("key in [[compare]]", table, COMPARE_KEYS)
+    _check_known("key in [[compare]]", table, COMPARE_KEYS)
     tasks = []
     for key in COMPARE_KEYS:
         cell, _, model = str(table.get(key, "")).partition(":")

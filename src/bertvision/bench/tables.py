@@ -1,4 +1,4 @@
-"""The record of a suite → Markdown: means and spreads over seeds, costs, and paired tests."""
+"""suite_markdown: the record of a suite as Markdown tables of scores, costs and paired tests."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from bertvision.report.numbers import NOTHING, Unit, show_difference, show_inter
 from bertvision.runs.judging.judge import BEST, CLAIMED, FITTED, PLAIN, ZERO
 
 Read = Callable[[Mapping[str, Any]], float | None]
-"""A number of a model."""
+"""Reads a value from the result of a model; None if it has none."""
 
 MEGABYTE, GIGABYTE, MILLI = 1e6, 1e9, 1e-3
 CURVE = "held_out_curve"
-"""What a model says of its held-out score after each epoch; older records have none."""
+"""Key of a model's held-out scores after each epoch; older records have none."""
 
 DIRTY = "†"
-"""Marks cells that were measured with changes that no commit has."""
+"""Marks cells that were measured with uncommitted changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class Column:
     """A column of a table.
 
     Attributes:
-        title: with its unit.
-        read: the number of a model.
-        unit: how it is written.
-        spread: whether the spread over seeds is told.
+        title: title with the unit.
+        read: reads the value of a model.
+        unit: how the value is formatted.
+        spread: whether to show the standard deviation over seeds.
     """
 
     title: str
@@ -39,25 +39,25 @@ class Column:
 
 
 def suite_markdown(record: Mapping[str, Any]) -> str:
-    """All tables of a suite, one after the other, for each task and encoder."""
+    """All tables of a suite: those of each task and encoder, then paired tests and notes."""
     cells = measured_cells(record)
-    there = [cell for cell in cells if cell.models]
-    groups = dict.fromkeys((cell.settings["task"], cell.settings["encoder"]) for cell in there)
+    measured = [cell for cell in cells if cell.models]
+    groups = dict.fromkeys((cell.settings["task"], cell.settings["encoder"]) for cell in measured)
     parts = [plain(record["about"])] if record["about"] else []
     for task, encoder in groups:
-        some = [cell for cell in there if (cell.settings["task"], cell.settings["encoder"]) == (task, encoder)]
-        parts += [f"**{plain(task)}, {plain(encoder)}**", overview_table(some)]
-        if any(len(cell.models) > 1 for cell in some):
-            parts += ["Every model:", models_table(some)]
-        curves = curves_table(some)
+        group = [cell for cell in measured if (cell.settings["task"], cell.settings["encoder"]) == (task, encoder)]
+        parts += [f"**{plain(task)}, {plain(encoder)}**", overview_table(group)]
+        if any(len(cell.models) > 1 for cell in group):
+            parts += ["Every model:", models_table(group)]
+        curves = curves_table(group)
         parts += ["Held out, after each epoch:", curves] if curves else []
-    tests = pairs_table(record["pairs"], there)
+    tests = pairs_table(record["pairs"], measured)
     parts += [tests] if tests else []
     return "\n\n".join([*parts, *suite_notes(cells)])
 
 
 def overview_table(cells: Sequence[Measured]) -> str:
-    """A row for each cell: its last snapshot, or of heads and ensembles the best by held-out examples; its costs."""
+    """A row for each cell: scores and costs of its last snapshot, or of the best head or ensemble by held-out score."""
     chosen = [(cell, cell.best() if cell.kind in CHOSEN else cell.models[-1]) for cell in cells]
     columns = [*_scores(chosen), *_COSTS]
     rows = []
@@ -65,14 +65,14 @@ def overview_table(cells: Sequence[Measured]) -> str:
         entries = [entry["result"] for entry in cell.entries.values()]
         first = [one["first_step_seconds"] for one in entries if one.get("first_step_seconds") is not None]
         peak = [one["peak_bytes"] / GIGABYTE for one in entries if one.get("peak_bytes") is not None]
-        more = [_over(first, "seconds", spread=False), _over(peak, "number", spread=False)]
-        rows.append([*_names(cell, model), *(_number(cell, model, column) for column in columns), *more])
+        of_cell = [_over(first, "seconds", spread=False), _over(peak, "number", spread=False)]
+        rows.append([*_names(cell, model), *(_number(cell, model, column) for column in columns), *of_cell])
     titles = ["cell", "model", *(column.title for column in columns), "first step, s", "peak GPU, GB"]
     return markdown_table(titles, rows)
 
 
 def models_table(cells: Sequence[Measured]) -> str:
-    """A row for each model of each cell: how good it is, after how many seconds."""
+    """A row for each model of each cell, with scores and costs."""
     every = [(cell, model) for cell in cells for model in cell.models]
     held_out = Column("held out", lambda one: one["held_out"], _unit(every))
     columns = [_EPOCHS, *_scores(every), held_out, Column("loss on dev", lambda one: one.get("loss")), *_COSTS[:3]]
@@ -81,10 +81,10 @@ def models_table(cells: Sequence[Measured]) -> str:
 
 
 def curves_table(cells: Sequence[Measured]) -> str:
-    """A row for each head that held-out examples judged after every epoch; empty where none was."""
+    """A row of held-out scores for each model that was scored after every epoch; empty if there is none."""
     every = [(cell, model) for cell in cells for model in cell.models]
-    told = [entry["result"]["models"][model] for cell, model in every for entry in cell.entries.values()]
-    epochs = sorted({at for one in told for at, _ in one.get(CURVE, ())})
+    results = [entry["result"]["models"][model] for cell, model in every for entry in cell.entries.values()]
+    epochs = sorted({at for result in results for at, _ in result.get(CURVE, ())})
     columns = [Column(f"{at:g}", _held_out_after(at), _unit(every)) for at in epochs]
     values = [[_number(cell, model, column) for column in columns] for cell, model in every]
     rows = [[*_names(*one), *row] for one, row in zip(every, values, strict=True) if any(v != NOTHING for v in row)]
@@ -92,27 +92,25 @@ def curves_table(cells: Sequence[Measured]) -> str:
 
 
 def pairs_table(pairs: Iterable[Mapping[str, str]], cells: Sequence[Measured]) -> str:
-    """Paired tests of what the suite compares, as far as it is measured; empty where nothing is."""
+    """Paired tests of the suite's pairs that are measured; empty if none is."""
     rows = []
     for pair in pairs:
-        found = [find_model(cells, pair[side]) for side in ("first", "second")]
-        first, second = found
+        first, second = (find_model(cells, pair[side]) for side in ("first", "second"))
         tested = None if first is None or second is None else paired_test(first, second)
         if first is None or second is None or tested is None:
             continue
         test, by_seed = tested
         sides = [code(f"{cell.name}:{model}") for cell, model in (first, second)]
         interval = show_interval(test.interval.low, test.interval.high, "percent")
-        each = ", ".join(show_difference(one, "percent") for one in by_seed)
-        rows.append(
-            [*sides, show_difference(test.value, "percent"), interval, show_number(test.p, "p"), which_way(test), each]
-        )
+        seeds = ", ".join(show_difference(one, "percent") for one in by_seed)
+        difference = show_difference(test.value, "percent")
+        rows.append([*sides, difference, interval, show_number(test.p, "p"), which_way(test), seeds])
     titles = ["first", "second", "points", "95 % interval", "p", "first is", "with each seed"]
     return markdown_table(titles, rows) if rows else ""
 
 
 def which_way(test: Difference) -> str:
-    """Where the first surely stands beside the second."""
+    """Whether the first model is significantly higher or lower than the second."""
     return "no difference" if test.p >= CLAIMED else "higher" if test.value > 0 else "lower"
 
 
@@ -130,7 +128,7 @@ _COSTS = (
 
 
 def _scores(models: Sequence[tuple[Measured, str]]) -> list[Column]:
-    """What models are judged by: F1 at three thresholds, or the first metric of labels and scores."""
+    """Columns of scores: F1 at up to three thresholds for questions, else the task's first metric."""
     cell, model = models[0]
     scores = next(iter(cell.entries.values()))["result"]["models"][model]["scores"]
     titles = {ZERO: "F1, threshold 0", FITTED: "F1, fitted", BEST: "F1, best on dev"}
@@ -149,34 +147,37 @@ def _held_out_after(epochs: float) -> Read:
 
 
 def _unit(models: Sequence[tuple[Measured, str]]) -> Unit:
-    """Questions are scored in percent, all else in parts of 1."""
+    """The unit of scores: percent for questions, else a share of 1."""
     cell, model = models[0]
     scores = next(iter(cell.entries.values()))["result"]["models"][model]["scores"]
     return "percent" if any("exact" in name for values in scores.values() for name in values) else "share"
 
 
 def _number(cell: Measured, model: str, column: Column) -> str:
+    """A model's value in a column, over seeds."""
     return _over(cell.over_seeds(model, column.read), column.unit, spread=column.spread)
 
 
 def _over(values: Sequence[float], unit: Unit, *, spread: bool) -> str:
+    """The mean over seeds, with the standard deviation if `spread` is set and there are several."""
     mean, deviation = mean_and_spread(values)
     text = show_number(mean, unit)
     return f"{text} ± {show_number(deviation, unit)}" if spread and deviation is not None else text
 
 
 def _names(cell: Measured, model: str) -> list[str]:
+    """The names of cell and model, the cell's with `DIRTY` if it was measured with uncommitted changes."""
     dirty = any(entry["dirty"] for entry in cell.entries.values())
     return [code(cell.name) + (DIRTY if dirty else ""), code(model)]
 
 
 def suite_notes(cells: Sequence[Measured]) -> list[str]:
-    """How many seeds, on what, from which commits, what is missing."""
+    """Notes below the tables: number of seeds, machines, commits, and which cells diverged or are missing."""
     entries = [entry for cell in cells for entry in cell.entries.values()]
     lines = []
     if entries:
-        drawn = {cell.name: len(cell.entries) for cell in cells if cell.entries and cell.by_chance}
-        most = max(drawn.values(), default=1)
+        seeds_of = {cell.name: len(cell.entries) for cell in cells if cell.entries and cell.by_chance}
+        most = max(seeds_of.values(), default=1)
         machines = sorted({str(one["provenance"]["gpu"] or one["provenance"]["processor"]) for one in entries})
         commits = sorted({str(one["provenance"]["commit"])[:8] for one in entries})
         seconds = [one["seconds"] for one in entries]
@@ -185,7 +186,7 @@ def suite_notes(cells: Sequence[Measured]) -> list[str]:
         lines.append(
             f"Mean ± standard deviation, {counted}; {', '.join(machines)};{spent} commit {', '.join(commits)}."
         )
-        fewer = [f"{code(name)} {seeds}" for name, seeds in drawn.items() if seeds < most]
+        fewer = [f"{code(name)} {seeds}" for name, seeds in seeds_of.items() if seeds < most]
         lines += [f"Fewer seeds: {', '.join(fewer)}."] if fewer else []
         fixed = [cell.name for cell in cells if cell.entries and not cell.by_chance]
         lines += [f"Without any randomness, so measured once: {', '.join(map(code, fixed))}."] if fixed else []
@@ -201,7 +202,7 @@ def suite_notes(cells: Sequence[Measured]) -> list[str]:
 
 
 def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A Markdown table without the columns that hold nothing."""
+    """A Markdown table; columns in which all cells are `NOTHING` are left out."""
     kept = [n for n in range(len(titles)) if any(row[n] != NOTHING for row in rows)]
     lines = [[titles[n] for n in kept], ["---"] * len(kept), *([str(row[n]) for n in kept] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

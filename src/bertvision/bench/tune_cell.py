@@ -1,4 +1,4 @@
-"""The kind `tune`: an encoder learns, and every snapshot is judged."""
+"""The kind `tune`: an encoder is tuned, and every snapshot is scored."""
 
 from typing import Any
 
@@ -17,10 +17,11 @@ TUNE = "tune"
 
 
 def measure_tune(settings: TuneSettings, seed: int, environment: BenchEnvironment) -> dict[str, Any]:
-    """Tune an encoder, and judge its own output at every snapshot.
+    """Tune an encoder, and score its own output at every snapshot.
 
     Raises:
-        BertVisionError: something in the settings does not fit, or it diverged.
+        BertVisionError: data or encoder cannot be loaded, or do not fit the settings.
+        DivergedError: the loss is not finite.
     """
     peak = PeakMemory(environment.device, environment.show)
     tuned = tuned_run(settings, seed, environment, peak)
@@ -43,10 +44,11 @@ def measure_tune(settings: TuneSettings, seed: int, environment: BenchEnvironmen
 def tuned_run(
     settings: TuneSettings, seed: int, environment: BenchEnvironment, peak: PeakMemory | None = None
 ) -> TuneResult:
-    """The run of the settings, made or finished if need be; it leaves the dev split alone.
+    """The finished run of these settings; it is started or resumed if necessary, and does not score dev.
 
     Raises:
-        BertVisionError: something in the settings does not fit, or it diverged.
+        BertVisionError: data or encoder cannot be loaded, or do not fit the settings.
+        DivergedError: the loss is not finite.
     """
     run = environment.run(TUNE, settings, seed)
     return tune(
@@ -54,15 +56,15 @@ def tuned_run(
         run,
         resume=(run / CONFIG).is_file(),
         show=environment.show if peak is None else peak.show,
-        judge=_let_pass,
+        judge=_ignore_score,
     )
 
 
 def snapshot_model(tuned: TuneResult, snapshot: Snapshot, subject: Subject, environment: BenchEnvironment) -> Model:
-    """What is told of a snapshot's own output.
+    """The result of a snapshot's own output.
 
     Raises:
-        BertVisionError: it cannot be had.
+        BertVisionError: the snapshot cannot be loaded.
     """
     return {
         "epochs": snapshot.fraction,
@@ -74,10 +76,10 @@ def snapshot_model(tuned: TuneResult, snapshot: Snapshot, subject: Subject, envi
 
 
 def first_step_seconds(snapshot: Snapshot) -> float | None:
-    """Seconds of the first step of a run, compiling included; None if its log does not say."""
+    """Seconds of the first step of a run, compiling included; None if they are not in its log."""
     lines = RunFolder(snapshot.run).lines()
     return next((line["seconds"] for line in lines if line["step"] == 1 and "seconds" in line), None)
 
 
-def _let_pass(fraction: float, score: float | None) -> None:
-    """Whoever judges snapshots keeps the run from looking at dev."""
+def _ignore_score(fraction: float, score: float | None) -> None:
+    """Accept any score; with a callback for scores, a run uses held-out examples only, and not dev."""

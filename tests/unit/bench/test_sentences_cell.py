@@ -12,7 +12,7 @@ import pytest
 from bertvision.bench.environment import BenchEnvironment
 from bertvision.bench.outcomes import unpack_outcomes
 from bertvision.bench.sentence_settings import SentenceSettings
-from bertvision.bench.sentences_cell import few_rows, measure_sentences, some_rows
+from bertvision.bench.sentences_cell import measure_sentences, sample_per_class, sample_rows
 from bertvision.errors import BertVisionError, MissingExtraError
 from tiny_run import save_tiny_encoder, write_labels
 
@@ -123,16 +123,16 @@ def test_without_dev_examples_nothing_can_be_judged(environment: BenchEnvironmen
 
 def test_as_many_of_every_class_are_drawn_and_others_by_another_seed() -> None:
     targets = np.array([0] * 20 + [1] * 5 + [2] * 2)
-    rows = few_rows(targets, 4, 0)
+    rows = sample_per_class(targets, 4, 0)
     assert np.bincount(targets[rows]).tolist() == [4, 4, 2]
     assert rows.tolist() == sorted(set(rows.tolist()))
-    assert few_rows(targets, 4, 0).tolist() == rows.tolist() != few_rows(targets, 4, 1).tolist()
-    assert few_rows(targets, None, 0).tolist() == list(range(27))
+    assert sample_per_class(targets, 4, 0).tolist() == rows.tolist() != sample_per_class(targets, 4, 1).tolist()
+    assert sample_per_class(targets, None, 0).tolist() == list(range(27))
     scores = np.array([0.1, 0.4, 0.6, 1.4, 4.6, 5.0])
-    assert len(few_rows(scores, 1, 0)) == 3  # near 0, 1 and 5
+    assert len(sample_per_class(scores, 1, 0)) == 3  # near 0, 1 and 5
 
 
 def test_some_rows_are_the_same_for_everybody() -> None:
-    assert some_rows(10, 4).tolist() == sorted(some_rows(10, 4).tolist())
-    assert len(set(some_rows(10, 4).tolist())) == 4
-    assert some_rows(3, 4).tolist() == some_rows(3, None).tolist() == [0, 1, 2]
+    assert sample_rows(10, 4).tolist() == sorted(sample_rows(10, 4).tolist())
+    assert len(set(sample_rows(10, 4).tolist())) == 4
+    assert sample_rows(3, 4).tolist() == sample_rows(3, None).tolist() == [0, 1, 2]
