@@ -19,7 +19,7 @@ from bertvision.bench.measure import side_by_side
 from bertvision.bench.record import Claim
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import load_encoder
-from bertvision.heads import HeadShape
+from bertvision.heads import HeadShape, blank_head, layers_read
 from bertvision.inference.computed_states import StreamStates
 from bertvision.inference.outputs import PassOptions
 from bertvision.inference.stored_states import StoreStates, rows_in_memory
@@ -70,6 +70,11 @@ class Work:
         """The amount of work, in words."""
         mean, threads = self.windows.lengths.mean(), torch.get_num_threads()
         return f"{len(self.windows):,} windows, mean {mean:.0f} tokens, MiniLM, threads: {threads}"
+
+    @property
+    def shape(self) -> HeadShape:
+        """The shape of its heads."""
+        return HeadShape(layers=self.encoder.depth + 1, width=self.encoder.width, outputs=self.task.outputs)
 
     def stream(self) -> StreamStates:
         """The states of all layers, recomputed for every batch."""
@@ -166,7 +171,7 @@ def warm(reader: StoreReader, batches: Batches, size: str) -> None:
 
 def epoch(work: Work, states: Callable[[], States], head: str) -> None:
     """Train a head for one epoch."""
-    encoder, source = work.encoder, states()
+    source = states()
     data = FitData(
         task=work.task,
         targets=work.windows.targets,
@@ -176,8 +181,7 @@ def epoch(work: Work, states: Callable[[], States], head: str) -> None:
         batch=32,
         ahead=isinstance(source, StoreStates),
     )
-    shape = HeadShape(layers=encoder.depth + 1, width=encoder.width, outputs=work.task.outputs)
-    trainee = Trainee(HeadSpec(head=head), shape, device=CPU)
+    trainee = Trainee(HeadSpec(head=head), work.shape, device=CPU)
     plan = Plan(work.windows.lengths, TuneOptions(batch=data.batch))
     with tempfile.TemporaryDirectory() as run:
         fit_trainees([trainee], data, plan, run=Path(run), fractions=(), watcher=SilentWatcher())
@@ -186,11 +190,12 @@ def epoch(work: Work, states: Callable[[], States], head: str) -> None:
 def epochs(work: Work, reader: StoreReader, head: str, *, name: str, target: float) -> None:
     """Time an epoch of a head from a store, loading rows included, against one that runs the encoder."""
     rows = np.arange(len(work.windows))
+    layers = layers_read([blank_head(head, work.shape, {})])  # a fit reads no others
 
     def stored() -> States:
         if work.spans:
-            return StoreStates(reader, rows, work.windows, layers=reader.layers, options=PASS, device=CPU)
-        return rows_in_memory(reader, rows, reader.layers, CPU)
+            return StoreStates(reader, rows, work.windows, layers=layers, options=PASS, device=CPU)
+        return rows_in_memory(reader, rows, layers, CPU)
 
     timings = side_by_side(
         {"ours": partial(epoch, work, stored, head), RECOMPUTING: partial(epoch, work, work.stream, head)}, rounds=3

@@ -125,7 +125,8 @@ class RowStates:
 
     def batch(self, rows: IntArray) -> StateBatch:
         """The windows at `rows`, each of one token, its row."""
-        states = self.rows[torch.from_numpy(rows)].to(self._device).unsqueeze(2)
+        # index_select takes half the time of an index
+        states = self.rows.index_select(0, torch.from_numpy(rows)).to(self._device).unsqueeze(2)
         mask = torch.ones(len(rows), 1, dtype=torch.bool, device=self._device)
         return StateBatch(HiddenStates(states, mask), lowest=self.lowest)
 
