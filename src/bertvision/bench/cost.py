@@ -174,8 +174,9 @@ def load_operations(shape: EncoderShape, load: Load, learning: Learning | None =
 
 def operations_of(shape: EncoderShape, learning: Learning | None = None) -> tuple[float, float]:
     """Operations of all layers per token and per pair of tokens: of a frozen pass, or of a training step."""
-    per_token = shape.depth * (shape.token_operations + shape.position_operations)
-    per_pair = shape.depth * shape.pair_operations
+    # as floats: the operations of 100 million windows are more than an integer of 64 bits holds
+    per_token = float(shape.depth * (shape.token_operations + shape.position_operations))
+    per_pair = float(shape.depth * shape.pair_operations)
     if learning is None:
         return per_token, per_pair
     # backward pass: gradients of the inputs of linear maps, and of their weights where these are trained

@@ -84,6 +84,15 @@ def test_heads_are_fitted_by_one_process_from_a_stream_or_a_store() -> None:
     }
 
 
+def test_more_operations_than_an_integer_of_64_bits_holds_are_counted() -> None:
+    wide = EncoderShape(width=2**20, depth=1000, inner=2**22)
+    bill = estimate(replace(WORK, shape=wide, heads=[("layer_mix", 1)]), MACHINE, [1])
+    assert bill.operations == pytest.approx(1000 * (12_800 * 24 * 2.0**40 + 128_000 * 4 * 2.0**20))
+    assert bill.operations > 2**63
+    streamed = next(row for row in bill.rows if row.what == "heads, streamed")
+    assert streamed.seconds == pytest.approx(bill.operations / 5e5 + 12_800 * 1e-3)
+
+
 def test_assumptions_name_the_numbers_that_were_used() -> None:
     said = " ".join(assumptions(replace(WORK, batch=99), replace(MACHINE, inside=7e9, peak=5e12)))
     assert "2.5 TFLOP/s, 50.0% of 5" in said
