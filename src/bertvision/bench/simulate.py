@@ -88,8 +88,8 @@ def extract_shares(operations: FloatArray, groups: Sequence[range], *, processes
         processes: number of processes.
     """
     work = np.add.reduceat(operations, [group.start for group in groups])
-    shares = np.bincount(np.arange(len(work)) % processes, weights=work, minlength=processes)
-    return ProcessLoads(float(shares.mean()), float(shares.max()))
+    shares = np.bincount(np.arange(len(work)) % processes, weights=work)
+    return ProcessLoads(float(work.sum()) / processes, float(shares.max()))
 
 
 def step_shares(
@@ -109,7 +109,7 @@ def step_shares(
     operations = operations_of(lengths)
     mean, slowest = 0.0, 0.0
     for rows in length_batches(lengths, batch, seed=_SEED):
-        shares = np.bincount(np.arange(len(rows)) % processes, weights=operations[rows], minlength=processes)
-        mean += float(shares.mean())
+        shares = np.bincount(np.arange(len(rows)) % processes, weights=operations[rows])
+        mean += float(operations[rows].sum()) / processes
         slowest += float(shares.max())
     return ProcessLoads(mean * windows / drawn, slowest * windows / drawn)

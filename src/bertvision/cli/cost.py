@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
 from typing import TYPE_CHECKING, Literal
 
 from bertvision.cli.options import GivenOptions
@@ -114,9 +115,6 @@ def _check(options: Options) -> None:
         "price": (machine.price, 0),
         "storage-price": (machine.storage_price, 0),
     }
-    for name, (value, minimum) in minima.items():
-        if value is not None and value < minimum:
-            raise BertVisionError(f"--{name} is {value:g}, at least {minimum} is expected.")
     positive = {
         "epochs": options.epochs,
         "peak": machine.peak,
@@ -124,6 +122,12 @@ def _check(options: Options) -> None:
         "link": machine.link,
         "disk": machine.disk,
     }
+    for name, value in [*((name, value) for name, (value, _) in minima.items()), *positive.items()]:
+        if value is not None and not isfinite(value):
+            raise BertVisionError(f"--{name} is {value:g}, a finite number is expected.")
+    for name, (value, minimum) in minima.items():
+        if value is not None and value < minimum:
+            raise BertVisionError(f"--{name} is {value:g}, at least {minimum} is expected.")
     for name, value in positive.items():
         if value is not None and value <= 0:
             raise BertVisionError(f"--{name} is {value:g}, more than 0 is expected.")
@@ -133,7 +137,7 @@ def _check(options: Options) -> None:
 
 def _parse_gpus(words: str) -> list[int]:
     numbers = parse_numbers("--gpus", words)
-    if not numbers or any(number < 1 or number != int(number) for number in numbers):
+    if not numbers or any(number < 1 or not number.is_integer() for number in numbers):
         raise BertVisionError(f"--gpus is '{words}', whole numbers such as 1,8,64 are expected.")
     return [int(number) for number in numbers]
 

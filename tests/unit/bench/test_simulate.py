@@ -49,6 +49,14 @@ def test_with_fewer_groups_than_processes_some_have_nothing_to_do() -> None:
     assert (shares.slowest, shares.mean) == (2, 0.5)
 
 
+def test_any_number_of_processes_takes_no_memory() -> None:
+    shares = extract_shares(np.ones(2), [range(1), range(1, 2)], processes=10**12)
+    assert (shares.mean, shares.slowest) == (2e-12, 1.0)
+    steps = step_shares(np.array([10]), 64, in_tokens, batch=64, processes=10**12)
+    assert steps.mean == pytest.approx(640e-12)
+    assert steps.slowest == 10.0
+
+
 def test_processes_share_windows_as_a_writer_does(tmp_path: Path) -> None:
     source = Source(*[3, 9, 4] * 200)
     lengths = np.array([3, 9, 4] * 200)
