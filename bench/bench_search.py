@@ -4,7 +4,6 @@ python bench/bench_search.py
 """
 
 import argparse
-import os
 import tempfile
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from bertvision.runs.searching.search_file import parse_space
 from bertvision.runs.searching.search_request import SearchRequest
 from bertvision.tasks.load import load_task
 from bertvision.training.trainee import HeadSpec
-from data import ROOT, save
+from data import data_folder, save
 
 TRIALS = 20
 SPACE = {
@@ -37,7 +36,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--fraction", type=float, default=0.3)
     options = parser.parse_args()
-    folder = Path(os.environ.get("BERTVISION_DATA", ROOT.parent / "shared" / "data")) / "glue"
+    folder = data_folder("glue")
     task, data = ("cola", str(folder)) if folder.is_dir() else ("sst2", "builtin")
     request = SearchRequest(
         task=task, data=data, space=parse_space(SPACE), fraction=options.fraction, epochs=3.0, device="cpu"
