@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from bertvision.bench.compare import Measured, mean_and_spread, measured_cells
+from bertvision.report.numbers import SIGNED
 from bertvision.report.plots import Axis, Key, Lines, Point
 from bertvision.report.svg import HEIGHT, LEFT, WIDTH, Palette, element, text
 from bertvision.runs.judging.judge import FITTED, PLAIN, ZERO
@@ -106,7 +107,7 @@ def _draw(name: str, cells: Sequence[Measured], suite: str) -> str:
     ordered = sorted(cells, key=lambda cell: cell.kind == LOOP)
     lines = Lines(
         x=Axis(title="training (s)", unit="seconds", log=True),
-        y=Axis(title=f"{metric} (%)", unit="percent"),
+        y=Axis(title=f"{metric} ({'× 100' if metric.endswith(SIGNED) else '%'})", unit="percent"),
         points=tuple(point for cell in ordered for point in _points(cell, owners[cell.name])),
     )
     palette = Palette(tuple(dict.fromkeys(owners[cell.name] for cell in ordered)))

@@ -76,6 +76,15 @@ def test_classes_are_judged_by_the_first_metric_of_their_task() -> None:
     assert ">a: 75.0 at 10.0</title>" in drawn
 
 
+def test_a_correlation_is_no_percentage() -> None:
+    told = {name: one | {"scores": {"plain": {"matthews": 0.5}}} for name, one in CURVE.items()}
+    measured = record(entry("a", "tune", 0, told))
+    for one in (measured["plan"][0], measured["cells"]["a-0"]):
+        one["settings"]["task"] = "cola"
+    [drawn] = curve_plots(measured).values()
+    assert ">matthews (× 100)</text>" in drawn
+
+
 def test_cells_that_are_not_asked_for_are_not_drawn() -> None:
     measured = record(entry("a", "tune", 0, CURVE), entry("b", "tune", 0, CURVE))
     [drawn] = curve_plots(measured, {"b"}).values()
