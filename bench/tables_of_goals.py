@@ -120,9 +120,13 @@ def ensembles(cells: Sequence[Measured]) -> list[Goal]:
 
 
 def whole_table(cells: Sequence[Measured]) -> Goal:
-    """Goal for the time of measuring all heads, for the seed that was timed."""
-    entries = [entry for name in ("encoder", "heads") for entry in _cell(cells, name).entries.values()]
-    spent = sum(entry["seconds"] for entry in entries if entry["seconds"] is not None)
+    """Goal for the time of measuring all heads with one seed: the mean over the seeds that were timed."""
+    encoder, heads = (_cell(cells, name).entries for name in ("encoder", "heads"))
+    both = [(encoder[seed]["seconds"], heads[seed]["seconds"]) for seed in encoder if seed in heads]
+    timed = [sum(seconds) for seconds in both if None not in seconds]
+    if not timed:
+        raise BertVisionError("'encoder' and 'heads' were not timed with the same seed.")
+    spent = fmean(timed)
     what = f"every head at 0.3 and 1 epoch, one seed, on one H200 in under {TABLE_SECONDS:.0f} s"
     return Goal(what, f"{spent:.0f} s", REACHED if spent < TABLE_SECONDS else MISSED)
 

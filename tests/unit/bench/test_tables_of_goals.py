@@ -19,6 +19,7 @@ from tables_of_goals import (
     curve,
     curve_table,
     goals_table,
+    whole_table,
 )
 
 GOOD, MIDDLE, POOR = (" ".join(["1"] * right + ["0"] * (100 - right)) for right in (90, 75, 60))
@@ -130,3 +131,14 @@ def test_what_is_not_measured_is_named() -> None:
         ablation_table([])
     with pytest.raises(BertVisionError, match="'plain lora' is not measured"):
         curve_table([])
+
+
+def test_the_whole_table_takes_the_mean_of_the_seeds_that_were_timed() -> None:
+    first = heads(GOOD, GOOD, GOOD)
+    second, untimed = (
+        [one | {"seed": seed, "seconds": took} for one in first] for seed, took in ((1, 90.0), (2, None))
+    )
+    goal = whole_table(cells_of(*first, *second, *untimed))
+    assert (goal.measured, goal.so) == ("150 s", REACHED)
+    with pytest.raises(BertVisionError, match="'encoder' and 'heads' were not timed with the same seed"):
+        whole_table(cells_of(*untimed))
