@@ -23,10 +23,12 @@ from bertvision.bench.suite import load_suite
 from bertvision.bench.tables import suite_markdown
 from bertvision.cli.ls import BERT_LARGE, reference_parameters
 from bertvision.encoder.learn import parse_learn
+from bertvision.errors import BertVisionError
 from bertvision.heads import HEADS
 from bertvision.training.options import default_rate
 from claims_of_spans import claims_table, head_claims_table
 from markdown_tables import table
+from tables_of_answers import answers_table
 from tables_of_documents import DOCUMENT_TABLES
 from tables_of_goals import ablation_table, curve_table, goals_table
 from tables_of_heads import documents_table, ensembles_table
@@ -39,21 +41,27 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PLOTS = DOCS / "plots"
 RIVALS_PLOT = PLOTS / "rivals.svg"
+LEGEND = "Solid lines are ours, dashed ones the plain loop; marks are snapshots, bands the range over seeds."
 
 
 def quality_table() -> str:
-    """F1 for each `--learn`, at the learning rate with the best held-out score; means over the runs at that rate."""
+    """F1 for each `--learn`, at the learning rate with the best held-out score; means over all runs at that rate.
+
+    Only the suite `tuning` chooses, which has every rate with the same seed: other seeds hold out other examples.
+    """
     rows = []
     runs = tuning_runs()
     for learn in sorted({run["learn"] for run in runs}):
-        by_rate: dict[float, list[dict[str, Any]]] = {}
-        for run in runs:
-            if run["learn"] == learn:
-                by_rate.setdefault(run["lr"], []).append(run)
-        rate, chosen = max(by_rate.items(), key=lambda item: fmean(run["held_out"] for run in item[1]))
+        of_learn = [run for run in runs if run["learn"] == learn]
+        held_out: dict[float, list[float]] = {}
+        for run in of_learn:
+            if run["suite"] == "tuning":
+                held_out.setdefault(run["lr"], []).append(run["held_out"])
+        rate = max(held_out, key=lambda rate: fmean(held_out[rate]))
+        chosen = [run for run in of_learn if run["lr"] == rate]
         values = [f"{fmean(run[at] for run in chosen):.1f}" for at in ("zero", "fitted", "best")]
         size = f"{chosen[0]['bytes'] / 1e6:,.0f} MB"
-        rows.append((learn, f"{rate:g}", f"{len(by_rate)}", f"{len(chosen)}", *values, size))
+        rows.append((learn, f"{rate:g}", f"{len(held_out)}", f"{len(chosen)}", *values, size))
     header = ("what learns", "rate", "of", "runs", "F1, threshold 0", "fitted", "best on dev", "bytes kept")
     return table(header, rows)
 
@@ -67,7 +75,7 @@ def tuning_runs() -> list[dict[str, Any]]:
 
     planned = [other_settings(cell) for cell in tuning["plan"]]
     runs = []
-    for cell in [*tuning["cells"].values(), *rival["cells"].values()]:
+    for suite, cell in [(one["suite"], cell) for one in (tuning, rival) for cell in one["cells"].values()]:
         *_, model = cell["result"]["models"].values() or [None]
         settings = cell["settings"]
         # a cell without a model diverged
@@ -77,7 +85,14 @@ def tuning_runs() -> list[dict[str, Any]]:
         scores = {at: model["scores"][name]["f1"] for at, name in names.items()}
         rate = settings["lr"] or default_rate(settings["learn"])
         runs.append(
-            {"learn": settings["learn"], "lr": rate, **scores, "held_out": model["held_out"], "bytes": model["bytes"]}
+            {
+                "suite": suite,
+                "learn": settings["learn"],
+                "lr": rate,
+                **scores,
+                "held_out": model["held_out"],
+                "bytes": model["bytes"],
+            }
         )
     return runs
 
@@ -156,7 +171,8 @@ def suite_tables(name: str) -> str:
         return f"Not measured yet: `bertvision bench {name} --data DIR`"
     words = "quality against seconds of training"
     plots = [f"![{plot.stem}: {words}]({plot.relative_to(DOCS)})" for plot in suite_plots(name)]
-    return "\n\n".join([suite_markdown(suite_record(name)), *plots, f"[Record](../results/{path.name})"])
+    parts = [suite_markdown(suite_record(name)), *plots, *([LEGEND] if plots else [])]
+    return "\n\n".join([*parts, f"[Record](../results/{path.name})"])
 
 
 def sentences_tables() -> str:
@@ -187,7 +203,7 @@ def of_rivals() -> str:
     """The README's table and plot of ours beside the usual alternatives."""
     table = of_suites(rivals_table, "rival")
     words = "F1 against seconds of training: our curves rise to the left of those of the plain loops"
-    return f"{table}\n\n![{words}]({RIVALS_PLOT.relative_to(ROOT)})"
+    return f"{table}\n\n![{words}]({RIVALS_PLOT.relative_to(ROOT)})\n\n{LEGEND}"
 
 
 SENTENCES = "sentences"
@@ -196,8 +212,10 @@ SENTENCES = "sentences"
 SUITES = sorted(path.stem for path in (ROOT / "experiments").glob("*.toml") if path.stem not in ("smoke", SENTENCES))
 """Suites whose tables are published; the smoke test of the benchmarks has none."""
 
+BENCHMARKS, BESIDE_DOCUMENTS, RECORDS = (f"docs/benchmarks{name}.md" for name in ("", "-documents", "-records"))
+
 SUITE_PAGES = {"classes": "docs/benchmarks-sentences.md"}
-"""Pages of the suites whose tables are not on the page of benchmarks."""
+"""Pages of the suites whose records are not on the page of records."""
 
 
 def of_record(name: str, make: Callable[[Mapping[str, Any]], str]) -> str:
@@ -225,41 +243,48 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "size": ("docs/speed.md", size_table),
     "loops": ("docs/speed.md", partial(of_suites, loops_table, "rival")),
     "limits": ("docs/speed.md", limits_table),
-    "goals": ("docs/benchmarks.md", partial(of_suites, goals_table, "heads", "rival", "sentences")),
-    "equal seconds": ("docs/benchmarks.md", partial(of_suites, curve_table, "rival")),
-    "ablation": ("docs/benchmarks.md", partial(of_suites, ablation_table, "rival")),
-    "quality": ("docs/benchmarks.md", quality_table),
+    "answers": (BENCHMARKS, partial(of_suites, answers_table, "rival", "heads")),
+    "goals": (BENCHMARKS, partial(of_suites, goals_table, "heads", "rival", "sentences")),
+    "equal seconds": (BENCHMARKS, partial(of_suites, curve_table, "rival")),
+    "ablation": (BENCHMARKS, partial(of_suites, ablation_table, "rival")),
+    "quality": (BENCHMARKS, quality_table),
     "heads": ("docs/heads.md", heads_table),
     **{name: ("docs/analysis.md", make) for name, make in SPAN_TABLES.items()},
     "head claims": ("docs/analysis.md", partial(of_suites, head_claims_table, "heads")),
     "span claims": ("docs/analysis.md", claims_table),
     "span ensembles": ("docs/evaluation.md", partial(of_suites, ensembles_table, "heads")),
-    "heads beside documents": ("docs/benchmarks.md", partial(of_suites, documents_table, "heads")),
+    "heads beside documents": (BESIDE_DOCUMENTS, partial(of_suites, documents_table, "heads")),
     **{
-        name: ("docs/benchmarks.md", partial(of_suites, make, "freezing", "documents", "heads"))
+        name: (BESIDE_DOCUMENTS, partial(of_suites, make, "freezing", "documents", "heads"))
         for name, make in DOCUMENT_TABLES.items()
     },
     "cost checks": ("docs/scale.md", checks_table),
     "scale": ("docs/scale.md", scale_table),
     "bytes": ("docs/scale.md", bytes_table),
-    **{f"suite {name}": (SUITE_PAGES.get(name, "docs/benchmarks.md"), partial(suite_tables, name)) for name in SUITES},
+    **{f"suite {name}": (SUITE_PAGES.get(name, RECORDS), partial(suite_tables, name)) for name in SUITES},
     f"suite {SENTENCES}": ("docs/benchmarks-sentences.md", sentences_tables),
     "multitask claims": ("docs/multitask.md", partial(of_record, "multitask-cs224n", multitask_claims)),
     "multitask": ("docs/multitask.md", partial(of_record, "multitask-cs224n", multitask_tables)),
     "grid": ("docs/multitask.md", partial(of_record, "multitask-grid", grid_table)),
     "distances": ("docs/multitask.md", partial(of_record, "triplet-distances", distances_table)),
-    "glue": ("docs/benchmarks.md", partial(of_record, "glue-mpnet", glue_table)),
+    "glue": (BENCHMARKS, partial(of_record, "glue-mpnet", glue_table)),
 }
 """By name: the file that contains a table, and the function that makes it."""
 
 
 def with_tables(document: str, text: str) -> str:
-    """A document's text with its tables replaced by those of the current records."""
+    """A document's text with its tables replaced by those of the current records.
+
+    Raises:
+        BertVisionError: a table has no place in the text, or no end there.
+    """
     for name, (place, make) in TABLES.items():
         if place == document:
             begin, end = f"<!-- {name} table: written by bench/table.py -->", f"<!-- end of {name} table -->"
-            before, _, rest = text.partition(begin)
-            _, _, after = rest.partition(end)
+            before, begun, rest = text.partition(begin)
+            _, ended, after = rest.partition(end)
+            if not begun or not ended:
+                raise BertVisionError(f"{document} lacks a mark of the table '{name}': {begin} … {end}")
             text = f"{before}{begin}\n\n{make()}\n\n{end}{after}"
     return text
 
@@ -270,7 +295,7 @@ def main() -> None:
         write_text(path, drawn)
     for document in sorted({place for place, _ in TABLES.values()}):
         path = ROOT / document
-        path.write_text(with_tables(document, path.read_text(encoding="utf-8")), encoding="utf-8")
+        write_text(path, with_tables(document, path.read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":

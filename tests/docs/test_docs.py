@@ -19,6 +19,7 @@ from bertvision.bench.suite import load_suite
 from bertvision.cli.commands import COMMANDS
 from bertvision.cli.main import main
 from bertvision.cli.options import parse_options
+from bertvision.errors import BertVisionError
 from conftest import ROOT, load_script
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -183,6 +184,22 @@ def test_what_a_suite_asks_for_now_and_no_record_has_is_told(table: ModuleType) 
 def test_every_table_has_its_marks(table: ModuleType) -> None:
     for name, (document, _) in table.TABLES.items():
         assert f"<!-- {name} table: written by bench/table.py -->" in (ROOT / document).read_text(encoding="utf-8")
+
+
+def test_a_page_that_lacks_a_mark_is_refused_and_not_cut_off(table: ModuleType) -> None:
+    begin, end = "<!-- answers table: written by bench/table.py -->", "<!-- end of answers table -->"
+    for text in (f"{begin}\n\nWhat follows.", f"{end}\n\nWhat follows."):
+        with pytest.raises(BertVisionError, match=r"docs/benchmarks\.md lacks a mark of the table .answers."):
+            table.with_tables("docs/benchmarks.md", text)
+
+
+def test_a_rate_is_chosen_by_the_seed_that_all_rates_have(table: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other seeds hold out other questions, whose scores say nothing about the rate."""
+    scores = {"zero": 1.0, "fitted": 2.0, "best": 3.0, "bytes": 4e6}
+    held_out = [("tuning", 1e-3, 80.0), ("tuning", 2e-3, 79.0), ("rival", 1e-3, 70.0)]
+    runs = [scores | {"suite": suite, "learn": "lora:16", "lr": lr, "held_out": at} for suite, lr, at in held_out]
+    monkeypatch.setattr(table, "tuning_runs", lambda: runs)
+    assert table.quality_table().splitlines()[2:] == ["| lora:16 | 0.001 | 2 | 2 | 1.0 | 2.0 | 3.0 | 4 MB |"]
 
 
 def test_the_plots_are_those_of_the_records(table: ModuleType) -> None:

@@ -38,4 +38,4 @@ KINDS: dict[str, Kind] = {
     "plain": Kind(PlainSettings, measure_plain),
     SENTENCES: Kind(SentenceSettings, measure_sentences),
 }
-"""Every kind by name. A result has `models`: the scores and costs of each model by name; see docs/benchmarks.md."""
+"""Every kind by name. A result has `models`: the scores and costs of each model by name; see docs/suites.md."""

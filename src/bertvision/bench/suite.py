@@ -108,7 +108,7 @@ def find_suite(name: str) -> Path:
 
 
 def load_suite(path: Path) -> Suite:
-    """Read a suite from its file; see docs/benchmarks.md.
+    """Read a suite from its file; see docs/suites.md.
 
     Raises:
         BertVisionError: the file cannot be read, or has an unknown key or name or a wrong value.

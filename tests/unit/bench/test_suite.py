@@ -247,7 +247,7 @@ def test_every_file_of_experiments_can_be_read(path: Path) -> None:
 
 
 def test_the_examples_of_the_page_are_suites() -> None:
-    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "suites.md").read_text(encoding="utf-8")
     whole, grid = (tomllib.loads(block) for block in re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL))
     assert [cell.kind for cell in parse_suite("page", whole).cells] == ["tune", "heads"]
     suite = parse_suite("grid", grid)
