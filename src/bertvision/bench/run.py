@@ -107,11 +107,13 @@ def run_suite(  # noqa: PLR0913 - what it depends on, by keyword
         join: other records whose entries are added.
 
     Raises:
-        BertVisionError: a cell cannot be measured, or another process uses the same work folder; what was measured
-            before is kept.
+        BertVisionError: the record cannot be written, a cell cannot be measured, or another process uses the same work
+            folder; what was measured before is kept.
     """
     cells = suite.only(only)
     stop = None if max_seconds is None else time.monotonic() + max_seconds
+    with lock_folder(record.parent, wait=True):
+        pass  # it can be written, which would otherwise be found out after the first cell
     with lock_folder(environment.work):
         results = open_results(record, suite)
         results.join(join)

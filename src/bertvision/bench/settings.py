@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, fields, replace
 from math import ceil, inf
 from typing import Any
 
+from typing_extensions import override
+
 from bertvision.bench.environment import BUILTIN_DATA, BenchEnvironment
 from bertvision.encoder.learn import parse_learn
 from bertvision.errors import BertVisionError, UnknownNameError
@@ -106,6 +108,21 @@ class LearnSettings(TaskSettings):
         names = ("epochs", "lr", "head_lr", "batch", "schedule", "warmup")
         return TuneOptions(**{name: getattr(self, name) for name in names}, seed=seed)
 
+    def check(self) -> None:
+        """Refuse settings that cannot work, before anything is measured.
+
+        Raises:
+            BertVisionError: an unknown task or `learn`, a value that `TuneRequest` refuses, or a snapshot past the end.
+        """
+        find_task(self.task)
+        parse_learn(self.learn)
+        TuneRequest(
+            task=self.task, learn=self.learn, options=self.tuning(0), fraction=self.fraction, held_out=self.held_out
+        ).check()
+        for epochs in self.snapshots:
+            if not 0.0 < epochs <= self.epochs:
+                raise BertVisionError(f"snapshots has {epochs:g}, more than 0 and at most {self.epochs:g} is expected.")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneSettings(LearnSettings):
@@ -136,19 +153,16 @@ class TuneSettings(LearnSettings):
             head_options=self.options,
         )
 
+    @override
     def check(self) -> None:
         """Refuse settings that cannot work, before anything is measured.
 
         Raises:
-            BertVisionError: an unknown task, `learn` or head, or a value that `TuneRequest` refuses.
+            BertVisionError: an unknown head, or anything that `LearnSettings` refuse.
         """
-        find_task(self.task)
-        parse_learn(self.learn)
+        LearnSettings.check(self)
         if self.head is not None and self.head not in HEADS:
             raise UnknownNameError("head", self.head, HEADS)
-        TuneRequest(
-            task=self.task, learn=self.learn, options=self.tuning(0), fraction=self.fraction, held_out=self.held_out
-        ).check()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +263,8 @@ class HeadsSettings(TaskSettings):
         if max(self.shares, default=0.0) != 1.0 or min(self.shares) <= 0.0:
             # the largest share determines which examples are held out; these must be those of the encoder's run
             raise BertVisionError(f"shares is {list(self.shares)}; 1.0 and shares between 0 and 1 are expected.")
-        self.specs(0)
+        heads = tuple(self.specs(0).values())
+        FitRequest(task=self.task, heads=heads, batch=self.batch, held_out=self.held_out).check()
         check_ways(self.ensembles)
         if self.on is None and self.at:
             raise BertVisionError('at names snapshots, and no tuned run is named. Add: on = "CELL"')
@@ -286,13 +301,13 @@ PLAIN_LEARN = ("full", "bitfit", "none")
 class PlainSettings(LearnSettings):
     """A usual training loop over transformers and PEFT; `learn` is full, lora:R, bitfit or none."""
 
+    @override
     def check(self) -> None:
         """Refuse settings that cannot work, before anything is measured.
 
         Raises:
-            BertVisionError: an unknown task, a `learn` that the plain loop does not support, or options out of range.
+            BertVisionError: a `learn` that the plain loop does not support, or anything that `LearnSettings` refuse.
         """
-        find_task(self.task)
+        LearnSettings.check(self)
         if parse_learn(self.learn).lora is None and self.learn not in PLAIN_LEARN:
             raise BertVisionError(f"learn is '{self.learn}'; the plain loop knows lora:R, {', '.join(PLAIN_LEARN)}.")
-        self.tuning(0).check()

@@ -178,6 +178,8 @@ def _cell(table: Mapping[str, Any], defaults: Mapping[str, Any], before: Mapping
 def _check_not_replaced(built: Any, given: Mapping[str, Any]) -> None:  # noqa: ANN401 - of any kind
     """Refuse settings of examples and encoder that contradict those copied from the cells that it names."""
     above = next((given[key] for key in CELL_KEYS if key in given), None)
+    if above is None:
+        return
     for key, value in given.items():
         if key not in CELL_KEYS and _plain(built)[key] != value:
             raise BertVisionError(f"{key} is that of {above!r}, {getattr(built, key)!r}; leave it out.")

@@ -244,6 +244,13 @@ def test_a_record_of_another_kind_is_not_overwritten(calls: Calls, tmp_path: Pat
     assert json.loads(path.read_text(encoding="utf-8")) == {"format": 1, "kind": "speed"}
 
 
+def test_a_record_that_cannot_be_written_is_found_out_before_anything_is_measured(calls: Calls, tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file")
+    with pytest.raises(BertVisionError, match=r"results/\.lock cannot be written"):
+        measure(tmp_path, suite(1))
+    assert calls == []
+
+
 def test_runs_are_removed_when_no_later_cell_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there: list[list[str]] = []
 

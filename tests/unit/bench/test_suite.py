@@ -14,6 +14,7 @@ from bertvision.errors import BertVisionError
 from conftest import ROOT
 
 TUNE = {"name": "lora", "kind": "tune", "learn": "lora:16", "snapshots": [0.5]}
+PLAIN = {"name": "plain", "kind": "plain", "learn": "lora:16"}
 SENTENCES = {"name": "{task}", "kind": "sentences"}
 HEADS = {"name": "heads", "kind": "heads", "on": "lora", "at": [0.5, 1], "heads": ["layer_mix", "ladder size=8"]}
 
@@ -145,6 +146,12 @@ def test_a_cell_is_known_by_its_settings_and_seed_and_not_by_its_name() -> None:
         ([TUNE | {"head": "layermix"}], {}, r"cell 'lora': unknown head 'layermix'. Did you mean 'layer_mix'\?"),
         ([TUNE | {"task": "squad"}], {}, r"cell 'lora': unknown task 'squad'. Did you mean 'squad"),
         ([TUNE | {"batch": 0}], {}, r"cell 'lora': --batch is 0, at least 1 is expected"),
+        ([TUNE | {"snapshots": [3.0]}], {}, r"cell 'lora': snapshots has 3, more than 0 and at most 1 is expected"),
+        ([TUNE | {"lr": float("nan")}], {}, r"cell 'lora': --lr is nan, more than 0"),
+        ([PLAIN | {"fraction": 0.0}], {}, r"cell 'plain': --fraction is 0, more than 0 and at most 1 is expected"),
+        ([PLAIN | {"held_out": 1.5}], {}, r"cell 'plain': --held-out is 1.5, at least 0 and less than 1 is expected"),
+        ([PLAIN | {"snapshots": [3.0]}], {}, r"cell 'plain': snapshots has 3, more than 0 and at most 1 is expected"),
+        ([TUNE, HEADS | {"batch": 0}], {}, r"cell 'heads': --batch is 0, at least 1 is expected"),
         ([HEADS], {}, r"cell 'heads': unknown cell above 'lora'"),
         ([TUNE, HEADS | {"on": "lore"}], {}, r"cell 'heads': unknown cell above 'lore'. Did you mean 'lora'\?"),
         ([TUNE, HEADS | {"at": [0.7]}], {}, r"cell 'heads': at has 0.7; the tuned run has snapshots at 0.5, 1"),
