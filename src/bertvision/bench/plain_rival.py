@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertvision.encoder.load import silence
+from bertvision.errors import BertVisionError
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.task import Task, TaskKind
 from bertvision.tasks.windows import Windows
@@ -147,7 +148,11 @@ def plain_training(  # noqa: PLR0913 - what a loop depends on
     fractions: Sequence[float],
     measure: Callable[[PlainSteps], None],
 ) -> None:
-    """Train until the last of the fractions of an epoch; `measure` is called after each, and is not timed."""
+    """Train until the last of the fractions of an epoch; `measure` is called after each, and is not timed.
+
+    Raises:
+        BertVisionError: two fractions fall on one step.
+    """
     from transformers import get_scheduler  # noqa: PLC0415 - takes seconds to import
 
     torch.manual_seed(options.seed)
@@ -159,6 +164,12 @@ def plain_training(  # noqa: PLR0913 - what a loop depends on
     optimizer = torch.optim.AdamW(groups, fused=True)  # the default of transformers' trainer
     per_epoch = -(-len(windows) // options.batch)
     stops = {max(1, round(fraction * per_epoch)): fraction for fraction in fractions}
+    if len(stops) < len(fractions):
+        listed = ", ".join(f"{fraction:g}" for fraction in fractions)
+        raise BertVisionError(
+            f"of the snapshots {listed} two fall on the same step of {per_epoch} per epoch. Leave one out, or use a "
+            "smaller batch."
+        )
     total = max(stops)
     name = SCHEDULES.get(options.schedule, options.schedule)
     schedule = get_scheduler(name, optimizer, int(options.warmup * total), total)

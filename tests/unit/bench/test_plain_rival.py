@@ -21,6 +21,7 @@ from bertvision.bench.plain_rival import (
 )
 from bertvision.encoder.learn import apply_learn, parse_learn
 from bertvision.encoder.load import load_encoder
+from bertvision.errors import BertVisionError
 from bertvision.heads import HeadShape, build_head
 from bertvision.inference.outputs import PassOptions, span_scores
 from bertvision.tasks.examples import Questions, Texts
@@ -147,6 +148,12 @@ def test_it_learns_and_is_measured_outside_the_clock(encoder: str, windows: Wind
     assert {one.first for one in steps} == {steps[0].first}
     assert [one.peak for one in steps] == [None] * 3
     assert plain_loss(model, SPANS, windows, rows, CPU).item() < before / 2
+
+
+def test_two_snapshots_on_one_step_are_refused(encoder: str, windows: Windows) -> None:
+    model = plain_model(encoder, SPANS, "none", 0)
+    with pytest.raises(BertVisionError, match=r"of the snapshots 0\.01, 0\.02, 1 two fall on the same step"):
+        plain_training(model, SPANS, windows, OPTIONS, CPU, fractions=[0.01, 0.02, 1], measure=lambda _: None)
 
 
 def test_a_clock_stands_while_it_is_measured(encoder: str, windows: Windows, monkeypatch: pytest.MonkeyPatch) -> None:
