@@ -230,6 +230,31 @@ def test_a_folder_says_whether_its_sentence_vector_is_the_mean(folder: Path, tmp
         assert mean_pooled(str(tmp_path / "run")) is mean  # as the encoder that was tuned
 
 
+@pytest.mark.parametrize(
+    ("config", "mean"),
+    [
+        ({"embedding_dimension": 16, "pooling_mode": "mean", "include_prompt": True}, True),  # since 5.4
+        ({"pooling_mode": "cls"}, False),
+        ({"pooling_mode": ["cls", "mean"]}, True),
+        ({"pooling_mode": ["cls", "max"]}, False),
+        ([], False),
+    ],
+)
+def test_every_form_that_sentence_transformers_has_for_the_mean_is_read(
+    config: object, folder: Path, *, mean: bool
+) -> None:
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert mean_pooled(str(folder)) is mean
+
+
+def test_a_damaged_config_of_the_pooling_is_named(folder: Path) -> None:
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text("{", encoding="utf-8")
+    with pytest.raises(BertVisionError, match=r"1_Pooling/config\.json:1: not JSON"):
+        mean_pooled(str(folder))
+
+
 def test_an_encoder_of_the_hub_is_pooled_as_the_same_files_in_a_folder(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
