@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from bertvision.errors import BertVisionError, DataError
-from bertvision.tasks.files import read_json
+from bertvision.tasks.files import BadRow, describe_bad_rows, read_json
 from bertvision.tasks.squad import is_squad
 from bertvision.tasks.tables import Table, format_of, read_table
 from bertvision.tasks.task import SquadLayout, TableLayout, Task, TaskKind
@@ -97,12 +97,14 @@ def own_task(paths: Mapping[str, Path], columns: OwnColumns) -> Task:
     cells = [cells[table.index(layout.label)] for _, cells in table.rows]
     _check_separator(columns, cells, f"{path}: column '{layout.label}'")
     several = columns.kind == "tags" or (columns.kind is None and (columns.separator is not None or _has_lists(cells)))
-    words = _label_words(cells, columns.separator, several=several)
-    if not words:
-        raise DataError(f"{path}: column '{layout.label}' is empty. Labels or scores are expected.")
+    words, bad = _label_words(table, layout.label, columns.separator, several=several)
     kind = "tags" if several else columns.kind or _guess_kind(words)
-    if kind == "labels" and len(words) < 2:
-        raise DataError(f"{path}: column '{layout.label}' has one label only, {words}. Two or more are expected.")
+    if len(words) < (2 if kind == "labels" else 1):
+        found = (
+            f"has one label only, {words}. Two or more" if words else "has no label that can be read. Labels or scores"
+        )
+        unread = f"\nRows that could not be read:\n{describe_bad_rows(bad)}" if bad else ""
+        raise DataError(f"{path}: column '{layout.label}' {found} are expected.{unread}")
     return Task(
         name=OWN,
         kind=kind,
@@ -148,18 +150,25 @@ def _has_lists(cells: Sequence[object]) -> bool:
     return any(isinstance(cell, list) for cell in cells)
 
 
-def _label_words(cells: Sequence[object], separator: str | None, *, several: bool) -> list[str]:
-    """The different labels, sorted by value if all are finite numbers, else alphabetically."""
+def _label_words(
+    table: Table, column: str | int, separator: str | None, *, several: bool
+) -> tuple[list[str], list[BadRow]]:
+    """The different labels, sorted by value if all are finite numbers, else alphabetically; and the rows without any.
+
+    These are also reported when the examples are read.
+    """
     words: set[str] = set()
-    for cell in cells:
+    bad = list(table.bad)
+    place = table.index(column)
+    for line, cells in table.rows:
         try:
-            words.update(tag_words(cell, separator) if several else [label_word(cell)])
-        except ValueError:
-            continue  # an empty label: reported with its line when the examples are read
+            words.update(tag_words(cells[place], separator) if several else [label_word(cells[place])])
+        except ValueError as problem:
+            bad.append(BadRow(table.where(line), str(problem)))
     numbers = {word: number_of(word) for word in words}
     if all(number is not None and math.isfinite(number) for number in numbers.values()):
-        return sorted(words, key=lambda word: (numbers[word] or 0.0, word))
-    return sorted(words)  # with a 'nan' among numbers, sorting by value would not give the same order every time
+        return sorted(words, key=lambda word: (numbers[word] or 0.0, word)), bad
+    return sorted(words), bad  # with a 'nan' among numbers, sorting by value would not give the same order every time
 
 
 def _guess_kind(words: list[str]) -> Literal["labels", "scores"]:
