@@ -79,8 +79,10 @@ def own_task(paths: Mapping[str, Path], columns: OwnColumns) -> Task:
         )
     quoting = None if columns.quoting is None else columns.quoting == "csv"
     delimiter = None if columns.delimiter is None else columns.delimiter.replace("\\t", "\t")
-    if delimiter is not None and len(delimiter) != 1:
-        raise BertVisionError(f"--delimiter is '{delimiter}', one character is expected, such as ',' or '\\t'.")
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise BertVisionError(
+            f"--delimiter is {delimiter!r}, one character is expected, such as ',' or '\\t', no quote and no line end."
+        )
     table = read_table(path, delimiter=delimiter, quoting=quoting, header=not columns.no_header)
     if not table.rows and not table.bad:
         raise DataError(

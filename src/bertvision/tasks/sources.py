@@ -1,5 +1,7 @@
 """Find the files of a task: a local folder in the official layout, a single file, or the built-in sets."""
 
+import errno
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,9 +119,11 @@ def is_there(data: Path) -> bool:
     """Whether a file or a folder exists.
 
     Raises:
-        DataError: the system cannot tell (no permission, or a name that is too long).
+        DataError: the system cannot tell (no permission, or a name that is too long), or the folder cannot be read.
     """
     try:
+        if data.is_dir() and not os.access(data, os.R_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return data.exists()
     except OSError as error:
         raise DataError(f"{data} cannot be read: {error.strerror}.") from None

@@ -160,7 +160,7 @@ def test_the_delimiter_can_be_told_and_a_tab_spelled(tmp_path: Path, delimiter: 
     assert texts(load_task("own", data=path, columns=OwnColumns(delimiter=delimiter))).texts == ["x", "y"]
 
 
-@pytest.mark.parametrize("delimiter", ["", "::"])
+@pytest.mark.parametrize("delimiter", ["", "::", '"'])
 def test_a_delimiter_is_one_character(tmp_path: Path, delimiter: str) -> None:
     with pytest.raises(BertVisionError, match=rf"--delimiter is '{delimiter}', one character is expected"):
         task_of(write(tmp_path / "a.csv", "text,label\nx,1\n"), OwnColumns(delimiter=delimiter))

@@ -1,5 +1,6 @@
 """Files are found by their official names, and what was looked for is in the message."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,14 @@ def test_a_path_that_the_system_refuses_is_an_error_of_ours() -> None:
         find_local(SST2, Path(TOO_LONG))
     with pytest.raises(DataError, match="cannot be read: File name too long"):
         find_own(Path(TOO_LONG))
+
+
+def test_a_folder_that_must_not_be_read_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, _mode: path != tmp_path)  # since root may read everything
+    with pytest.raises(DataError, match=f"{tmp_path} cannot be read: Permission denied"):
+        find_local(SST2, tmp_path)
+    with pytest.raises(DataError, match=f"{tmp_path} cannot be read: Permission denied"):
+        find_own(tmp_path)
 
 
 # --- built-in sets
