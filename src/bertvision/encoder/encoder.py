@@ -47,6 +47,11 @@ class Encoder(nn.Module):
         config: Any = model.config
         self.config = config
         self.architecture = architecture_of(config.model_type)
+        if getattr(config, "is_decoder", False):
+            raise BertVisionError(
+                f"'{name}' is a decoder (is_decoder in its config.json): tokens do not see those after them. Take an "
+                "encoder."
+            )
         self._calls = calls_of(model, self.architecture, config.num_hidden_layers)
         self._attention_when_padded: str = config._attn_implementation  # noqa: SLF001 - there is no public name for it
         # the kernel for packed windows has no dropout, and elsewhere dropout rules out the fast kernels: decisions/0007
@@ -185,7 +190,7 @@ class Encoder(nn.Module):
         hooks = [block.register_forward_pre_hook(at_layer, with_kwargs=True) for block in dict.fromkeys(self._calls)]
         try:
             with sdpa_kernel(KERNELS) if batch.ids.is_cuda else nullcontext():
-                output = self.model(**self._inputs(batch), **({} if batch.packed else {"return_dict": True}))
+                output = self.model(**self._inputs(batch), return_dict=True)  # some configs ask for tuples
         except _DeepEnoughError:
             return None
         finally:

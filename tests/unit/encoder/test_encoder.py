@@ -67,6 +67,24 @@ def test_an_architecture_that_is_no_encoder_we_know_is_refused() -> None:
         Encoder(model, name="tiny")
 
 
+def test_a_decoder_is_refused_since_packed_windows_would_be_read_as_by_an_encoder() -> None:
+    model = tiny_model("bert")
+    model.config.is_decoder = True
+    with pytest.raises(BertVisionError, match=r"'tiny' is a decoder .* Take an encoder\."):
+        Encoder(model, name="tiny")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_a_config_that_asks_for_tuples_changes_nothing(kind: str) -> None:
+    encoder = Encoder(tiny_model(kind), name="tiny")
+    batches = [BATCH, *([packed_batch(WINDOWS, np.arange(2))] if encoder.can_pack else [])]
+    before = [encoder(batch).states for batch in batches]
+    encoder.config.return_dict = False
+    for batch, states in zip(batches, before, strict=True):
+        assert torch.equal(encoder(batch).states, states)
+
+
 @torch.no_grad()
 def test_padded_and_packed_windows_may_take_turns(encoder: Encoder) -> None:
     own = encoder.config._attn_implementation  # noqa: SLF001 - transformers has no public name for it
