@@ -86,7 +86,8 @@ def find_own(data: Path) -> dict[str, Path]:
     if is_there(data) and data.is_file():
         return {split_of(data, None): data}
     if not data.is_dir():
-        raise DataError(f"{data} does not exist. A file, or a folder with train and dev files, is expected.")
+        problem = "is neither a file nor a folder" if data.exists() else "does not exist"
+        raise DataError(f"{data} {problem}. A file, or a folder with train and dev files, is expected.")
     files = [path for path in sorted(data.iterdir()) if find_format(path) is not None]
     paths = {}
     for split, stems in _OWN_SPLITS.items():

@@ -142,6 +142,12 @@ def test_own_files_that_are_not_there_are_named(tmp_path: Path) -> None:
         find_own(tmp_path / "nowhere.csv")
 
 
+def test_a_pipe_is_neither_a_file_nor_a_folder(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(DataError, match=r"pipe\.csv is neither a file nor a folder\. A file, or"):
+        find_own(tmp_path / "pipe.csv")
+
+
 @pytest.mark.parametrize(
     ("name", "split"),
     [
