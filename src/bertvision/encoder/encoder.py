@@ -137,8 +137,16 @@ class Encoder(nn.Module):
             batch: padded or packed windows.
             layers: numbers of the layers, in ascending order; None gives all, from 0, the embedding output.
             pooled: whether to add the encoder's own pooled vector, for which all layers must run.
+
+        Raises:
+            BertVisionError: there is no such layer, or `layers` is empty; or as `visit`.
         """
-        wanted = range(self.depth + 1) if layers is None else layers
+        known = range(self.depth + 1)
+        wanted = known if layers is None else layers
+        if not wanted or not all(layer in known for layer in wanted):
+            raise BertVisionError(
+                f"layers {list(wanted)} were asked for; {self.name} has the layers 0 to {self.depth}."
+            )
         collected: dict[int, Tensor] = {}
 
         def keep(layer: int, states: Tensor) -> None:

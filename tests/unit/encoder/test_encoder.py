@@ -1,3 +1,4 @@
+import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -56,8 +57,11 @@ def test_the_top_layers_are_those_that_run_last(encoder: Encoder) -> None:
 def test_a_depth_the_encoder_does_not_have_is_refused(encoder: Encoder, depth: int) -> None:
     with pytest.raises(BertVisionError, match=rf"depth {depth} was asked for; tiny has the layers 0 to 3"):
         encoder.visit(BATCH, lambda _layer, _states: None, depth=depth)
-    with pytest.raises(BertVisionError, match="tiny has the layers 0 to 3"):
-        encoder(BATCH, layers=[depth])
+    for layers in ([depth], [depth, 3], []):
+        with pytest.raises(
+            BertVisionError, match=rf"layers {re.escape(str(layers))} were asked for; tiny has the layers"
+        ):
+            encoder(BATCH, layers=layers)
 
 
 def test_an_architecture_that_is_no_encoder_we_know_is_refused() -> None:
