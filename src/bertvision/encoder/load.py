@@ -148,7 +148,10 @@ def mean_pooled(name: str) -> bool:
 
 
 def usual_pool(name: str) -> Pool:
-    """The default pool for an encoder: the one it was trained with."""
+    """The default pool for an encoder: the one it was trained with; for a tuned one, in its last tuning."""
+    tuned = find_tuned(name)
+    if tuned is not None:
+        return tuned.pool if tuned.stages else usual_pool(tuned.encoder)
     return "mean" if mean_pooled(name) else "cls"
 
 
