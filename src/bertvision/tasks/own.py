@@ -127,8 +127,8 @@ def _column(table: Table, given: str | None, usual: tuple[str, ...], option: str
         if name in table.columns:
             return name
     known = ", ".join(name if len(name) <= SHOWN else f"{name[:SHOWN]}…" for name in table.columns)
-    bare = format_of(table.path) in (".csv", ".tsv")
-    hint = " If that is the first example, and no header: --no-header" if bare else ""
+    with_header = format_of(table.path) in (".csv", ".tsv") and table.columns[0] != "0"  # without one they are numbered
+    hint = " If that is the first example, and no header: --no-header" if with_header else ""
     raise DataError(f"{table.path}: say which column to take with {option}. Columns: {known}.{hint}")
 
 

@@ -381,6 +381,8 @@ def test_where_a_header_seems_to_be_missing_the_first_text_is_shown_in_part(tmp_
     path = write(tmp_path / "a.tsv", f"{'so good ' * 20}\t1\nbad\t0\n")
     with pytest.raises(DataError, match=r"Columns: (so good ){5}…, 1\. If that is the first example, .*: --no-header$"):
         task_of(path)
+    with pytest.raises(DataError, match=r"with --text\. Columns: 0, 1\.$"):
+        task_of(path, OwnColumns(no_header=True))
     with pytest.raises(DataError, match=r"Columns: review, label\.$"):
         task_of(write(tmp_path / "a.jsonl", '{"review": "x", "label": 1}\n'))
 
