@@ -77,12 +77,7 @@ def own_task(paths: Mapping[str, Path], columns: OwnColumns) -> Task:
         return Task(
             name=OWN, kind="spans", summary=OWN_SUMMARY, layout=SquadLayout(), metrics=OWN_METRICS["spans"], files=files
         )
-    quoting = None if columns.quoting is None else columns.quoting == "csv"
-    delimiter = None if columns.delimiter is None else columns.delimiter.replace("\\t", "\t")
-    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise BertVisionError(
-            f"--delimiter is {delimiter!r}, one character is expected, such as ',' or '\\t', no quote and no line end."
-        )
+    delimiter, quoting = _dialect(columns)
     table = read_table(path, delimiter=delimiter, quoting=quoting, header=not columns.no_header)
     if not table.rows and not table.bad:
         raise DataError(
@@ -117,6 +112,16 @@ def own_task(paths: Mapping[str, Path], columns: OwnColumns) -> Task:
         metrics=OWN_METRICS[kind],
         files=files,
     )
+
+
+def _dialect(columns: OwnColumns) -> tuple[str | None, bool | None]:
+    """Delimiter, and whether "…" quotes a cell; None where they are to be detected."""
+    delimiter = None if columns.delimiter is None else columns.delimiter.replace("\\t", "\t")
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise BertVisionError(
+            f"--delimiter is {delimiter!r}, one character is expected, such as ',' or '\\t', no quote and no line end."
+        )
+    return delimiter, None if columns.quoting is None else columns.quoting == "csv"
 
 
 def _column(table: Table, given: str | None, usual: tuple[str, ...], option: str) -> str:
