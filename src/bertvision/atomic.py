@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,8 @@ def whole_folder(folder: Path, what: str, *, otherwise: str) -> Iterator[Path]:
         reason = error.reason if isinstance(error, WriteError) else reason_of(error)
         raise WriteError(f"{what} {folder}", reason, otherwise) from None
     finally:
-        _settle(place, aside)
+        with suppress(OSError):  # what went wrong before is the error; the next write settles what is left
+            _settle(place, aside)
         shutil.rmtree(part, ignore_errors=True)
 
 

@@ -41,6 +41,6 @@ def read_card(
         if record is not None and (kind := content.pop("record")) != record:
             raise BertVisionError(f"{path} is a record of kind '{kind}', '{record}' is expected. {otherwise}".rstrip())
         return build(content)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise BertVisionError(f"{path} cannot be read ({reason}). {otherwise}".rstrip()) from None

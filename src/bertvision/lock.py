@@ -25,7 +25,7 @@ def lock_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
         wait: wait until it is free, instead of raising.
 
     Raises:
-        BertVisionError: another process has locked the folder, or the lock file cannot be written.
+        BertVisionError: another process has locked the folder, it is a file, or the lock file cannot be written.
     """
     path = folder / LOCK
     made = not folder.exists()
@@ -36,8 +36,10 @@ def lock_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
         raise BertVisionError(
             f"{folder} is in use by another process{_holder(path)}. Wait for its end, or use another folder."
         ) from None
+    except (FileExistsError, NotADirectoryError):
+        raise BertVisionError(f"{folder} is a file, or lies in one; a folder is expected. Use another name.") from None
     except OSError as error:
-        raise BertVisionError(f"{path} cannot be written: {error.strerror}.") from None
+        raise BertVisionError(f"{path} cannot be written: {error.strerror}. Use another folder.") from None
     try:
         yield
     finally:

@@ -56,7 +56,7 @@ def portable(text: str, called: Mapping[str, str] | None = None) -> str:
         name = Path(match[0]).name
         return (called or {}).get(name, name)
 
-    return re.sub(r"(?<![^\s=])/\S+", named, text)
+    return re.sub(r"(?<![^\s=,'\"])/[^\s,'\"]+", named, text)  # alone, between commas or in quotes
 
 
 def without_password(word: str) -> str:

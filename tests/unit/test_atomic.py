@@ -192,6 +192,12 @@ def test_a_link_to_a_folder_stays_a_link(tmp_path: Path) -> None:
     assert names(tmp_path) == ["link", "pack"]
 
 
+def test_a_name_that_is_too_long_is_an_error_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(WriteError, match=r"^the pack .* cannot be written: File name too long\. Make room\.$"):
+        write_folder(tmp_path / ("a" * 250), "new")
+    assert names(tmp_path) == []
+
+
 def test_a_file_where_a_folder_should_be_stays(tmp_path: Path) -> None:
     (tmp_path / "pack").write_text("mine", encoding="utf-8")
     with pytest.raises(WriteError, match="Not a directory"):

@@ -50,6 +50,7 @@ def test_what_a_card_says_comes_back_without_what_tells_its_format(tmp_path: Pat
         ([], r"cannot be read \(.*\)\. Make it again\."),
         ("3", r"cannot be read \(.*\)\. Make it again\."),
         ("{", r"cannot be read \(.*\)\. Make it again\."),
+        ("[" * 100_000, r"cannot be read \(maximum recursion depth .*\)\. Make it again\."),
     ],
 )
 def test_what_is_no_such_card_is_refused(tmp_path: Path, content: object, message: str) -> None:

@@ -1,5 +1,6 @@
 """One process at a time works in a folder."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -87,7 +88,22 @@ def test_a_lock_that_was_removed_between_is_taken_anew(tmp_path: Path, monkeypat
         assert (tmp_path / LOCK).exists()
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "open", full)
+    with (
+        pytest.raises(
+            BertVisionError, match=r"\.lock cannot be written: No space left on device\. Use another folder\."
+        ),
+        lock_folder(tmp_path),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("name", ["file", "file/below"])
+def test_a_file_instead_of_a_folder_is_named(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(BertVisionError, match=r"\.lock cannot be written: "), lock_folder(tmp_path / "file"):
-        pytest.fail("it was let in")
+    with pytest.raises(BertVisionError, match=f"{name} is a file, or lies in one"), lock_folder(tmp_path / name):
+        pass

@@ -57,6 +57,10 @@ def test_paths_of_a_machine_become_names() -> None:
     named = "bertvision bench rival --data sets --encoder a/b=mpnet --results results/x --ask c='and/or'"
     assert portable(text, {"mp": "mpnet"}) == named
     assert portable("/models/mp") == "mp"
+    assert (
+        portable("bench --encoder a=/m/a,b=/m/b --data '/home/me/my sets'")
+        == "bench --encoder a=a,b=b --data 'my sets'"
+    )
 
 
 @pytest.mark.parametrize(

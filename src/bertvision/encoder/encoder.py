@@ -47,6 +47,11 @@ class Encoder(nn.Module):
         config: Any = model.config
         self.config = config
         self.architecture = architecture_of(config.model_type)
+        if getattr(config, "is_decoder", False):
+            raise BertVisionError(
+                f"'{name}' is a decoder (is_decoder in its config.json): tokens do not see those after them. Take an "
+                "encoder."
+            )
         self._calls = calls_of(model, self.architecture, config.num_hidden_layers)
         self._attention_when_padded: str = config._attn_implementation  # noqa: SLF001 - there is no public name for it
         # the kernel for packed windows has no dropout, and elsewhere dropout rules out the fast kernels: decisions/0007
@@ -132,8 +137,16 @@ class Encoder(nn.Module):
             batch: padded or packed windows.
             layers: numbers of the layers, in ascending order; None gives all, from 0, the embedding output.
             pooled: whether to add the encoder's own pooled vector, for which all layers must run.
+
+        Raises:
+            BertVisionError: there is no such layer, or `layers` is empty; or as `visit`.
         """
-        wanted = range(self.depth + 1) if layers is None else layers
+        known = range(self.depth + 1)
+        wanted = known if layers is None else layers
+        if not wanted or not all(layer in known for layer in wanted):
+            raise BertVisionError(
+                f"layers {list(wanted)} were asked for; {self.name} has the layers 0 to {self.depth}."
+            )
         collected: dict[int, Tensor] = {}
 
         def keep(layer: int, states: Tensor) -> None:
@@ -185,7 +198,7 @@ class Encoder(nn.Module):
         hooks = [block.register_forward_pre_hook(at_layer, with_kwargs=True) for block in dict.fromkeys(self._calls)]
         try:
             with sdpa_kernel(KERNELS) if batch.ids.is_cuda else nullcontext():
-                output = self.model(**self._inputs(batch), **({} if batch.packed else {"return_dict": True}))
+                output = self.model(**self._inputs(batch), return_dict=True)  # some configs ask for tuples
         except _DeepEnoughError:
             return None
         finally:

@@ -1,7 +1,6 @@
 """Load an encoder, tuned or not, by name; or build one without weights from a config."""
 
 import hashlib
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from bertvision.encoder.learn import parse_learn
 from bertvision.encoder.tuned import Tuned, base_encoder, find_tuned
 from bertvision.errors import BertVisionError, first_line
 from bertvision.pretrained import BUILTIN_ENCODER, check_builtin_weights, encoder_file, locate_encoder
+from bertvision.tasks.files import read_json
 from bertvision.tasks.task import Pool
 
 Precision = Literal["float32", "bfloat16"]
@@ -130,15 +130,28 @@ def fingerprint(encoder: Encoder) -> str:
 
 
 def mean_pooled(name: str) -> bool:
-    """Whether the files of an encoder say that its sentence vector is the mean over tokens (sentence-transformers)."""
-    config = encoder_file(base_encoder(name), "1_Pooling/config.json")
-    if config is None:
+    """Whether the files of an encoder say that its sentence vector is the mean over tokens (sentence-transformers).
+
+    Raises:
+        DataError: they have a config for pooling, and it is not JSON.
+    """
+    path = encoder_file(base_encoder(name), "1_Pooling/config.json")
+    if path is None:
         return False
-    return bool(json.loads(config.read_text(encoding="utf-8")).get("pooling_mode_mean_tokens"))
+    match read_json(path):
+        case {"pooling_mode": mode}:  # from sentence-transformers 5.4 on; a list if several are joined
+            return mode == "mean" or (isinstance(mode, list) and "mean" in mode)
+        case {"pooling_mode_mean_tokens": bool(is_mean)}:
+            return is_mean
+        case _:
+            return False
 
 
 def usual_pool(name: str) -> Pool:
-    """The default pool for an encoder: the one it was trained with."""
+    """The default pool for an encoder: the one it was trained with; for a tuned one, in its last tuning."""
+    tuned = find_tuned(name)
+    if tuned is not None:
+        return tuned.pool if tuned.stages else usual_pool(tuned.encoder)
     return "mean" if mean_pooled(name) else "cls"
 
 

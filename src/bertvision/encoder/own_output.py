@@ -1,6 +1,5 @@
 """The output layers of a checkpoint that was fine-tuned elsewhere, for question answering or classification."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from torch import Tensor
 from bertvision.encoder.tuned import find_tuned
 from bertvision.errors import BertVisionError
 from bertvision.pretrained import encoder_file
+from bertvision.tasks.files import read_json
 from bertvision.tasks.task import TaskKind
 
 _CLASSIFIERS = {
@@ -51,20 +51,21 @@ def own_output(name: str, kind: TaskKind, outputs: int) -> OwnOutput | None:
         None if there are no output layers for this kind, none that we know, or ones with another number of classes.
 
     Raises:
-        BertVisionError: the weights cannot be read.
+        BertVisionError: the config or the weights cannot be read.
     """
     if find_tuned(name) is not None:
         return None
     config, path = (encoder_file(name, file) for file in ("config.json", "model.safetensors"))
     if config is None or path is None:
         return None
-    model_type = json.loads(config.read_text(encoding="utf-8")).get("model_type")
     if kind == "spans":
         weights = _read(path, {"project": "qa_outputs"})
         return None if weights is None else OwnOutput("last_layer", {"dropout": 0.0}, weights)
-    if model_type not in _CLASSIFIERS:
-        return None
-    dense, last, activation = _CLASSIFIERS[model_type]
+    match read_json(config):
+        case {"model_type": str(model_type)} if model_type in _CLASSIFIERS:
+            dense, last, activation = _CLASSIFIERS[model_type]
+        case _:
+            return None
     weights = _read(path, {"dense": dense, "project": last})
     if weights is None or len(weights["project.bias"]) != outputs:
         return None

@@ -9,6 +9,7 @@ from torch import Tensor
 from bertvision.encoder.snapshot import find_snapshot
 from bertvision.errors import BertVisionError
 from bertvision.pack_files import changes_file, check_digest, find_pack, read_pack_file
+from bertvision.tasks.task import Pool
 from bertvision.tensor_files import load_tensors
 
 
@@ -45,6 +46,7 @@ class Tuned:
         encoder: name of the encoder that was tuned, which may itself be a tuned one.
         fingerprint: the fingerprint of that encoder.
         stages: the changes to it, in the order they were made.
+        pool: how the tokens of a text were pooled.
         licence: of a pack; None for a snapshot, which does not state one.
     """
 
@@ -52,6 +54,7 @@ class Tuned:
     encoder: str
     fingerprint: str
     stages: tuple[Stage, ...]
+    pool: Pool
     licence: str | None = None
 
 
@@ -68,6 +71,7 @@ def find_tuned(name: str) -> Tuned | None:
             encoder=snapshot.encoder,
             fingerprint=snapshot.fingerprint,
             stages=() if snapshot.learn == "none" else (Stage(snapshot.learn, snapshot.changes),),
+            pool="mean" if snapshot.pool == "mean" else "cls",
         )
     folder = find_pack(name)
     return None if folder is None else read_tuned_pack(folder)
@@ -100,6 +104,7 @@ def read_tuned_pack(folder: Path) -> Tuned:
             encoder=str(card["encoder"]),
             fingerprint=str(card["fingerprint"]),
             stages=tuple(Stage(word, folder / name, digests.get(name)) for word, name in files),
+            pool="mean" if card["pool"] == "mean" else "cls",
             licence=str(card["licence"]),
         )
 

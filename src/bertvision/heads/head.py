@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from bertvision.errors import BertVisionError
 from bertvision.heads.parts.output import OutputMap
 from bertvision.heads.parts.pool import LayerPool
 from bertvision.heads.parts.token_attention import TokenAttention
@@ -33,6 +34,10 @@ class HeadShape:
     layers: int
     width: int
     outputs: int
+
+    def __post_init__(self) -> None:
+        if min(self.layers, self.width, self.outputs) < 1:
+            raise BertVisionError(f"a head was asked for {self}; at least 1 of each is expected.")
 
     @override
     def __str__(self) -> str:

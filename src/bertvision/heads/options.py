@@ -73,7 +73,7 @@ class Option:
         """
         try:
             return _parse(self.hint, value)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise BertVisionError(
                 f"option {self.name} is {value!r}, {self.kind} is expected (default: {show(self.default)})."
             ) from None
@@ -136,7 +136,9 @@ def _kind(hint: Any) -> str:  # noqa: ANN401 - type hints have no common type
             return " or ".join(_kind(part) for part in get_args(hint))
         case origin if origin is tuple:
             return "whole numbers such as 64,128"
-    return {int: "a whole number", float: "a number", bool: "true or false", types.NoneType: "none"}[hint]
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "a word", types.NoneType: "none"}[
+        hint
+    ]
 
 
 def _parse(hint: Any, value: object) -> OptionValue:  # noqa: ANN401 - type hints have no common type
@@ -152,6 +154,8 @@ def _parse(hint: Any, value: object) -> OptionValue:  # noqa: ANN401 - type hint
             return None if value in (None, "none") else _parse(some, value)
         case origin if origin is tuple:
             return _numbers(value)
+    if hint is str:
+        return value if isinstance(value, str) else _refuse()
     return _truth(value) if hint is bool else _number(hint, value)
 
 

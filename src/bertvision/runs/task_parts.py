@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bertvision.encoder.load import usual_pool
+from bertvision.encoder.load import mean_pooled, usual_pool
 from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.heads.options import ATTENTION
@@ -80,11 +80,10 @@ def split_parts(request: FitRequest, loaded: TaskData) -> TaskParts:
     """
     whole_train = training_split(loaded)
     tokenizer = TextTokenizer.load(base_encoder(request.main_encoder))  # first: says so if there is no such encoder
-    usual = usual_pool(request.main_encoder)
     attention = request.pool == ATTENTION
     pairs: Pairs = "together"
     if isinstance(whole_train, Texts) and whole_train.pairs is not None:
-        default: Pairs = "aligned" if usual == "mean" and not attention else "together"
+        default: Pairs = "aligned" if mean_pooled(request.main_encoder) and not attention else "together"
         pairs = default if request.pairs == "auto" else request.pairs
     if attention:
         _check_attention(request, loaded.task, pairs)
@@ -99,7 +98,7 @@ def split_parts(request: FitRequest, loaded: TaskData) -> TaskParts:
         held_out=held_out,
         tokenizer=tokenizer,
         options=request.windows,
-        pool=request.pool if request.pool in ("cls", "mean") else usual,
+        pool=request.pool if request.pool in ("cls", "mean") else usual_pool(request.main_encoder),
         pairs=pairs,
     )
 

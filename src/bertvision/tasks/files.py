@@ -116,12 +116,12 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON holds anything; callers
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The content of a TOML file.
+    """The content of a TOML file, which may begin with a byte order mark.
 
     Raises:
         DataError: the file cannot be read, or is not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path} cannot be read as TOML ({error}).") from None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from bertvision.errors import BertVisionError, DataError
-from bertvision.tasks.files import read_json
+from bertvision.tasks.files import BadRow, describe_bad_rows, read_json
 from bertvision.tasks.squad import is_squad
 from bertvision.tasks.tables import Table, format_of, read_table
 from bertvision.tasks.task import SquadLayout, TableLayout, Task, TaskKind
@@ -77,10 +77,7 @@ def own_task(paths: Mapping[str, Path], columns: OwnColumns) -> Task:
         return Task(
             name=OWN, kind="spans", summary=OWN_SUMMARY, layout=SquadLayout(), metrics=OWN_METRICS["spans"], files=files
         )
-    quoting = None if columns.quoting is None else columns.quoting == "csv"
-    delimiter = None if columns.delimiter is None else columns.delimiter.replace("\\t", "\t")
-    if delimiter is not None and len(delimiter) != 1:
-        raise BertVisionError(f"--delimiter is '{delimiter}', one character is expected, such as ',' or '\\t'.")
+    delimiter, quoting = _dialect(columns)
     table = read_table(path, delimiter=delimiter, quoting=quoting, header=not columns.no_header)
     if not table.rows and not table.bad:
         raise DataError(
@@ -97,12 +94,14 @@ def own_task(paths: Mapping[str, Path], columns: OwnColumns) -> Task:
     cells = [cells[table.index(layout.label)] for _, cells in table.rows]
     _check_separator(columns, cells, f"{path}: column '{layout.label}'")
     several = columns.kind == "tags" or (columns.kind is None and (columns.separator is not None or _has_lists(cells)))
-    words = _label_words(cells, columns.separator, several=several)
-    if not words:
-        raise DataError(f"{path}: column '{layout.label}' is empty. Labels or scores are expected.")
+    words, bad = _label_words(table, layout.label, columns.separator, several=several)
     kind = "tags" if several else columns.kind or _guess_kind(words)
-    if kind == "labels" and len(words) < 2:
-        raise DataError(f"{path}: column '{layout.label}' has one label only, {words}. Two or more are expected.")
+    if len(words) < (2 if kind == "labels" else 1):
+        found = (
+            f"has one label only, {words}. Two or more" if words else "has no label that can be read. Labels or scores"
+        )
+        unread = f"\nRows that could not be read:\n{describe_bad_rows(bad)}" if bad else ""
+        raise DataError(f"{path}: column '{layout.label}' {found} are expected.{unread}")
     return Task(
         name=OWN,
         kind=kind,
@@ -115,6 +114,16 @@ def own_task(paths: Mapping[str, Path], columns: OwnColumns) -> Task:
     )
 
 
+def _dialect(columns: OwnColumns) -> tuple[str | None, bool | None]:
+    """Delimiter, and whether "…" quotes a cell; None where they are to be detected."""
+    delimiter = None if columns.delimiter is None else columns.delimiter.replace("\\t", "\t")
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise BertVisionError(
+            f"--delimiter is {delimiter!r}, one character is expected, such as ',' or '\\t', no quote and no line end."
+        )
+    return delimiter, None if columns.quoting is None else columns.quoting == "csv"
+
+
 def _column(table: Table, given: str | None, usual: tuple[str, ...], option: str) -> str:
     """Name of a column: the given one, else the first of the usual names that the table has."""
     if given is not None:
@@ -123,8 +132,8 @@ def _column(table: Table, given: str | None, usual: tuple[str, ...], option: str
         if name in table.columns:
             return name
     known = ", ".join(name if len(name) <= SHOWN else f"{name[:SHOWN]}…" for name in table.columns)
-    bare = format_of(table.path) in (".csv", ".tsv")
-    hint = " If that is the first example, and no header: --no-header" if bare else ""
+    with_header = format_of(table.path) in (".csv", ".tsv") and table.columns[0] != "0"  # without one they are numbered
+    hint = " If that is the first example, and no header: --no-header" if with_header else ""
     raise DataError(f"{table.path}: say which column to take with {option}. Columns: {known}.{hint}")
 
 
@@ -148,18 +157,25 @@ def _has_lists(cells: Sequence[object]) -> bool:
     return any(isinstance(cell, list) for cell in cells)
 
 
-def _label_words(cells: Sequence[object], separator: str | None, *, several: bool) -> list[str]:
-    """The different labels, sorted by value if all are finite numbers, else alphabetically."""
+def _label_words(
+    table: Table, column: str | int, separator: str | None, *, several: bool
+) -> tuple[list[str], list[BadRow]]:
+    """The different labels, sorted by value if all are finite numbers, else alphabetically; and the rows without any.
+
+    These are also reported when the examples are read.
+    """
     words: set[str] = set()
-    for cell in cells:
+    bad = list(table.bad)
+    place = table.index(column)
+    for line, cells in table.rows:
         try:
-            words.update(tag_words(cell, separator) if several else [label_word(cell)])
-        except ValueError:
-            continue  # an empty label: reported with its line when the examples are read
+            words.update(tag_words(cells[place], separator) if several else [label_word(cells[place])])
+        except ValueError as problem:
+            bad.append(BadRow(table.where(line), str(problem)))
     numbers = {word: number_of(word) for word in words}
     if all(number is not None and math.isfinite(number) for number in numbers.values()):
-        return sorted(words, key=lambda word: (numbers[word] or 0.0, word))
-    return sorted(words)  # with a 'nan' among numbers, sorting by value would not give the same order every time
+        return sorted(words, key=lambda word: (numbers[word] or 0.0, word)), bad
+    return sorted(words), bad  # with a 'nan' among numbers, sorting by value would not give the same order every time
 
 
 def _guess_kind(words: list[str]) -> Literal["labels", "scores"]:

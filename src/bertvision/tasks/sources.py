@@ -1,5 +1,7 @@
 """Find the files of a task: a local folder in the official layout, a single file, or the built-in sets."""
 
+import errno
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +86,8 @@ def find_own(data: Path) -> dict[str, Path]:
     if is_there(data) and data.is_file():
         return {split_of(data, None): data}
     if not data.is_dir():
-        raise DataError(f"{data} does not exist. A file, or a folder with train and dev files, is expected.")
+        problem = "is neither a file nor a folder" if data.exists() else "does not exist"
+        raise DataError(f"{data} {problem}. A file, or a folder with train and dev files, is expected.")
     files = [path for path in sorted(data.iterdir()) if find_format(path) is not None]
     paths = {}
     for split, stems in _OWN_SPLITS.items():
@@ -117,9 +120,11 @@ def is_there(data: Path) -> bool:
     """Whether a file or a folder exists.
 
     Raises:
-        DataError: the system cannot tell (no permission, or a name that is too long).
+        DataError: the system cannot tell (no permission, or a name that is too long), or the folder cannot be read.
     """
     try:
+        if data.is_dir() and not os.access(data, os.R_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return data.exists()
     except OSError as error:
         raise DataError(f"{data} cannot be read: {error.strerror}.") from None

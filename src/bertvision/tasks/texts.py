@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import assert_never
 
+from bertvision.errors import DataError
 from bertvision.tasks.examples import Target, Texts, target_array
 from bertvision.tasks.files import BadRow, check_unicode
 from bertvision.tasks.tables import Table, read_table
@@ -21,7 +22,7 @@ def texts_from_table(task: Task, layout: TableLayout, table: Table) -> tuple[Tex
     """The examples of a table, and the rows that are bad or whose cells do not fit the task."""
     text_at = table.index(layout.text)
     pair_at = None if layout.pair is None else table.index(layout.pair)
-    label_at = table.index(layout.label)
+    label_at = _label_index(table, layout.label)
     id_at = None if layout.id is None else table.index(layout.id)
 
     ids: dict[str, int] = {}  # id → line, in order
@@ -45,6 +46,15 @@ def texts_from_table(task: Task, layout: TableLayout, table: Table) -> tuple[Tex
         pairs=None if pair_at is None else pairs,
         targets=target_array(task.kind, targets),
     ), bad
+
+
+def _label_index(table: Table, column: str | int) -> int:
+    try:
+        return table.index(column)
+    except DataError as error:
+        if str(column) in table.columns:  # it is there twice
+            raise
+        raise DataError(f"{error} Texts without labels are for `bertvision predict`: keep them apart.") from None
 
 
 def parse_target(task: Task, cell: object) -> Target:
@@ -73,7 +83,7 @@ def label_word(cell: object) -> str:
     """A label as a string; 1.0 becomes '1', since some files hold class numbers as floats, and True becomes '1', too.
 
     Raises:
-        ValueError: the cell is empty, or holds several values.
+        ValueError: the cell is empty, holds several values, or half of a surrogate pair.
     """
     missing = isinstance(cell, float) and math.isnan(cell)  # as data frames represent a missing value
     if missing or cell is None or (isinstance(cell, str) and not cell.strip()):
@@ -83,6 +93,7 @@ def label_word(cell: object) -> str:
     if isinstance(cell, bool):
         return str(int(cell))
     word = str(cell).strip()
+    check_unicode(word)
     if word.endswith(".0") and word[:-2].lstrip("-").isdigit():
         return word[:-2]
     return word
@@ -138,6 +149,7 @@ def _texts(text: object, pair: object, layout: TableLayout) -> tuple[str, str]:
 
 def _new_id(cell: object, seen: Mapping[str, int]) -> str:
     key = str(cell)
+    check_unicode(key)
     if key in seen:
         raise ValueError(f"id '{key}' stands at line {seen[key]} already")
     return key

@@ -12,7 +12,7 @@ from tokenizers import Encoding, Tokenizer
 
 from bertvision.atomic import write_text
 from bertvision.errors import BertVisionError, first_line
-from bertvision.pretrained import BUILTIN_ENCODER, locate_encoder
+from bertvision.pretrained import BUILTIN_ENCODER, encoder_file, locate_encoder
 from bertvision.tasks.examples import IntArray
 from bertvision.tasks.token_rows import SECOND
 
@@ -99,21 +99,19 @@ class TextTokenizer:
         place = locate_encoder(encoder)
         if encoder == BUILTIN_ENCODER:  # its file is enough: transformers and torch are not imported
             return cls(Tokenizer.from_file(str(Path(place) / "tokenizer.json")), limit=512)
-        from transformers import AutoConfig, AutoTokenizer  # noqa: PLC0415 - imports torch, which takes seconds
+        from transformers import AutoTokenizer  # noqa: PLC0415 - imports torch, which takes seconds
 
         try:
             loaded = AutoTokenizer.from_pretrained(place)
-            limit = loaded.model_max_length
-            if limit >= _UNLIMITED:
-                limit = _positions(AutoConfig.from_pretrained(place))
-        except (OSError, ValueError) as error:
+            limit = min(int(loaded.model_max_length), _positions(encoder))
+        except Exception as error:  # noqa: BLE001 - damaged files raise many kinds of errors
             raise BertVisionError(
                 f"no tokenizer for encoder '{encoder}' ({first_line(error)}). "
                 f"Expected a folder with tokenizer.json, a name on the hub, or '{BUILTIN_ENCODER}'."
             ) from None
         if not loaded.is_fast:
             raise BertVisionError(f"encoder '{encoder}' has no fast tokenizer, which offsets need. Take another.")
-        return cls(loaded.backend_tokenizer, limit=limit)
+        return cls(loaded.backend_tokenizer, limit=limit if limit < _UNLIMITED else None)
 
     def capped(self, length: int) -> int:
         """The smaller of `length` and `limit`."""
@@ -178,9 +176,14 @@ def _template(encoding: Encoding) -> Template:
     return Template(specials[0], between, specials[-1], tuple(types))
 
 
-def _positions(config: Any) -> int | None:  # noqa: ANN401 - transformers' configs have no type
-    """Maximum number of tokens by an encoder's position embeddings; None if it is unlimited or unknown."""
-    if not getattr(config, "position_biased_input", True):  # DeBERTa: relative positions only
-        return None
+def _positions(encoder: str) -> int:
+    """Maximum number of tokens by an encoder's position embeddings; `_UNLIMITED` if it has none, or no config."""
+    if encoder_file(encoder, "config.json") is None:
+        return _UNLIMITED
+    from transformers import AutoConfig  # noqa: PLC0415 - imports torch, which takes seconds
+
+    config: Any = AutoConfig.from_pretrained(locate_encoder(encoder))
     positions = getattr(config, "max_position_embeddings", None)
-    return positions - config.pad_token_id - 1 if positions and config.model_type in _COUNT_AFTER_PADDING else positions
+    if not positions or not getattr(config, "position_biased_input", True):  # DeBERTa: relative positions only
+        return _UNLIMITED
+    return int(positions) - (config.pad_token_id + 1 if config.model_type in _COUNT_AFTER_PADDING else 0)

@@ -116,8 +116,13 @@ def build_windows_apart(task: Task, examples: Texts, tokenizer: TextTokenizer, o
 
 def _question_windows(task: Task, examples: Questions, tokenizer: TextTokenizer, options: WindowOptions) -> Windows:
     template = tokenizer.pair
+    if options.stride < 0 or options.question < 1:
+        raise BertVisionError(
+            f"the stride is {options.stride}, at least 0 is expected, and questions get {options.question} tokens, at "
+            "least 1 is expected. Change --stride or --question (doc_stride or max_question_len of QuestionAnswerer)."
+        )
     smallest_room = options.length - template.specials - options.question
-    if min(options.question, options.stride + 1) < 1 or smallest_room <= options.stride:
+    if smallest_room <= options.stride:
         raise BertVisionError(
             f"windows of {options.length} tokens leave {max(smallest_room, 0)} for the context after a question of "
             f"{options.question}; the stride is {options.stride} and must be smaller. Use a larger "

@@ -1,3 +1,4 @@
+import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -56,8 +57,11 @@ def test_the_top_layers_are_those_that_run_last(encoder: Encoder) -> None:
 def test_a_depth_the_encoder_does_not_have_is_refused(encoder: Encoder, depth: int) -> None:
     with pytest.raises(BertVisionError, match=rf"depth {depth} was asked for; tiny has the layers 0 to 3"):
         encoder.visit(BATCH, lambda _layer, _states: None, depth=depth)
-    with pytest.raises(BertVisionError, match="tiny has the layers 0 to 3"):
-        encoder(BATCH, layers=[depth])
+    for layers in ([depth], [depth, 3], []):
+        with pytest.raises(
+            BertVisionError, match=rf"layers {re.escape(str(layers))} were asked for; tiny has the layers"
+        ):
+            encoder(BATCH, layers=layers)
 
 
 def test_an_architecture_that_is_no_encoder_we_know_is_refused() -> None:
@@ -65,6 +69,24 @@ def test_an_architecture_that_is_no_encoder_we_know_is_refused() -> None:
     model.config.model_type = "gpt2"
     with pytest.raises(UnknownNameError, match="unknown encoder architecture 'gpt2'"):
         Encoder(model, name="tiny")
+
+
+def test_a_decoder_is_refused_since_packed_windows_would_be_read_as_by_an_encoder() -> None:
+    model = tiny_model("bert")
+    model.config.is_decoder = True
+    with pytest.raises(BertVisionError, match=r"'tiny' is a decoder .* Take an encoder\."):
+        Encoder(model, name="tiny")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_a_config_that_asks_for_tuples_changes_nothing(kind: str) -> None:
+    encoder = Encoder(tiny_model(kind), name="tiny")
+    batches = [BATCH, *([packed_batch(WINDOWS, np.arange(2))] if encoder.can_pack else [])]
+    before = [encoder(batch).states for batch in batches]
+    encoder.config.return_dict = False
+    for batch, states in zip(batches, before, strict=True):
+        assert torch.equal(encoder(batch).states, states)
 
 
 @torch.no_grad()

@@ -42,7 +42,9 @@ def tune(encoder: Encoder, learn: str) -> None:
             value.data += 0.1 * torch.randn(value.shape, generator=random)
 
 
-def save_run(run: Path, name: str, learn: str, fraction: float = 0.3, *, pooled: bool = False) -> Encoder:
+def save_run(
+    run: Path, name: str, learn: str, fraction: float = 0.3, *, pooled: bool = False, pool: str = "cls"
+) -> Encoder:
     """Tune an encoder, with its pooler or without, and keep a snapshot of it; returns the tuned encoder."""
     encoder = load_encoder(name, pooler=pooled)
     before = fingerprint(encoder)
@@ -57,7 +59,7 @@ def save_run(run: Path, name: str, learn: str, fraction: float = 0.3, *, pooled:
         task="sst2",
         head="last_layer",
         pooled=pooled,
-        pool="cls",
+        pool=pool,
         labels=(),
         schedule="constant",
         total_epochs=1.0,
@@ -228,6 +230,39 @@ def test_a_folder_says_whether_its_sentence_vector_is_the_mean(folder: Path, tmp
         (folder / "1_Pooling" / "config.json").write_text(json.dumps(config), encoding="utf-8")
         assert mean_pooled(str(folder)) is mean
         assert mean_pooled(str(tmp_path / "run")) is mean  # as the encoder that was tuned
+
+
+def test_a_tuned_encoder_is_pooled_as_it_was_tuned(folder: Path, tmp_path: Path) -> None:
+    save_run(tmp_path / "mean", str(folder), "bitfit", pool="mean")
+    save_run(tmp_path / "first", str(tmp_path / "mean"), "bitfit", pool="cls")
+    save_run(tmp_path / "frozen", str(tmp_path / "mean"), "none", pool="cls")
+    pools = {name: usual_pool(str(tmp_path / name)) for name in ("mean", "first", "frozen")}
+    assert pools == {"mean": "mean", "first": "cls", "frozen": "mean"}
+
+
+@pytest.mark.parametrize(
+    ("config", "mean"),
+    [
+        ({"embedding_dimension": 16, "pooling_mode": "mean", "include_prompt": True}, True),  # since 5.4
+        ({"pooling_mode": "cls"}, False),
+        ({"pooling_mode": ["cls", "mean"]}, True),
+        ({"pooling_mode": ["cls", "max"]}, False),
+        ([], False),
+    ],
+)
+def test_every_form_that_sentence_transformers_has_for_the_mean_is_read(
+    config: object, folder: Path, *, mean: bool
+) -> None:
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert mean_pooled(str(folder)) is mean
+
+
+def test_a_damaged_config_of_the_pooling_is_named(folder: Path) -> None:
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text("{", encoding="utf-8")
+    with pytest.raises(BertVisionError, match=r"1_Pooling/config\.json:1: not JSON"):
+        mean_pooled(str(folder))
 
 
 def test_an_encoder_of_the_hub_is_pooled_as_the_same_files_in_a_folder(

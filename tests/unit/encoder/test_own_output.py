@@ -82,8 +82,12 @@ def test_an_architecture_whose_classifier_is_of_another_form_has_none(tmp_path: 
     assert own_output(folder, "labels", 2) is None
 
 
-def test_damaged_weights_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "kind", "message"),
+    [("model.safetensors", "spans", "cannot be read"), ("config.json", "labels", r"config\.json:1: not JSON")],
+)
+def test_damaged_files_are_refused(file: str, kind: TaskKind, message: str, tmp_path: Path) -> None:
     folder = Path(save_tiny(tmp_path))
-    (folder / "model.safetensors").write_bytes(b"damaged")
-    with pytest.raises(BertVisionError, match="cannot be read"):
-        own_output(str(folder), "spans", 2)
+    (folder / file).write_bytes(b"damaged")
+    with pytest.raises(BertVisionError, match=message):
+        own_output(str(folder), kind, 2)

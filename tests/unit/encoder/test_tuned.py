@@ -13,7 +13,7 @@ from bertvision.encoder.batch import TokenBatch
 from bertvision.encoder.delta import changed_weights
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.learn import apply_learn, parse_learn
-from bertvision.encoder.load import fingerprint, load_encoder, mean_pooled
+from bertvision.encoder.load import fingerprint, load_encoder, mean_pooled, usual_pool
 from bertvision.encoder.snapshot import SNAPSHOTS, Snapshot, save_snapshot
 from bertvision.encoder.tuned import base_encoder, find_tuned, tunings
 from bertvision.errors import BertVisionError
@@ -113,6 +113,14 @@ def test_a_low_rank_change_of_a_pack_is_merged_into_the_weights(pack: Pack, enco
     assert not any(value.requires_grad for value in loaded.model.parameters())
     assert (loaded.name, loaded.training) == (name, False)
     assert not mean_pooled(name)
+
+
+def test_texts_are_pooled_as_by_the_heads_of_a_pack_if_its_encoder_was_tuned(
+    pack: Pack, encoder: str, tmp_path: Path
+) -> None:
+    assert pack.card.pool == usual_pool(str(pack.folder)) == "mean"
+    untuned = make_pack(tmp_path / "pack", encoder, TASKS["sst2"])
+    assert (untuned.card.pool, usual_pool(str(untuned.folder))) == ("mean", "cls")
 
 
 def test_a_pack_gives_the_same_states_to_those_who_fit_and_to_those_who_ask(pack: Pack, encoder: str) -> None:

@@ -3,6 +3,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from bertvision.errors import BertVisionError
 from bertvision.heads import Head, HeadShape
 
 SHAPE = HeadShape(layers=3, width=4, outputs=2)
@@ -53,3 +54,9 @@ def test_a_shape_is_written_by_name_and_does_not_change() -> None:
 
 def test_a_shape_is_told_in_words() -> None:
     assert str(HeadShape(layers=13, width=768, outputs=2)) == "13 layers of width 768, 2 outputs"
+
+
+@pytest.mark.parametrize("wrong", [{"layers": 0}, {"width": 0}, {"outputs": -1}])
+def test_a_shape_without_layers_width_or_outputs_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(BertVisionError, match=r"a head was asked for .* outputs; at least 1 of each is expected"):
+        HeadShape(**{"layers": 2, "width": 3, "outputs": 4, **wrong})

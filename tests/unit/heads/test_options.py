@@ -36,11 +36,12 @@ class Example(Head):
         number: float = -1.5,
         flag: bool = False,
         word: Literal["mix", "mean"] = "mix",
+        text: str = "any",
         sizes: Sizes = (64, 128),
         maybe: Whole | None = None,
     ) -> None:
         super().__init__(shape)
-        self.given = (whole, count, share, positive, number, flag, word, sizes, maybe)
+        self.given = (whole, count, share, positive, number, flag, word, text, sizes, maybe)
 
     @override
     def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
@@ -60,6 +61,7 @@ def test_the_keywords_of_a_constructor_are_the_options_of_a_head() -> None:
         "number": -1.5,
         "flag": False,
         "word": "mix",
+        "text": "any",
         "sizes": (64, 128),
         "maybe": None,
     }
@@ -76,6 +78,7 @@ def test_the_keywords_of_a_constructor_are_the_options_of_a_head() -> None:
         ("number", "a number"),
         ("flag", "true or false"),
         ("word", "one of mix, mean"),
+        ("text", "a word"),
         ("sizes", "whole numbers such as 64,128 of at least 1"),
         ("maybe", "a whole number at least 1 or none"),
     ],
@@ -99,6 +102,7 @@ def test_every_option_says_what_values_it_takes(name: str, kind: str) -> None:
         ("flag", "False", False),
         ("flag", True, True),
         ("word", "mean", "mean"),
+        ("text", "other", "other"),
         ("sizes", "32", (32,)),
         ("sizes", "64,128, 256", (64, 128, 256)),
         ("sizes", [64, 128], (64, 128)),
@@ -133,10 +137,12 @@ def test_words_and_values_become_the_type_of_the_option(name: str, given: object
         ("positive", INFINITY),
         ("number", [1.0]),
         ("number", False),
+        ("number", 10**400),
         ("flag", "yes"),
         ("flag", 1),
         ("word", "Mean"),
         ("word", ["mean"]),
+        ("text", 3),
         ("sizes", "64,0"),
         ("sizes", "64,,128"),
         ("sizes", "6none4"),
@@ -186,7 +192,7 @@ def test_an_unknown_option_is_answered_with_the_nearest_and_all_there_are() -> N
     with pytest.raises(
         UnknownNameError,
         match=r"^unknown option of head 'example' 'size'\. Did you mean 'sizes'\? Known: count, flag, layers, maybe, "
-        r"number, positive, share, sizes, tokens, whole, word\.$",
+        r"number, positive, share, sizes, text, tokens, whole, word\.$",
     ):
         check_options("example", Example, {"size": 3})
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bertvision.errors import DataError
-from bertvision.tasks.files import BadRow, check_unicode, describe_bad_rows, read_bytes, read_json, read_text
+from bertvision.tasks.files import BadRow, check_unicode, describe_bad_rows, read_bytes, read_json, read_text, read_toml
 
 BOM = b"\xef\xbb\xbf"
 
@@ -95,6 +95,18 @@ def test_what_is_not_json_is_named_with_its_line_and_column(tmp_path: Path) -> N
 def test_json_beyond_what_python_reads_is_an_error_of_ours(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(DataError, match=r"a\.json: not JSON that can be read"):
         read_json(write(tmp_path / "a.json", content))
+
+
+def test_toml_is_read_with_a_byte_order_mark_too(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_bytes(b"\xef\xbb\xbfseeds = 3\n")
+    assert read_toml(tmp_path / "a.toml") == {"seeds": 3}
+
+
+@pytest.mark.parametrize("content", [b"a = 1 2", b"a = " + 100_000 * b"[", b"\xff"])
+def test_what_is_not_toml_is_named(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.toml cannot be read as TOML"):
+        read_toml(tmp_path / "a.toml")
 
 
 def test_half_of_a_surrogate_pair_is_refused_and_a_whole_one_is_not() -> None:

@@ -160,7 +160,7 @@ def test_the_delimiter_can_be_told_and_a_tab_spelled(tmp_path: Path, delimiter: 
     assert texts(load_task("own", data=path, columns=OwnColumns(delimiter=delimiter))).texts == ["x", "y"]
 
 
-@pytest.mark.parametrize("delimiter", ["", "::"])
+@pytest.mark.parametrize("delimiter", ["", "::", '"'])
 def test_a_delimiter_is_one_character(tmp_path: Path, delimiter: str) -> None:
     with pytest.raises(BertVisionError, match=rf"--delimiter is '{delimiter}', one character is expected"):
         task_of(write(tmp_path / "a.csv", "text,label\nx,1\n"), OwnColumns(delimiter=delimiter))
@@ -226,8 +226,26 @@ def test_a_table_without_rows_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_column_without_any_label_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a\.jsonl: column 'label' is empty\. Labels or scores are expected\."):
+    with pytest.raises(DataError, match=r"a\.jsonl: column 'label' has no label that can be read\. Labels or"):
         task_of(labelled(tmp_path, "", None))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "found", "row"),
+    [
+        ("a.csv", "text,label\nyes, please,1\nno, thanks,0\n", "no label that can be read", "2: 3 columns, expected 2"),
+        ("a.csv", "text,label\nyes,1\nno, thanks,0\n", "one label only", "3: 3 columns, expected 2"),
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b" "label": 0}', "one label only", "2: not JSON"),
+        ("a.jsonl", '{"text": "a", "label": {"b": 1}}', "no label that can be read", "1: the label is {'b': 1}"),
+    ],
+)
+def test_where_labels_are_too_few_the_rows_that_could_not_be_read_are_shown(
+    name: str, content: str, found: str, row: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / name, content)
+    with pytest.raises(DataError, match=f"column 'label' has {found}") as caught:
+        task_of(path)
+    assert f"expected.\nRows that could not be read:\n  {path}:{row}" in str(caught.value)
 
 
 # --- several labels per text
@@ -300,7 +318,7 @@ def test_text_among_lists_and_lists_among_labels_are_bad_rows(tmp_path: Path) ->
 
 
 def test_texts_without_any_label_at_all_are_no_task(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a\.jsonl: column 'label' is empty\. Labels or scores are expected\."):
+    with pytest.raises(DataError, match=r"a\.jsonl: column 'label' has no label that can be read\. Labels or"):
         task_of(labelled(tmp_path, [], []))
 
 
@@ -363,6 +381,8 @@ def test_where_a_header_seems_to_be_missing_the_first_text_is_shown_in_part(tmp_
     path = write(tmp_path / "a.tsv", f"{'so good ' * 20}\t1\nbad\t0\n")
     with pytest.raises(DataError, match=r"Columns: (so good ){5}…, 1\. If that is the first example, .*: --no-header$"):
         task_of(path)
+    with pytest.raises(DataError, match=r"with --text\. Columns: 0, 1\.$"):
+        task_of(path, OwnColumns(no_header=True))
     with pytest.raises(DataError, match=r"Columns: review, label\.$"):
         task_of(write(tmp_path / "a.jsonl", '{"review": "x", "label": 1}\n'))
 

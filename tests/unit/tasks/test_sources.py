@@ -1,5 +1,6 @@
 """Files are found by their official names, and what was looked for is in the message."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,14 @@ def test_a_path_that_the_system_refuses_is_an_error_of_ours() -> None:
         find_own(Path(TOO_LONG))
 
 
+def test_a_folder_that_must_not_be_read_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, _mode: path != tmp_path)  # since root may read everything
+    with pytest.raises(DataError, match=f"{tmp_path} cannot be read: Permission denied"):
+        find_local(SST2, tmp_path)
+    with pytest.raises(DataError, match=f"{tmp_path} cannot be read: Permission denied"):
+        find_own(tmp_path)
+
+
 # --- built-in sets
 
 
@@ -131,6 +140,12 @@ def test_a_folder_without_split_names_is_refused(tmp_path: Path) -> None:
 def test_own_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere\.csv does not exist\. A file, or a folder with train and dev"):
         find_own(tmp_path / "nowhere.csv")
+
+
+def test_a_pipe_is_neither_a_file_nor_a_folder(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(DataError, match=r"pipe\.csv is neither a file nor a folder\. A file, or"):
+        find_own(tmp_path / "pipe.csv")
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,13 @@ def test_a_column_that_the_file_lacks_is_refused(layout: TableLayout) -> None:
         texts_from_table(LABELS, layout, table())
 
 
+def test_texts_without_a_column_of_labels_are_pointed_to_the_command_for_them() -> None:
+    with pytest.raises(DataError, match=r"Known: a, b, id, y\. Texts without labels are for `bertvision predict`"):
+        texts_from_table(LABELS, replace(PAIRS, label="nowhere"), table())
+    with pytest.raises(DataError, match=r"Columns: a, y, y\.$"):
+        texts_from_table(LABELS, TableLayout(text="a", label="y"), Table(Path("x.tsv"), ("a", "y", "y"), [], []))
+
+
 def test_files_are_read_as_their_layout_says(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_bytes(b'"one\tglad\n\xff\tsad\ntwo\tsad\n')
     texts, bad = read_texts(LABELS, TableLayout(text=0, label=1, header=False), tmp_path / "x.tsv")
@@ -90,6 +97,8 @@ BAD_CELLS = {
     "x.tsv:2: the label is empty": ("1", "a", "b", " "),
     "x.tsv:2: label 'mad' is not one of sad, glad": ("1", "a", "b", "mad"),
     "x.tsv:2: character 1 is half of a surrogate pair (\\ud800)": ("1", "a", "b\ud800", "sad"),
+    "x.tsv:2: character 0 is half of a surrogate pair (\\udfff)": ("\udfff", "a", "b", "sad"),
+    "x.tsv:2: character 3 is half of a surrogate pair (\\udc00)": ("1", "a", "b", "sad\udc00"),
 }
 
 

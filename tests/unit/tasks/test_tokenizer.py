@@ -89,6 +89,17 @@ def test_a_tokenizer_without_a_limit_takes_that_of_the_encoders_positions(
     assert TextTokenizer.load(str(tmp_path / "encoder")).limit == limit
 
 
+@pytest.mark.parametrize(("tokenizer_limit", "positions", "limit"), [(64, 48, 48), (48, 64, 48)])
+def test_windows_are_as_long_as_both_tokenizer_and_positions_allow(
+    tokenizer_limit: int, positions: int, limit: int, tmp_path: Path
+) -> None:
+    BertConfig(max_position_embeddings=positions).save_pretrained(tmp_path)
+    tokenizer = tiny_tokenizer()
+    tokenizer.model_max_length = tokenizer_limit
+    tokenizer.save_pretrained(tmp_path)
+    assert TextTokenizer.load(str(tmp_path)).limit == limit
+
+
 def test_a_length_is_capped_at_what_the_encoder_takes(tokenizer: TextTokenizer) -> None:
     assert [tokenizer.capped(length) for length in (384, 512, 4096)] == [384, 512, 512]
     unlimited = TextTokenizer.load()
@@ -103,6 +114,23 @@ def test_a_tokenizer_that_fails_without_a_word_is_refused_as_well(monkeypatch: p
     monkeypatch.setattr(AutoTokenizer, "from_pretrained", fail)
     with pytest.raises(BertVisionError, match=r"no tokenizer for encoder 'some/name' \(ValueError\)"):
         TextTokenizer.load("some/name")
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("tokenizer.json", "{"),
+        ("tokenizer.json", "{}"),
+        ("tokenizer_config.json", "[]"),
+        ("tokenizer_config.json", '{"model_max_length": "long"}'),
+    ],
+)
+def test_damaged_files_of_a_tokenizer_are_an_error_of_ours(file: str, content: str, tmp_path: Path) -> None:
+    BertConfig().save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    (tmp_path / file).write_text(content, encoding="utf-8")
+    with pytest.raises(BertVisionError, match=r"no tokenizer for encoder .* Expected a folder with tokenizer.json"):
+        TextTokenizer.load(str(tmp_path))
 
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:

@@ -201,14 +201,26 @@ def test_windows_longer_than_the_encoder_takes_are_refused(tokenizer: TextTokeni
     [
         WindowOptions(length=64, stride=16, question=64),
         WindowOptions(length=200, stride=150),
-        WindowOptions(stride=-1),
-        WindowOptions(question=0),
     ],
 )
 def test_options_that_leave_no_room_for_the_context_are_refused(
     tokenizer: TextTokenizer, options: WindowOptions
 ) -> None:
-    with pytest.raises(BertVisionError, match="stride"):
+    with pytest.raises(BertVisionError, match=f"the stride is {options.stride} and must be smaller"):
+        build_windows(SQUAD2, make_questions(("who?", "ada", "ada")), tokenizer, options)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (WindowOptions(stride=-1), "the stride is -1, at least 0 is expected"),
+        (WindowOptions(question=0), "questions get 0 tokens, at least 1 is expected"),
+    ],
+)
+def test_a_stride_or_a_question_of_too_few_tokens_is_refused(
+    tokenizer: TextTokenizer, options: WindowOptions, problem: str
+) -> None:
+    with pytest.raises(BertVisionError, match=problem):
         build_windows(SQUAD2, make_questions(("who?", "ada", "ada")), tokenizer, options)
 
 
