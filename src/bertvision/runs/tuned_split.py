@@ -8,6 +8,7 @@ from bertvision.errors import BertVisionError, DataError
 from bertvision.runs.fitting.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.tuning.multitask_request import task_names
+from bertvision.tasks.load import TASKS
 from bertvision.tasks.own import OWN
 from bertvision.tasks.sources import find_own
 
@@ -55,7 +56,8 @@ def learnt_from(run: Path, task: str, data: str | None) -> bool:
 
     Args:
         run: any folder.
-        task: name of the task.
+        task: name of the task; tasks that are read from the same files, as squad2 and answerable, have the same
+            examples.
         data: where its files are; compared only for the task `own`, under whose name any files may be read: it must be
             the same training file, however its path is written.
     """
@@ -64,12 +66,20 @@ def learnt_from(run: Path, task: str, data: str | None) -> bool:
         request = folder.request()
     except BertVisionError:
         return False  # not a run, such as the folder of a plain encoder
-    if "learn" not in request or task not in task_names(request["task"]):
+    if "learn" not in request or not any(_same_files(task, name) for name in task_names(request["task"])):
         return False
     if task != OWN or request["data"] == data:
         return True
     theirs, ours = _own_train(folder.path_from_here(request["data"])), _own_train(data)
     return theirs is not None and ours is not None and theirs.samefile(ours)
+
+
+def _same_files(one: str, other: str) -> bool:
+    """Whether two tasks are the same, or are read from the same files."""
+    first, second = TASKS.get(one), TASKS.get(other)
+    if first is None or second is None:
+        return one == other
+    return (first.folders, first.files) == (second.folders, second.files)
 
 
 def _own_train(data: str | None) -> Path | None:

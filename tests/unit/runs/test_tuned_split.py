@@ -82,6 +82,15 @@ def test_a_run_for_several_tasks_has_learnt_from_each_of_them(tmp_path: Path) ->
     assert not learnt_from(tmp_path, "sts", "builtin")
 
 
+def test_tasks_that_are_read_from_the_same_files_have_the_same_examples(tmp_path: Path) -> None:
+    RunFolder(tmp_path).begin({**asdict(tiny_request("squad2", "builtin", "minilm")), "task": "squad2"}, "weights")
+    assert learnt_from(tmp_path, "answerable", "builtin")
+    assert not any(learnt_from(tmp_path, task, "builtin") for task in ("squad1", "own", "sst2"))
+    splits = [load_task(task, data="builtin").splits["train"] for task in ("squad2", "answerable")]
+    parts = [split_train(train, fraction=0.5, held_out=0.2, seed=3) for train in splits]
+    assert parts[0][0].ids == parts[1][0].ids  # divided alike, so that the run's own division suits both
+
+
 def test_files_of_ones_own_are_the_same_however_their_place_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
