@@ -8,6 +8,9 @@ from typing import Any, Literal
 from bertvision.errors import refuse
 from bertvision.training.schedule import LARGEST_RATE, Schedule
 
+HEAD_TRAINING = ("lr", "schedule", "warmup", "weight_decay", "clip")
+"""The training options of a head in a row of a leaderboard, besides its seed and its share of the data."""
+
 LARGEST_SEED = 2**63 - 1
 """What torch takes at most."""
 
