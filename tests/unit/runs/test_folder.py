@@ -157,6 +157,15 @@ def test_a_line_that_was_cut_off_is_dropped(begun: RunFolder) -> None:
     assert begun.lines() == [{"step": 1}, {"step": 2}]
 
 
+def test_a_run_that_goes_on_writes_nothing_behind_a_line_that_was_cut_off(begun: RunFolder) -> None:
+    begun.log({"step": 0, "head": 0})
+    with (begun.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"step": 0, "he')
+    begun.begin(REQUEST, "abc")
+    begun.log({"step": 0, "head": 1})
+    assert begun.lines() == [{"step": 0, "head": 0}, {"step": 0, "head": 1}]
+
+
 def test_a_log_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BertVisionError, match=r"metrics\.jsonl cannot be written: No such file or directory"):
         RunFolder(tmp_path / "nowhere").log({"step": 1})

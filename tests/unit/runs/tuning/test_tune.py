@@ -617,7 +617,8 @@ def test_a_full_disk_for_the_log_is_told(
         monkeypatch.setattr(Path, "open", full)
 
     monkeypatch.setattr(RunFolder, "begin", begin)
-    with pytest.raises(BertVisionError, match=r"metrics\.jsonl cannot be written: No space left on device"):
+    expected = r"metrics\.jsonl cannot be written: No space left on device\. Make room, and go on with --resume\."
+    with pytest.raises(BertVisionError, match=expected):
         tune(tiny_request("squad2", data["squad2"], encoder), tmp_path / "run")
 
 
