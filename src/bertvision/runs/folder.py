@@ -222,7 +222,9 @@ def check_series(path: Path, *, resume: bool) -> None:
     holds_runs = any(path.glob(f"*/{CONFIG}"))
     if holds_runs and not resume:
         raise BertVisionError(f"{path} holds runs already. Go on with them: --resume. Or use another --out.")
-    if not holds_runs and path.exists() and (not path.is_dir() or any(path.glob("[!.]*"))):
+    # a run that was killed before it began leaves its folder, with a lock in it
+    left = [item for item in path.glob("[!.]*") if not item.is_dir() or any(item.glob("[!.]*"))]
+    if not holds_runs and (left or (path.exists() and not path.is_dir())):
         raise BertVisionError(f"{path} is there already and holds no runs. Use another --out.")
 
 

@@ -177,6 +177,16 @@ def test_a_run_says_what_it_was_asked_for(begun: RunFolder, tmp_path: Path) -> N
         RunFolder(tmp_path / "none").request()
 
 
+def test_several_runs_go_on_where_the_first_was_killed_before_it_began(tmp_path: Path) -> None:
+    (tmp_path / "out" / "sst2").mkdir(parents=True)
+    (tmp_path / "out" / "sst2" / ".lock").touch()
+    for resume in (False, True):
+        check_series(tmp_path / "out", resume=resume)
+    (tmp_path / "out" / "sst2" / "notes.txt").touch()
+    with pytest.raises(BertVisionError, match="is there already and holds no runs"):
+        check_series(tmp_path / "out", resume=True)
+
+
 def test_several_runs_begin_in_an_empty_folder_and_go_on_in_their_own(begun: RunFolder, tmp_path: Path) -> None:
     for resume in (False, True):
         check_series(tmp_path / "new", resume=resume)
