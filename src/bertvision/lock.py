@@ -37,7 +37,7 @@ def lock_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
             f"{folder} is in use by another process{_holder(path)}. Wait for its end, or use another folder."
         ) from None
     except OSError as error:
-        raise BertVisionError(f"{path} cannot be written: {error.strerror}.") from None
+        raise BertVisionError(f"{path} cannot be written: {error.strerror}. Use another folder.") from None
     try:
         yield
     finally:

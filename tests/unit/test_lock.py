@@ -89,5 +89,8 @@ def test_a_lock_that_was_removed_between_is_taken_anew(tmp_path: Path, monkeypat
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(BertVisionError, match=r"\.lock cannot be written: "), lock_folder(tmp_path / "file"):
+    with (
+        pytest.raises(BertVisionError, match=r"\.lock cannot be written: .*\. Use another folder\."),
+        lock_folder(tmp_path / "file"),
+    ):
         pytest.fail("it was let in")
