@@ -37,6 +37,25 @@ def test_several_tasks_have_a_leaderboard_each(capsys: Capture, encoder: str, tm
     assert [shown.count(f"{task}: 2 heads, best first") for task in boards] == [1, 1, 1]
 
 
+def test_each_task_is_divided_as_the_encoder_s_run_divided_it(capsys: Capture, encoder: str, tmp_path: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "out"
+    tune = ["tune", "sst2", "--learn", "none", "--held-out", "0.2", "--seed", "3", "--fraction", "0.5"]
+    assert main([*tune, "--encoder", encoder, "--length", "64", "--device", "cpu", "--out", str(run)]) == 0
+    capsys.readouterr()
+    assert main(command("sst2,sst5", str(run), out, "--heads", "last_layer")) == 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert "sst2: examples are divided as" in told
+    assert "sst5: examples are divided as" not in told
+    assert "may flatter" not in told
+    asked = [
+        json.loads((out / task / "config.json").read_text(encoding="utf-8"))["request"] for task in ("sst2", "sst5")
+    ]
+    assert [(one["held_out"], one["seed"], one["heads"][0]["fraction"]) for one in asked] == [
+        (0.2, 3, 0.5),
+        (0.1, 0, 1.0),
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -57,6 +57,8 @@ def test_heads_on_one_snapshot_are_judged_by_what_its_run_held_out(capsys: Captu
     told = " ".join(capsys.readouterr().err.split())
     assert "unless you say otherwise: --fraction 0.8 --held-out 0.3 --seed 2." in told
     assert "may flatter" not in told
+    assert main(["plan", *command(run, tmp_path / "out")[1:], "--json"]) == 0
+    assert "squad2: examples are divided as" in capsys.readouterr().err
     assert main([*command(run, tmp_path / "other"), "--seed", "0"]) == 0
     told = " ".join(capsys.readouterr().err.split())
     assert "may flatter" in told

@@ -59,9 +59,9 @@ def test_labels_stay_in_memory(capsys: Capture, encoder: str, tmp_path: Path) ->
     output = capsys.readouterr().out
     assert "→ │ in memory" in output
     assert "States stay in memory: one row per text, encoded once" in output
-    assert main(["plan", "sst2", "--data", data, "--encoder", encoder, "--length", "64", "--max-memory", "1KB"]) == 0
+    assert main(["plan", "sst2", "--data", data, "--encoder", encoder, "--length", "64", "--max-memory", "5KB"]) == 0
     output = " ".join(capsys.readouterr().out.split())
-    assert "--max-memory allows 1 KB. Use --fraction" in output
+    assert "--max-memory allows 5 KB. Use --fraction 0.1" in output
     assert "→" not in output
 
 

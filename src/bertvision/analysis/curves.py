@@ -11,6 +11,10 @@ import numpy as np
 
 from bertvision.analysis.seeds import SeedMean, seed_means
 from bertvision.errors import BertVisionError, UnknownNameError
+from bertvision.training.options import HEAD_TRAINING
+
+Training = tuple[Any, ...]
+"""Values of the training options `HEAD_TRAINING`, the learning rate first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,8 @@ def fit_curves(lines: Iterable[Mapping[str, Any]], names: Sequence[str]) -> Lear
 def less_data_curves(leaderboard: Sequence[Mapping[str, Any]], metric: str) -> tuple[DataCurve, ...]:
     """A metric over the share of training examples, averaged over seeds, for every head with its options.
 
-    Of several learning rates, the one with the best mean held-out score is taken at each share, never the best on dev.
+    Of several learning rates or other training options, those with the best mean held-out score are taken at each
+    share, never the best on dev.
 
     Args:
         leaderboard: rows of a fit.
@@ -134,19 +139,21 @@ def less_data_curves(leaderboard: Sequence[Mapping[str, Any]], metric: str) -> t
         UnknownNameError: no row has the metric, but some have others.
     """
     _check_metric(metric, [row["metrics"] for row in leaderboard])
-    heads: dict[tuple[str, str], dict[float, dict[float, list[Mapping[str, Any]]]]] = {}
+    heads: dict[tuple[str, str], dict[float, dict[Training, list[Mapping[str, Any]]]]] = {}
     for row in leaderboard:
         if row["metrics"].get(metric) is not None:
-            rates = heads.setdefault((row["head"], json.dumps(row["options"], sort_keys=True)), {})
-            rates.setdefault(row["fraction"], {}).setdefault(row["lr"], []).append(row)
+            fractions = heads.setdefault((row["head"], json.dumps(row["options"], sort_keys=True)), {})
+            training = tuple(row.get(name) for name in HEAD_TRAINING)
+            fractions.setdefault(row["fraction"], {}).setdefault(training, []).append(row)
     curves = []
     for (head, options), fractions in heads.items():
-        chosen = {fraction: _best_rate(fractions[fraction]) for fraction in sorted(fractions)}
+        chosen = {fraction: _best_training(fractions[fraction]) for fraction in sorted(fractions)}
         scores = [
-            seed_means(np.array([[row["metrics"][metric]] for row in fractions[fraction][rate]], dtype=np.float64))[0]
-            for fraction, rate in chosen.items()
+            seed_means(np.array([[row["metrics"][metric]] for row in fractions[fraction][training]], np.float64))[0]
+            for fraction, training in chosen.items()
         ]
-        curves.append(DataCurve(head, options, tuple(chosen), tuple(scores), tuple(chosen.values())))
+        rates = tuple(rate for rate, *_ in chosen.values())
+        curves.append(DataCurve(head, options, tuple(chosen), tuple(scores), rates))
     return tuple(curves)
 
 
@@ -171,14 +178,14 @@ def freeze_curve(table: Mapping[str, Any], metric: str) -> FreezeCurve:
     )
 
 
-def _best_rate(rates: Mapping[float, Sequence[Mapping[str, Any]]]) -> float:
-    """The learning rate with the best mean held-out score; of equal ones the smallest."""
+def _best_training(rows: Mapping[Training, Sequence[Mapping[str, Any]]]) -> Training:
+    """The training options with the best mean held-out score; of equal ones those with the smallest learning rate."""
 
-    def rank(rate: float) -> tuple[float, float]:
-        held_out = [row["held_out"] for row in rates[rate]]
-        return (-math.inf if None in held_out else float(np.mean(held_out))), -rate
+    def rank(training: Training) -> tuple[float, float]:
+        held_out = [row["held_out"] for row in rows[training]]
+        return (-math.inf if None in held_out else float(np.mean(held_out))), -training[0]
 
-    return max(rates, key=rank)
+    return max(rows, key=rank)
 
 
 def _curve(name: str, points: Iterable[tuple[int, float | None]]) -> Curve:

@@ -153,8 +153,6 @@ class Options:
 def run(options: Options) -> int:
     """Fit heads for one task; or for several tasks, or on several snapshots."""
     from bertvision.runs.fitting.fit import fit_heads  # noqa: PLC0415 - imports torch, and help should open at once
-    from bertvision.runs.fitting.fit_request import WHOLE  # noqa: PLC0415
-    from bertvision.runs.tuned_split import tuned_run  # noqa: PLC0415
 
     fit = options.fit
     tasks = [task.strip() for task in fit.task.split(",") if task.strip()]
@@ -162,9 +160,7 @@ def run(options: Options) -> int:
         return _run_tasks(options, tasks)
     if options.freezing.snapshots:
         return _run_snapshots(options)
-    run = tuned_run(fit.encoder)
-    fit = _as_tuned(options, run if fit.cross_fit is None else run / WHOLE)
-    request = build_request(fit, source=options.from_)
+    request = build_request(as_tuned(fit, options.given), source=options.from_)
     with ProgressBar(f"fit {fit.task}") as bar:
         result = fit_heads(request, fit.run, resume=options.resume, show=bar.show)
     print_notes(result.notices)
@@ -182,10 +178,8 @@ def _run_tasks(options: Options, tasks: list[str]) -> int:
     if options.freezing.snapshots:
         raise BertVisionError(f"--snapshots takes one task, {len(tasks)} were named. Fit them one by one.")
     fit, no_columns = options.fit, OwnColumns()
-    requests = [
-        build_request(replace(fit, task=task, columns=fit.columns if task == OWN else no_columns), source=options.from_)
-        for task in tasks
-    ]
+    fits = [replace(fit, task=task, columns=fit.columns if task == OWN else no_columns) for task in tasks]
+    requests = [build_request(as_tuned(one, options.given), source=options.from_) for one in fits]
     out = fit.out or Path("runs") / f"{'+'.join(tasks)}-heads"
     with ProgressBar("fit") as bar:
         result = fit_tasks(requests, out, resume=options.resume, show=bar.show)
@@ -205,7 +199,7 @@ def _run_snapshots(options: Options) -> int:
     snapshots, fit = options.freezing.snapshots, options.fit
     with ProgressBar(f"fit {fit.task}") as bar:
         result = fit_snapshots(
-            build_request(_as_tuned(options, Path(fit.encoder)), source=options.from_),
+            build_request(as_tuned(fit, options.given), source=options.from_),
             fit.run,
             snapshots=None if snapshots == "all" else parse_numbers("--snapshots", snapshots),
             tolerance=options.freezing.tolerance,
@@ -220,15 +214,17 @@ def _run_snapshots(options: Options) -> int:
     return 0
 
 
-def _as_tuned(options: Options, run: Path) -> FitOptions:
-    """The options, with the split of a tuned run as the default for those not given; a note tells the user.
+def as_tuned(fit: FitOptions, given: GivenOptions) -> FitOptions:
+    """The options, with the split of a tuned encoder as the default for those not given; a note tells the user.
 
     So heads are by default validated on examples that their encoder was not trained on.
     """
-    from bertvision.runs.folder import CONFIG  # noqa: PLC0415 - imports numpy
-    from bertvision.runs.tuned_split import learnt_from, tuned_split  # noqa: PLC0415
+    from bertvision.runs.fitting.fit_request import WHOLE  # noqa: PLC0415 - imports torch
+    from bertvision.runs.folder import CONFIG  # noqa: PLC0415
+    from bertvision.runs.tuned_split import learnt_from, tuned_run, tuned_split  # noqa: PLC0415
 
-    fit, given = options.fit, options.given
+    run = tuned_run(fit.encoder)
+    run = run if fit.cross_fit is None else run / WHOLE
     # a cross-fit always has the task of its encoders, so that the task need not be compared
     folds = fit.cross_fit is not None and (run / CONFIG).is_file()
     if not folds and not learnt_from(run, fit.task, fit.data.data):
@@ -242,7 +238,7 @@ def _as_tuned(options: Options, run: Path) -> FitOptions:
     )
     if adapted != fit:
         shares = f"--fraction {adapted.fraction} --held-out {adapted.held_out:g} --seed {adapted.seed}"
-        print_note(f"examples are divided as {run} divided them, unless you say otherwise: {shares}.")
+        print_note(f"{fit.task}: examples are divided as {run} divided them, unless you say otherwise: {shares}.")
     return adapted
 
 

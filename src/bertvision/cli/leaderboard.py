@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bertvision.amounts import in_words
+from bertvision.analysis.settings import different_settings
 from bertvision.cli.output import print_table
 from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 
@@ -33,18 +34,20 @@ def print_leaderboard(run: Path, leaderboard: Sequence[Mapping[str, Any]]) -> No
     values = [row["metrics"] for row in leaderboard]
     metrics = shown_metrics(values) or shown_metrics(values, HELD_OUT_PREFIX)
     metrics = metrics or list(dict.fromkeys(name for of_head in values for name in of_head))
+    settings = different_settings(leaderboard)
+    columns = ["head", *["settings"] * any(settings)]
     rows = [
         [
-            row["head"],
+            *[row["head"], words][: len(columns)],
             "solved" if row.get("solved") else row["lr"],
             *(row[name] for name in ("seed", "fraction", "parameters", "seconds")),
             *(row["metrics"].get(name) for name in metrics),
         ]
-        for row in leaderboard
+        for row, words in zip(leaderboard, settings, strict=True)
     ]
     print_table(
         f"{run}: {in_words(len(rows), 'head')}, best first",
-        ["head", "lr", "seed", "fraction", "parameters", "seconds", *metrics],
+        [*columns, "lr", "seed", "fraction", "parameters", "seconds", *metrics],
         rows,
     )
 

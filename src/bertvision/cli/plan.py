@@ -1,10 +1,11 @@
 """`bertvision plan`: whether fit should stream or store hidden states on this machine, and what each would cost."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from bertvision.amounts import in_bytes, in_seconds, in_words
-from bertvision.cli.fit import FitOptions, build_request
+from bertvision.cli.fit import FitOptions, as_tuned, build_request
+from bertvision.cli.options import GivenOptions
 from bertvision.cli.output import print_json, print_lines, print_table
 
 if TYPE_CHECKING:
@@ -20,12 +21,14 @@ class Options:
     json: bool = False
     """Print the plan as JSON."""
 
+    given: GivenOptions = field(default_factory=GivenOptions)
+
 
 def run(options: Options) -> int:
     """Plan."""
     from bertvision.runs.planning.plan_fit import plan_fit  # noqa: PLC0415 - imports torch, and help should open at once
 
-    request = build_request(options.fit, source="auto")
+    request = build_request(as_tuned(options.fit, options.given), source="auto")
     plan = plan_fit(request, options.fit.run)
     if options.json:
         candidates = [{**asdict(candidate), "seconds": candidate.seconds} for candidate in plan.candidates]

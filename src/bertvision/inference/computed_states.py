@@ -46,7 +46,7 @@ class StreamStates:
     def follow(self, rows: IntArray, heads: Sequence[Head]) -> list[tuple[Tensor, Tensor]]:
         """Every head's outputs, (windows, tokens, outputs), and their mask; heads read each layer once it is computed.
 
-        No layer is kept, so memory does not grow with the depth.
+        No states are kept, only what heads make of each layer (see `LayerwiseHead.parts`), mostly far fewer numbers.
 
         Args:
             rows: numbers of the windows.

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bertvision.analysis.curves import Curve, fit_curves, freeze_curve, less_data_curves
+from bertvision.analysis.settings import different_settings
 from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.evaluation.squad_metric import SHOWN
 from bertvision.report.document import Figure, Table, number_cell, text_cell, without_empty
@@ -49,10 +50,12 @@ def logged_metrics(group: Group, runs: Sequence[RunFacts]) -> list[str]:
 
 def _leaderboard(group: Group, fits: Sequence[RunFacts]) -> Table:
     metrics = logged_metrics(group, fits)
-    columns = ["head", "run", "rate", "seed", "share of data", "parameters", "seconds", "held out", *metrics]
+    columns = ["head", "settings", "run", "rate", "seed", "share of data", "parameters", "seconds", "held out"]
+    columns += metrics
     rows = [
         [
             text_cell(row["head"], model=row["head"]),
+            text_cell(words),
             text_cell(run.name, record=run.key),
             text_cell("solved") if row.get("solved") else number_cell(row["lr"], record=run.key),
             number_cell(row["seed"], "count", record=run.key),
@@ -63,7 +66,7 @@ def _leaderboard(group: Group, fits: Sequence[RunFacts]) -> Table:
             *(number_cell(row["metrics"].get(name), group.unit, record=run.key) for name in metrics),
         ]
         for run in fits
-        for row in run.leaderboard
+        for row, words in zip(run.leaderboard, different_settings(run.leaderboard), strict=True)
     ]
     kept_columns, kept_rows = without_empty(columns, rows, constant=("run", "share of data"))
     return Table(

@@ -1,12 +1,13 @@
 """A run's folder: config.json at the beginning, metrics.jsonl and snapshots on the way, result.json at the end."""
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bertvision.atomic import write_json, write_text
-from bertvision.errors import BertVisionError
+from bertvision.atomic import reason_of, write_json, write_text
+from bertvision.errors import BertVisionError, WriteError
 from bertvision.places import encoder_from_here, made_in, path_from_here
 from bertvision.provenance import provenance
 from bertvision.tasks.files import read_json
@@ -89,6 +90,7 @@ class RunFolder:
                 f"{self.path} began with other training examples: the data have changed since, and what is held out "
                 "now may have been learned before. Put the old data back, or use another --out."
             )
+        self.forget_after(math.inf)  # the next line must not be written behind one that was cut off
 
     def check_held_out(self, digest: str) -> None:
         """See that what is held out now is what the run in this folder held out.
@@ -187,9 +189,9 @@ class RunFolder:
             with (self.path / METRICS).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
         except OSError as error:
-            raise BertVisionError(f"{self.path / METRICS} cannot be written: {error.strerror}.") from None
+            raise WriteError(self.path / METRICS, reason_of(error), "Make room, and go on with --resume.") from None
 
-    def forget_after(self, step: int) -> None:
+    def forget_after(self, step: float) -> None:
         """Remove the log lines of later steps, which a resumed run repeats, and a line that a kill cut off."""
         kept = [line for line in self.lines() if line["step"] <= step]
         if (self.path / METRICS).exists():
@@ -220,7 +222,9 @@ def check_series(path: Path, *, resume: bool) -> None:
     holds_runs = any(path.glob(f"*/{CONFIG}"))
     if holds_runs and not resume:
         raise BertVisionError(f"{path} holds runs already. Go on with them: --resume. Or use another --out.")
-    if not holds_runs and path.exists() and (not path.is_dir() or any(path.glob("[!.]*"))):
+    # a run that was killed before it began leaves its folder, with a lock in it
+    left = [item for item in path.glob("[!.]*") if not item.is_dir() or any(item.glob("[!.]*"))]
+    if not holds_runs and (left or (path.exists() and not path.is_dir())):
         raise BertVisionError(f"{path} is there already and holds no runs. Use another --out.")
 
 

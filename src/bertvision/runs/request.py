@@ -70,6 +70,10 @@ class LearnRequest(DataRequest):
             problems.append(f"--fraction is {self.fraction:g}, more than 0 and at most 1 is expected")
         if not 0.0 <= self.held_out < 1.0:
             problems.append(f"--held-out is {self.held_out:g}, at least 0 and less than 1 is expected")
+        if self.options.patience is not None and self.held_out == 0.0:
+            problems.append(
+                f"--patience is {self.options.patience}, but --held-out is 0, which leaves no examples to judge by"
+            )
         if self.save_every is not None and self.save_every < 1:
             problems.append(f"--save-every is {self.save_every}, at least 1 is expected")
         return problems

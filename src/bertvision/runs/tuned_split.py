@@ -1,5 +1,6 @@
 """What a tuned run held out: heads must be judged on examples that their encoder was not trained on."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,7 +8,9 @@ from bertvision.encoder.snapshot import SNAPSHOTS, split_snapshot
 from bertvision.errors import BertVisionError, DataError
 from bertvision.runs.fitting.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder
+from bertvision.runs.request import LearnRequest
 from bertvision.runs.tuning.multitask_request import task_names
+from bertvision.tasks.load import TASKS
 from bertvision.tasks.own import OWN
 from bertvision.tasks.sources import find_own
 
@@ -55,7 +58,8 @@ def learnt_from(run: Path, task: str, data: str | None) -> bool:
 
     Args:
         run: any folder.
-        task: name of the task.
+        task: name of the task; tasks that are read from the same files, as squad2 and answerable, have the same
+            examples.
         data: where its files are; compared only for the task `own`, under whose name any files may be read: it must be
             the same training file, however its path is written.
     """
@@ -64,12 +68,20 @@ def learnt_from(run: Path, task: str, data: str | None) -> bool:
         request = folder.request()
     except BertVisionError:
         return False  # not a run, such as the folder of a plain encoder
-    if "learn" not in request or task not in task_names(request["task"]):
+    if "learn" not in request or not any(_same_files(task, name) for name in task_names(request["task"])):
         return False
     if task != OWN or request["data"] == data:
         return True
     theirs, ours = _own_train(folder.path_from_here(request["data"])), _own_train(data)
     return theirs is not None and ours is not None and theirs.samefile(ours)
+
+
+def _same_files(one: str, other: str) -> bool:
+    """Whether two tasks are the same, or are read from the same files."""
+    first, second = TASKS.get(one), TASKS.get(other)
+    if first is None or second is None:
+        return one == other
+    return (first.folders, first.files) == (second.folders, second.files)
 
 
 def _own_train(data: str | None) -> Path | None:
@@ -80,37 +92,51 @@ def _own_train(data: str | None) -> Path | None:
         return None
 
 
-def seen_notice(request: FitRequest) -> tuple[str, ...]:
-    """A notice if the encoder may have been tuned on examples that a fit of heads holds out."""
-    run = tuned_run(request.encoder)
-    if not learnt_from(run, request.task, request.data):
-        return ()
-    try:
-        check_unseen(request, run)
-    except BertVisionError as error:
-        return (f"thresholds and choices may flatter: {error}",)
+def seen_notice(request: FitRequest | LearnRequest) -> tuple[str, ...]:
+    """A notice if the encoder may have been tuned, in any run that led to it, on examples that are held out now."""
+    tasks = task_names(request.task) if request.held_out else ()
+    for run in _tuned_runs(request.encoder):
+        if any(learnt_from(run, task, request.data) for task in tasks):
+            try:
+                check_unseen(request, run)
+            except BertVisionError as error:
+                return (f"thresholds and choices may flatter: {error}",)
     return ()
 
 
-def check_unseen(request: FitRequest, run: Path) -> None:
-    """Refuse a tuned encoder that may have been trained on examples that a fit of heads holds out.
+def _tuned_runs(encoder: str) -> Iterator[Path]:
+    """The folders of the runs that an encoder was tuned in, the last one first."""
+    while True:
+        folder = RunFolder(tuned_run(encoder))
+        try:
+            encoder = folder.encoder_from_here(folder.request()["encoder"])
+        except BertVisionError:
+            return  # not a run
+        yield folder.path
 
-    With the same seed and share of the data, a smaller held-out part is a subset of a larger one; so a fit may hold out
-    at most as much as the run did.
+
+def check_unseen(request: FitRequest | LearnRequest, run: Path) -> None:
+    """Refuse a tuned encoder that may have been trained on examples that are held out now.
+
+    With the same seed and share of the data, a smaller held-out part is a subset of a larger one; so at most as much as
+    the run held out may be held out.
 
     Raises:
-        BertVisionError: seed or share differ, or the fit holds out more; the message names the options to use.
+        BertVisionError: seed or share differ, or more is held out; the message names the options to use.
     """
     tuned = tuned_split(run)
+    if isinstance(request, FitRequest):
+        what, fraction, seed = "fit", request.largest, request.seed
+    else:
+        what, fraction, seed = "run", request.fraction, request.options.seed
     if not tuned.held_out:
         raise BertVisionError(
             f"{run} was tuned with --held-out 0, so that nothing is left to judge heads by. "
             "Tune it again with --held-out 0.05."
         )
-    same = (tuned.seed, tuned.fraction) == (request.seed, request.largest)
-    if not same or request.held_out > tuned.held_out:
+    if (tuned.seed, tuned.fraction) != (seed, fraction) or request.held_out > tuned.held_out:
         raise BertVisionError(
-            f"{run} held out other examples than this fit would: --held-out is {request.held_out:g}, --seed "
-            f"{request.seed}, --fraction {request.largest:g}, so heads would be judged by examples that the encoder "
+            f"{run} held out other examples than this {what} would: --held-out is {request.held_out:g}, "
+            f"--seed {seed}, --fraction {fraction:g}, so heads would be judged by examples that the encoder "
             f"learned from. Use --held-out {tuned.held_out:g} --seed {tuned.seed} --fraction {tuned.fraction:g}."
         )

@@ -71,7 +71,7 @@ class Card:
         labels: label words of the task; empty for several tasks.
         pooled: whether the head reads the encoder's pooled vector, too.
         teacher: fingerprint of the teacher; None if there is none.
-        examples: digest of the training and held-out examples; None if a resumed run does not check them.
+        examples: digest of the training and held-out examples; of triplets, of the training ones alone.
         held_out: digest of the held-out examples; None if they are not checked when the run is judged.
     """
 
@@ -83,7 +83,7 @@ class Card:
     labels: tuple[str, ...] = ()
     pooled: bool = False
     teacher: str | None = None
-    examples: str | None = None
+    examples: str
     held_out: str | None = None
 
     def snapshot(self, fraction: float, step: int) -> Snapshot:

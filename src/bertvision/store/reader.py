@@ -16,7 +16,7 @@ from bertvision.errors import BertVisionError
 from bertvision.provenance import file_digest
 from bertvision.store.buffers import Buffers
 from bertvision.store.codec import Statistics, decode
-from bertvision.store.manifest import Content, read_manifest
+from bertvision.store.manifest import Content, Shard, read_manifest
 from bertvision.store.writer import load_statistics
 from bertvision.tasks.examples import IntArray
 
@@ -150,14 +150,20 @@ class StoreReader:
         """A message for every missing or changed file; empty if all are as they were written."""
         problems = []
         for shard in self.manifest.files:
-            path = self.folder / shard.file
-            if not path.is_file():
-                problems.append(f"{shard.file} is missing")
-            elif path.stat().st_size != shard.bytes:
-                problems.append(f"{shard.file} has {path.stat().st_size:,} bytes, {shard.bytes:,} are expected")
-            elif file_digest(path) != shard.sha256:
-                problems.append(f"{shard.file} has another checksum than when it was written")
+            problem = self._problem(shard)
+            if problem is None and file_digest(self.folder / shard.file) != shard.sha256:
+                problem = "has another checksum than when it was written"
+            if problem is not None:
+                problems.append(f"{shard.file} {problem}")
         return problems
+
+    def _problem(self, shard: Shard) -> str | None:
+        """Why a file is not the one that was written, as far as its size tells; None if it may be."""
+        path = self.folder / shard.file
+        if not path.is_file():
+            return "is missing"
+        size = path.stat().st_size
+        return None if size == shard.bytes else f"has {size:,} bytes, {shard.bytes:,} are expected"
 
     def _has(self, layers: range) -> bool:
         return layers[0] in self.layers and layers[-1] in self.layers
@@ -206,13 +212,17 @@ class StoreReader:
     def _shard(self, number: int) -> tuple[list[int], dict[str, Tensor]]:
         """A shard's bounds and tensors, mapped once: pages are read when they are touched."""
         if number not in self._shards:
-            path = self.folder / self.manifest.shards[number].file
+            shard = self.manifest.shards[number]
+            path, problem, tensors = self.folder / shard.file, self._problem(shard), {}
             try:
-                with safe_open(path, framework="pt") as file:
-                    tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+                if problem is None:
+                    with safe_open(path, framework="pt") as file:
+                        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
             except (OSError, SafetensorError) as error:
+                problem = str(error)
+            if problem is not None:
                 raise BertVisionError(
-                    f"shard {path} cannot be read ({error}). See: bertvision store verify {self.folder}"
-                ) from None
+                    f"shard {path} cannot be read ({problem}). See: bertvision store verify {self.folder}"
+                )
             self._shards[number] = tensors.pop("bounds").tolist(), tensors
         return self._shards[number]

@@ -149,7 +149,7 @@ def _capped(windows: Mapping[str, int], turns: Turns) -> list[int]:
 
 def temperature_steps(sizes: list[int], steps: int, temperature: float) -> IntArray:
     """Divide an epoch's steps among tasks, (tasks,), in proportion to size^(1 / temperature), at least one each."""
-    raised = np.array(sizes, dtype=np.float64) ** (1.0 / temperature)
+    raised = (np.array(sizes) / max(sizes)) ** (1.0 / temperature)  # of sizes themselves it could be infinite
     exact = raised / raised.sum() * steps
     counts: IntArray = np.maximum(1, np.floor(exact)).astype(np.int64)
     missing = max(0, steps - int(counts.sum()))

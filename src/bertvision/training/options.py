@@ -8,6 +8,12 @@ from typing import Any, Literal
 from bertvision.errors import refuse
 from bertvision.training.schedule import LARGEST_RATE, Schedule
 
+HEAD_TRAINING = ("lr", "schedule", "warmup", "weight_decay", "clip")
+"""The training options of a head in a row of a leaderboard, besides its seed and its share of the data."""
+
+LARGEST_SEED = 2**63 - 1
+"""What torch takes at most."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneOptions:
@@ -75,6 +81,8 @@ class TuneOptions:
             for name, (value, least) in whole.items()
             if value < least
         ]
+        if self.seed > LARGEST_SEED:
+            listed.append(f"--seed is {self.seed}, at most {LARGEST_SEED} is expected")
         if not 0 < self.epochs < math.inf:
             listed.append(f"--epochs is {self.epochs:g}, more than 0 is expected")
         listed += [

@@ -13,10 +13,8 @@ from torch import Tensor, nn
 from bertvision.heads import Head, HeadOptions, HeadShape, build_head
 from bertvision.heads.random_stream import RandomStream
 from bertvision.training.decay import decays
+from bertvision.training.options import LARGEST_SEED
 from bertvision.training.schedule import LARGEST_RATE, Schedule
-
-LARGEST_SEED = 2**63 - 1
-"""What torch takes at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

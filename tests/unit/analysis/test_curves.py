@@ -76,6 +76,12 @@ def test_the_learning_rate_is_chosen_on_held_out_examples_for_all_seeds_together
     assert equal.rates == (1e-3,)
 
 
+def test_other_training_options_are_no_seeds() -> None:
+    board = [row(0.1, 70.0, 50.0, warmup=0.1, schedule="linear"), row(0.1, 20.0, 60.0, warmup=0.1, schedule="cosine")]
+    (found,) = less_data_curves(board, "f1")
+    assert [(point.mean, point.seeds) for point in found.scores] == [(20.0, 1)]
+
+
 def test_heads_and_options_have_curves_of_their_own_and_undefined_values_none() -> None:
     board = [row(1.0, 1.0, 1.0), row(1.0, 2.0, 1.0, options={}), row(1.0, 3.0, 1.0, head="conv"), row(0.5, None, 1.0)]
     found = less_data_curves(board, "f1")

@@ -61,6 +61,13 @@ def test_heads_that_were_solved_have_no_learning_rate(capsys: Capture) -> None:
     assert shown == ["solved", "0.1"]
 
 
+def test_what_tells_heads_of_one_name_apart_is_shown(capsys: Capture) -> None:
+    rows = [{**HEAD, "options": {"norm": norm}, "warmup": 0.1, "metrics": {"accuracy": 0.5}} for norm in (True, False)]
+    print_leaderboard(Path("runs/y"), rows)
+    shown = [line.split("│")[2].strip() for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    assert shown == ["norm=true", "norm=false"]
+
+
 def test_without_known_metrics_all_are_shown(capsys: Capture) -> None:
     print_leaderboard(Path("runs/y"), [{**HEAD, "metrics": {"held_out_mine": 0.5}}])
     assert "held_out_mine" in capsys.readouterr().out

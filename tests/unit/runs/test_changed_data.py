@@ -9,9 +9,12 @@ import pytest
 from bertvision.errors import BertVisionError
 from bertvision.runs.fitting.fit import fit_heads
 from bertvision.runs.tuning.multitask import multitask
+from bertvision.runs.tuning.triplet_request import TripletRequest
+from bertvision.runs.tuning.triplets import tune_triplets
 from bertvision.runs.tuning.tune import tune
+from bertvision.training.options import TuneOptions
 from bertvision.training.trainee import HeadSpec
-from tiny_run import save_tiny_encoder, tiny_fit, tiny_multitask, tiny_request, write_labels
+from tiny_run import WINDOWS, save_tiny_encoder, tiny_fit, tiny_multitask, tiny_request, write_labels
 
 Run = Callable[..., object]
 
@@ -20,7 +23,7 @@ class PulledPlugError(Exception):
     pass
 
 
-@pytest.fixture(params=["fit", "tune", "multitask"])
+@pytest.fixture(params=["fit", "tune", "multitask", "triplets"])
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     """Begins a run of texts in the folder `data`, or goes on with it."""
     encoder, out = save_tiny_encoder(tmp_path / "encoder"), tmp_path / "run"
@@ -30,6 +33,12 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
         return partial(fit_heads, asked, out)
     if request.param == "tune":
         return partial(tune, tiny_request("sst2", data, encoder), out)
+    if request.param == "triplets":
+        options = TuneOptions(epochs=1, batch=8)
+        texts = TripletRequest(
+            task="sst2", data=data, encoder=encoder, windows=WINDOWS, device="cpu", held_out=0.2, options=options
+        )
+        return partial(tune_triplets, texts, out)
     return partial(multitask, tiny_multitask("sst2", data, encoder), out)
 
 

@@ -157,6 +157,15 @@ def test_a_line_that_was_cut_off_is_dropped(begun: RunFolder) -> None:
     assert begun.lines() == [{"step": 1}, {"step": 2}]
 
 
+def test_a_run_that_goes_on_writes_nothing_behind_a_line_that_was_cut_off(begun: RunFolder) -> None:
+    begun.log({"step": 0, "head": 0})
+    with (begun.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"step": 0, "he')
+    begun.begin(REQUEST, "abc")
+    begun.log({"step": 0, "head": 1})
+    assert begun.lines() == [{"step": 0, "head": 0}, {"step": 0, "head": 1}]
+
+
 def test_a_log_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BertVisionError, match=r"metrics\.jsonl cannot be written: No such file or directory"):
         RunFolder(tmp_path / "nowhere").log({"step": 1})
@@ -166,6 +175,16 @@ def test_a_run_says_what_it_was_asked_for(begun: RunFolder, tmp_path: Path) -> N
     assert begun.request() == json.loads(json.dumps(REQUEST))
     with pytest.raises(BertVisionError, match=r"none holds no run: config\.json is not there"):
         RunFolder(tmp_path / "none").request()
+
+
+def test_several_runs_go_on_where_the_first_was_killed_before_it_began(tmp_path: Path) -> None:
+    (tmp_path / "out" / "sst2").mkdir(parents=True)
+    (tmp_path / "out" / "sst2" / ".lock").touch()
+    for resume in (False, True):
+        check_series(tmp_path / "out", resume=resume)
+    (tmp_path / "out" / "sst2" / "notes.txt").touch()
+    with pytest.raises(BertVisionError, match="is there already and holds no runs"):
+        check_series(tmp_path / "out", resume=True)
 
 
 def test_several_runs_begin_in_an_empty_folder_and_go_on_in_their_own(begun: RunFolder, tmp_path: Path) -> None:

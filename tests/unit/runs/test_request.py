@@ -24,6 +24,14 @@ def test_all_problems_are_reported_at_once_those_of_tuning_too() -> None:
     )
 
 
+def test_early_stopping_needs_held_out_examples() -> None:
+    options = TuneOptions(patience=2)
+    TuneRequest(task="squad2", options=options).check()
+    TuneRequest(task="squad2", held_out=0.0).check()
+    with pytest.raises(BertVisionError, match=r"--patience is 2, but --held-out is 0, which leaves no examples"):
+        TuneRequest(task="squad2", held_out=0.0, options=options).check()
+
+
 @pytest.mark.parametrize("value", [1.5, -0.1, math.nan])
 def test_shares_that_are_none_are_refused(value: float) -> None:
     with pytest.raises(BertVisionError, match=f"--fraction is {value:g}"):

@@ -82,6 +82,15 @@ def test_a_run_for_several_tasks_has_learnt_from_each_of_them(tmp_path: Path) ->
     assert not learnt_from(tmp_path, "sts", "builtin")
 
 
+def test_tasks_that_are_read_from_the_same_files_have_the_same_examples(tmp_path: Path) -> None:
+    RunFolder(tmp_path).begin({**asdict(tiny_request("squad2", "builtin", "minilm")), "task": "squad2"}, "weights")
+    assert learnt_from(tmp_path, "answerable", "builtin")
+    assert not any(learnt_from(tmp_path, task, "builtin") for task in ("squad1", "own", "sst2"))
+    splits = [load_task(task, data="builtin").splits["train"] for task in ("squad2", "answerable")]
+    parts = [split_train(train, fraction=0.5, held_out=0.2, seed=3) for train in splits]
+    assert parts[0][0].ids == parts[1][0].ids  # divided alike, so that the run's own division suits both
+
+
 def test_files_of_ones_own_are_the_same_however_their_place_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,3 +120,23 @@ def test_a_fit_tells_that_its_encoder_learnt_from_what_it_holds_out(tmp_path: Pa
     assert seen_notice(replace(fit(seed=0), encoder=f"{run}/snapshots/0.5")) == (notice,)
     assert "Use --held-out 0.2 --seed 3" in notice
     assert seen_notice(fit(seed=0)) == ()
+
+
+def test_tuning_further_tells_that_too(tmp_path: Path) -> None:
+    run = str(tuned(tmp_path / "first", seed=3))
+    further = tiny_request("sst2", "builtin", run, seed=3, held_out=0.1)
+    assert seen_notice(further) == ()
+    assert seen_notice(replace(further, task="sst5", held_out=0.3)) == ()
+    assert seen_notice(replace(further, fraction=0.5, held_out=0.0)) == ()  # nothing is judged
+    assert seen_notice(replace(further, held_out=0.3)) != ()
+    assert seen_notice(replace(further, fraction=0.5, task="sts,sst2")) != ()
+    (notice,) = seen_notice(tiny_request("sst2", "builtin", f"{run}@1", seed=4, held_out=0.1))
+    assert "than this run would: --held-out is 0.1, --seed 4, --fraction 1, so heads would be judged by" in notice
+
+
+def test_every_run_that_led_to_an_encoder_counts(tmp_path: Path) -> None:
+    first = tuned(tmp_path / "first", seed=3)
+    RunFolder(tmp_path / "second").begin(asdict(tiny_request("sst5", "builtin", str(first), seed=1)), "weights")
+    assert seen_notice(replace(fit(seed=3), encoder=str(tmp_path / "second"))) == ()
+    (notice,) = seen_notice(replace(fit(seed=1), encoder=str(tmp_path / "second")))
+    assert f"{first} held out other examples" in notice

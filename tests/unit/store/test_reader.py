@@ -140,7 +140,12 @@ def test_shards_are_read_once_and_only_those_that_are_needed(source: Source, tmp
     assert torch.equal(first[0], source.windows[5].half().float().transpose(0, 1))
 
 
-@pytest.mark.parametrize("harm", [cut_short, Path.unlink])
+def put_another(path: Path) -> None:
+    """Put the shard before in its place."""
+    path.write_bytes(path.with_name("000000.safetensors").read_bytes())
+
+
+@pytest.mark.parametrize("harm", [cut_short, Path.unlink, put_another])
 @pytest.mark.usefixtures("source")
 def test_a_shard_that_cannot_be_read_is_refused_by_name(harm: Callable[[Path], None], tmp_path: Path) -> None:
     harm(tmp_path / "000001.safetensors")

@@ -77,6 +77,7 @@ def test_steps_go_with_the_root_of_sizes_at_temperature_two() -> None:
     # of 7 steps 1.17, 2.33 and 3.5: the seventh goes to the one with the largest rest
     assert temperature_steps([100, 400, 900], 7, 2.0).tolist() == [1, 2, 4]
     assert temperature_steps([1, 10**6], 10, 1.0).tolist() == [1, 9]  # nobody is left out
+    assert temperature_steps([4000, 60_000], 100, 1e-3).tolist() == [1, 100]  # 60,000 to the power of 1,000
 
 
 @pytest.mark.parametrize("order", ["sequence", "round-robin", "proportional"])

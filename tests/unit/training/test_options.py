@@ -38,6 +38,12 @@ def test_all_problems_are_reported_at_once() -> None:
     )
 
 
+def test_a_seed_that_torch_does_not_take_is_refused() -> None:
+    TuneOptions(seed=2**63 - 1).check()
+    with pytest.raises(BertVisionError, match=f"--seed is {2**63}, at most {2**63 - 1} is expected"):
+        TuneOptions(seed=2**63).check()
+
+
 @pytest.mark.parametrize("name", ["epochs", "lr", "head_lr", "warmup", "weight_decay", "clip", "dropout"])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_is_no_finite_number_is_refused(name: str, value: float) -> None:

@@ -21,13 +21,15 @@ from bertvision.runs.judging.subject import OWN_OUTPUT, Subject
 from bertvision.tasks.examples import FloatArray, IntArray
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Task
+from bertvision.training.options import HEAD_TRAINING
 
 
 def seed_groups(subject: Subject, heads: Mapping[str, Head]) -> list[SeedGroup]:
     """The heads of a run, grouped by everything but their seed; the own output is a group by itself."""
     groups: dict[str, list[str]] = {}
     for name, row in subject.run.heads.items():
-        key = json.dumps([row["head"], row["options"], row["lr"], row["fraction"]], sort_keys=True)
+        training = [row.get(name) for name in HEAD_TRAINING]
+        key = json.dumps([row["head"], row["options"], *training, row["fraction"]], sort_keys=True)
         groups.setdefault(key, []).append(name)
     listed = []
     for names in groups.values():

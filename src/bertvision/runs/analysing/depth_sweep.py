@@ -11,6 +11,7 @@ from bertvision.analysis.seeds import seed_means
 from bertvision.heads.options import LAYERS
 from bertvision.runs.analysing.analysis_record import DepthPoint, DepthSweep
 from bertvision.runs.judging.measure_inference import InferenceSeconds
+from bertvision.training.options import HEAD_TRAINING
 
 Rows = Sequence[Mapping[str, Any]]
 """Rows of a leaderboard, each with the `name` of its model and the `score` on the split, or None."""
@@ -27,7 +28,8 @@ def depth_sweeps(rows: Rows, seconds: InferenceSeconds, *, layers: int) -> tuple
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         lowest = str(row["options"][LAYERS]).partition("..")[0]
-        key = json.dumps([row["head"], _other_options(row), lowest, row["lr"], row["fraction"]], sort_keys=True)
+        training = [row.get(name) for name in HEAD_TRAINING]
+        key = json.dumps([row["head"], _other_options(row), lowest, *training, row["fraction"]], sort_keys=True)
         groups.setdefault(key, []).append(row)
     sweeps = [_sweep(group, seconds, layers) for group in groups.values()]
     return tuple(sweep for sweep in sweeps if len(sweep.points) > 1)

@@ -33,7 +33,8 @@ def extract_command(request: ExtractRequest, beside: Path) -> str:
 
 def _unused_path(folder: Path) -> Path:
     """The folder's path with the first of the suffixes -2, -3, … under which nothing exists."""
+    named = folder.resolve() if folder.name in {"", ".."} else folder  # `.` and `..` have no name of their own
     number = 2
-    while (other := folder.with_name(f"{folder.name}-{number}")).exists():
+    while (other := named.with_name(f"{named.name}-{number}")).exists():
         number += 1
     return other

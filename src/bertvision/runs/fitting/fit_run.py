@@ -19,6 +19,7 @@ from bertvision.runs.validate import Validation
 from bertvision.runs.watch import LEARNING, SHOW_SECONDS, Show
 from bertvision.tasks.part import Part
 from bertvision.training.fit import States
+from bertvision.training.options import HEAD_TRAINING
 from bertvision.training.solve import Solution
 from bertvision.training.trainee import Trainee
 
@@ -166,7 +167,7 @@ class FitRun:
         return {
             "head": spec.head,
             "options": head.options,
-            "lr": spec.lr,
+            **{name: getattr(spec, name) for name in HEAD_TRAINING},
             "seed": spec.seed,
             "fraction": spec.fraction,
             "solved": number not in self.trained,

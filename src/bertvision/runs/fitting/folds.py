@@ -77,6 +77,20 @@ class FoldStates:
         return self._streams[int(folds.pop())].batch(rows)
 
 
+def refuse_bare_folds(request: FitRequest) -> None:
+    """Refuse the folder of a cross-fit as the encoder of a fit without one: it holds several encoders.
+
+    Raises:
+        BertVisionError: the message names the option, and the encoder that was tuned on all folds.
+    """
+    run, _ = split_snapshot(request.encoder)
+    if request.cross_fit is None and (run / CROSS_FIT).is_file():
+        whole = fold_encoder(request.encoder, WHOLE)
+        raise BertVisionError(
+            f"{run} holds the encoders of a cross-fit. Use all of them with --cross-fit, or one: --encoder {whole}"
+        )
+
+
 def check_folds(request: FitRequest, train: Examples) -> dict[str, int]:
     """The fold of every training example by id, after checking the cross-fit that the request names.
 

@@ -13,7 +13,7 @@ from bertvision.errors import BertVisionError, DivergedError
 from bertvision.runs.fitting.fit import FitResult, fit_heads
 from bertvision.runs.fitting.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder, check_series
-from bertvision.runs.tuned_split import check_unseen
+from bertvision.runs.tuned_split import check_unseen, learnt_from
 from bertvision.runs.watch import Show, telling
 
 FORMAT = 1
@@ -72,9 +72,9 @@ def fit_snapshots(  # noqa: PLR0913 - what it depends on, by keyword
     chosen = _chosen(run, snapshots)
     request.check()
     own: dict[float, dict[str, Any]] = {}
-    if chosen[0].task == request.task:
+    if learnt_from(run, request.task, request.data):
         check_unseen(request, run)
-        own = _own_metrics(run)
+        own = _own_metrics(run) if chosen[0].task == request.task else {}
     folder = Path(out)
     check_series(folder, resume=resume)
     points, notices = [], []

@@ -21,7 +21,7 @@ from bertvision.objectives import Pool
 from bertvision.runs.fitting.extract import ExtractRequest, store_content
 from bertvision.runs.fitting.extract_command import extract_command
 from bertvision.runs.fitting.fit_request import STORE, FitRequest
-from bertvision.runs.fitting.folds import Folds, check_folds, load_folds
+from bertvision.runs.fitting.folds import Folds, check_folds, load_folds, refuse_bare_folds
 from bertvision.runs.parts import examples_digest
 from bertvision.runs.task_parts import TaskParts, split_parts
 from bertvision.store.reader import StoreReader
@@ -222,6 +222,7 @@ def freeze_task(request: FitRequest, *, encoder: Encoder | None = None) -> Froze
     Raises:
         BertVisionError: the data, the encoder or a store cannot be loaded, or do not fit the request.
     """
+    refuse_bare_folds(request)
     loaded = request.load()
     fold_of = None
     if request.cross_fit is not None and "train" in loaded.splits:

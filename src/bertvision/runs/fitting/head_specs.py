@@ -25,25 +25,24 @@ def parse_heads(text: str, kind: TaskKind, base: HeadSpec) -> list[HeadSpec]:
     """Parse the value of `--heads`.
 
     Args:
-        text: `all` (every head that is valid for the kind of task), names separated by commas, or the path of a TOML
-            file with a table `[[head]]` per head.
+        text: names separated by commas, where `all` is every head that is valid for the kind of task; or the path of a
+            TOML file with a table `[[head]]` per head.
         kind: kind of the task.
         base: default training options.
 
     Raises:
         BertVisionError: an unknown head or key, an invalid value, or no such file.
     """
-    if text == ALL:
-        return [replace(base, head=name) for name in HEADS if fits_kind(name, kind)]
     if text.endswith(".toml"):
         return [_from_table(table, base, Path(text)) for table in _tables(Path(text))]
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
-        if name not in HEADS:
+        if name not in HEADS and name != ALL:
             raise UnknownNameError("head", name, [*HEADS, ALL])
     if not names:
         raise BertVisionError("--heads names no head; 'all', names between commas, or a TOML file are expected.")
-    return [replace(base, head=name) for name in names]
+    valid = [name for name in HEADS if fits_kind(name, kind)] if ALL in names else []
+    return [replace(base, head=head) for name in names for head in (valid if name == ALL else [name])]
 
 
 def fits_kind(name: str, kind: TaskKind) -> bool:

@@ -109,15 +109,18 @@ class Solver:
 
     def _solution(self, trainee: Trainee) -> Solution:
         """The solution on a head's training rows."""
-        rows = np.arange(len(self._targets)) if trainee.rows is None else np.flatnonzero(trainee.rows)
         head = trainee.head
-        inputs = self._states.rows[:, head.among(self._states.lowest)].flatten(1)
+        inputs, targets, groups = self._states.rows[:, head.among(self._states.lowest)], self._targets, self._groups
+        if trainee.rows is not None:
+            rows = np.flatnonzero(trainee.rows)
+            inputs, targets = inputs[torch.from_numpy(rows)], targets[rows]
+            groups = None if groups is None else groups[rows]
         return solve_task(
             self._task,
-            inputs[torch.from_numpy(rows)],
-            self._targets[rows],
+            inputs.flatten(1),
+            targets,
             layout=row_layout(len(head.reads), self._states.pairs),
-            groups=None if self._groups is None else self._groups[rows],
+            groups=groups,
             weights=self._weights,
         )
 

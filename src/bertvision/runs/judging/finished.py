@@ -103,7 +103,8 @@ def _open_fit(run: Path, config: dict[str, Any], weights: str) -> FinishedRun:
     if not isinstance(leaderboard, list):
         raise BertVisionError(f"{run / LEADERBOARD} holds no list. Fit again with another --out.")
     own = find_snapshot(request.encoder)
-    if own is not None and not (own.head and learnt_from(tuned_run(request.encoder), request.task, request.data)):
+    learnt = learnt_from(tuned_run(request.encoder), request.task, request.data)
+    if own is not None and not (own.head and own.task == request.task and learnt):
         own = None
     return FinishedRun(
         name=str(run),
@@ -113,7 +114,7 @@ def _open_fit(run: Path, config: dict[str, Any], weights: str) -> FinishedRun:
         heads={Path(row["folder"]).name: row for row in sorted(leaderboard, key=lambda row: row["folder"])},
         own=own,
         weights=weights.partition("+")[0],  # of a cross-fit's encoders, the one that was trained on all folds
-        notices=() if own is None else seen_notice(request),
+        notices=seen_notice(request),
     )
 
 

@@ -100,10 +100,15 @@ def has_room_to_try(frozen: FrozenTask, layers: range) -> bool:
     return _trial_tokens(frozen, layers) >= BATCHES * int(frozen.train.windows.lengths.max())
 
 
-def measure_rows(frozen: FrozenTask, heads: Sequence[HeadSpec]) -> RowRates:
-    """Time what a fit of labels, tags or scores does: encode texts, and train these heads on their rows."""
+def measure_rows(frozen: FrozenTask, heads: Sequence[HeadSpec], layers: range) -> RowRates:
+    """Time what a fit of labels, tags or scores does: encode texts, and train heads on their rows.
+
+    Args:
+        frozen: the task.
+        heads: the heads that are trained.
+        layers: from the lowest to the highest layer that any head reads, solved ones included.
+    """
     windows = frozen.train.windows
-    layers = range(frozen.encoder.depth + 1)
     timer = _Timer(frozen.encoder.device, windows.lengths)
     stream = StreamStates(frozen.encoder, windows, frozen.passes, layers)
     most = round(BATCH_SECONDS / rough_rate(frozen, layers))
@@ -111,7 +116,7 @@ def measure_rows(frozen: FrozenTask, heads: Sequence[HeadSpec]) -> RowRates:
     rows = np.arange(min(frozen.request.batch, len(windows)))
     random = torch.Generator().manual_seed(0)
     values = torch.randn(len(rows), len(layers), frozen.shape.width, generator=random)  # as fast as real states
-    states = RowStates(values, frozen.encoder.device)
+    states = RowStates(values, frozen.encoder.device, lowest=layers[0])
     per_row = _Timer(frozen.encoder.device, np.ones(len(windows), dtype=np.int64))
     # always on a whole batch: a step of a large head takes long however few rows there are
     heads_rate, slowest = _measure_heads(frozen, per_row, heads, states, (rows, rows))

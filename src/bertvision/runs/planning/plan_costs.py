@@ -257,9 +257,12 @@ class RowWork:
         trained: rows in all training steps.
         scored: rows in all passes over held-out and dev examples.
         rows: number of rows: of training, held-out and dev examples.
-        numbers: numbers per row, in all layers.
+        numbers: numbers per row, in all layers that are kept.
         copied: numbers in the rows that are copied to solve the largest convex head; 0 if none is solved.
         parts: parts of a row, each as wide as the encoder.
+        fraction: share of the training examples in use.
+        dev: rows of dev examples, all of which are used whatever the share.
+        fewer_layers: whether rows would be smaller if heads read fewer layers.
     """
 
     tokens: float
@@ -269,11 +272,19 @@ class RowWork:
     numbers: int
     copied: int = 0
     parts: int = 1
+    fraction: float = 1.0
+    dev: int = 0
+    fewer_layers: bool = False
 
     @property
     def memory(self) -> int:
         """Bytes of all rows, and of the copies for solving."""
         return (self.rows * self.numbers + COPIES * self.copied) * FLOAT
+
+    def fraction_within(self, memory: float) -> float:
+        """The share of the training examples with which all rows take so many bytes; not positive if none does."""
+        fixed = self.dev * self.numbers * FLOAT
+        return self.fraction * (memory - fixed) / (self.memory - fixed)
 
     def in_memory(self, rates: RowRates, limits: Limits) -> Candidate:
         """The source `memory`: everything is encoded once."""

@@ -1,5 +1,6 @@
 """Choose the source of a fit's states from measured costs, with reasons for the user."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -106,16 +107,23 @@ def plan_rows(work: RowWork, rates: RowRates | None, limits: Limits) -> FitPlan:
     if problem is None:
         reason = f"States stay in memory: one row per text, encoded once, {in_bytes(work.memory)} in all."
         return FitPlan(chosen=Source(kind="memory"), reasons=(reason, *slow), candidates=candidates)
-    share = limits.most_memory / work.memory
-    advice = [f"--fraction {share:.2g}"]
+    fraction = work.fraction_within(limits.most_memory)
+    advice = [f"--fraction {_rounded_down(fraction):g}"] if fraction > 0.0 else []
     if work.copied:
         advice.append("--train-all, since heads that are solved copy rows")
     if work.parts > PARTS["apart"]:
         advice.append(f"--pairs apart, which takes {PARTS['apart']} of {work.parts} parts of that")
-    if work.parts == 1:  # stores do not hold compared texts
-        advice.append("a store of few layers: bertvision extract --layers A..B, then --from store:DIR")
-    reason = f"The rows of all texts take {in_bytes(work.memory)} of memory, and {problem}. Use {'; or '.join(advice)}"
-    return FitPlan(chosen=None, reasons=(f"{reason}.",), candidates=candidates)
+    if work.fewer_layers:
+        advice.append("heads that read fewer layers, such as --grid layers=A..B")
+    ways = f" Use {'; or '.join(advice)}." if advice else ""
+    reason = f"The rows of all texts take {in_bytes(work.memory)} of memory, and {problem}.{ways}"
+    return FitPlan(chosen=None, reasons=(reason,), candidates=candidates)
+
+
+def _rounded_down(share: float) -> float:
+    """A share above 0, rounded down to two significant digits."""
+    digits = 10.0 ** (1 - math.floor(math.log10(share)))
+    return math.floor(share * digits) / digits
 
 
 def _no_source(work: SpanWork, problem: str, candidates: tuple[Candidate, ...]) -> FitPlan:

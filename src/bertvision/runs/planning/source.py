@@ -50,7 +50,7 @@ def plan_source(frozen: FrozenTask, layers: range, out: Path, *, always: bool) -
     )
     if frozen.in_memory:
         trained = [spec for spec in request.heads if not _is_solved(spec, request)]
-        return plan_rows(row_work(frozen), measure_rows(frozen, trained) if always else None, limits)
+        return plan_rows(row_work(frozen, layers), measure_rows(frozen, trained, layers) if always else None, limits)
     work = span_work(frozen, layers)
     reason = _no_store(frozen)
     if reason is not None:
@@ -138,20 +138,29 @@ def span_work(frozen: FrozenTask, layers: range) -> SpanWork:
     )
 
 
-def row_work(frozen: FrozenTask) -> RowWork:
-    """The amount of work in a fit of labels, tags or scores."""
+def row_work(frozen: FrozenTask, layers: range) -> RowWork:
+    """The amount of work in a fit of labels, tags or scores.
+
+    Args:
+        frozen: the task.
+        layers: from the lowest to the highest layer that any head reads; rows shared by several tasks have all layers.
+    """
     request = frozen.request
     parts = [part for part in (frozen.train, frozen.held_out, frozen.dev) if part is not None]
     rows = [len(part.windows) for part in parts]
     solved = [blank_head(spec.head, frozen.shape, spec.options) for spec in request.heads if _is_solved(spec, request)]
+    kept = len(layers) if frozen.shared is None else frozen.shape.layers
     return RowWork(
         tokens=sum(len(windows.ids) for part in parts for windows in frozen.parts.texts(part)),
         trained=request.epochs * rows[0],
         scored=rows[1] * _held_out_passes(request) + sum(rows[2:]),
         rows=sum(rows),
-        numbers=frozen.shape.layers * frozen.shape.width,
+        numbers=kept * frozen.shape.width,
         copied=rows[0] * max((len(head.reads) * frozen.shape.width for head in solved), default=0),
         parts=PARTS[frozen.parts.pairs],
+        fraction=request.largest,
+        dev=sum(rows[2:]),
+        fewer_layers=frozen.shared is None and len(layers) > 1,
     )
 
 

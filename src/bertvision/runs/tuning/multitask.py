@@ -20,6 +20,7 @@ from bertvision.heads import Head, HeadShape, load_head, save_head
 from bertvision.objectives import Pool
 from bertvision.runs.folder import RunFolder, check_series
 from bertvision.runs.parts import examples_digest, load_tasks, training_split
+from bertvision.runs.tuned_split import seen_notice
 from bertvision.runs.tuning.label_counts import LabelCounts
 from bertvision.runs.tuning.multitask_request import DEFAULT_HEAD, Input, MultitaskRequest
 from bertvision.runs.tuning.task_head import build_task_head, start_at_mean
@@ -74,7 +75,7 @@ def multitask(
     prepared = prepare_encoder(request, started.accelerator)
     keeper = _build(request, loaded, prepared, started.folder.path, dev=judge is None)
     model = TaskModels(keeper.models).to(started.accelerator.device)
-    notices = tuple(notice for data in loaded.values() for notice in data.notices)
+    notices = (*(notice for data in loaded.values() for notice in data.notices), *seen_notice(request))
     return run_tuning(started, model, keeper.counts.mix, keeper, notices=notices, show=show, judge=judge)
 
 

@@ -1,5 +1,6 @@
 """tune_triplets: train an encoder on triplets of several tasks, so that texts that belong together are near."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,7 +18,8 @@ from bertvision.encoder.tuned import base_encoder
 from bertvision.errors import BertVisionError
 from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.inference.outputs import PassOptions, frozen_batches
-from bertvision.runs.parts import load_tasks, training_split
+from bertvision.runs.parts import examples_digest, load_tasks, training_split
+from bertvision.runs.tuned_split import seen_notice
 from bertvision.runs.tuning.distances import Distances, measure_distances
 from bertvision.runs.tuning.triplet_request import TripletRequest
 from bertvision.runs.tuning.tuning import TuneResult, begin_run, prepare_encoder, run_tuning
@@ -87,11 +89,17 @@ def tune_triplets(
         pad=passes.pad,
         bf16=passes.bf16,
     )
-    card = Card(run=started.folder.path, request=request, fingerprint=prepared.fingerprint, pool=pool)
+    card = Card(
+        run=started.folder.path,
+        request=request,
+        fingerprint=prepared.fingerprint,
+        pool=pool,
+        examples=_digest(triplets, windows),
+    )
     keeper = _TripletKeeper(card, model, part_triplets, passes, triplets)
     # the encoder before training, also in a resumed run, whose checkpoint is loaded later
     on_main(started.accelerator, lambda: keeper.before.update(keeper.measure()))
-    notices = [notice for data in loaded.values() for notice in data.notices] + notices
+    notices = [notice for data in loaded.values() for notice in data.notices] + notices + [*seen_notice(request)]
     notices += [
         f"{name}: {count:,} left out ({reason})."
         for name, reasons in triplets.left_out.items()
@@ -99,6 +107,14 @@ def tune_triplets(
         if count
     ]
     return run_tuning(started, model, triplet_data, keeper, notices=tuple(notices), show=show)
+
+
+def _digest(triplets: Triplets, windows: Windows) -> str:
+    """A hash of training triplets and their texts: a resumed run refuses data that have changed."""
+    digest = hashlib.sha256(examples_digest([windows]).encode())
+    for numbers in (triplets.anchor, triplets.positive, triplets.negatives):
+        digest.update(np.ascontiguousarray(numbers).tobytes())
+    return digest.hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

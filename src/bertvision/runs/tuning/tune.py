@@ -19,6 +19,7 @@ from bertvision.runs.few_steps import few_steps_notice
 from bertvision.runs.one_label import one_label_notice
 from bertvision.runs.parts import examples_digest, training_split
 from bertvision.runs.request import TuneRequest
+from bertvision.runs.tuned_split import seen_notice
 from bertvision.runs.tuning.own_head import find_own_head, load_own_head
 from bertvision.runs.tuning.task_head import build_task_head, start_at_mean
 from bertvision.runs.tuning.teach import Teacher
@@ -102,6 +103,7 @@ def tune(
     tune_data = prepared.tune_data(task, windows, pool, None if taught is None else taught.targets)
     keeper = _TaskKeeper(card, model, validation)
     notices = loaded.notices if taught is None else (*loaded.notices, taught.notice)
+    notices += seen_notice(request)
     notices += one_label_notice(task, None if held_out_part is None else held_out_part.windows.targets)
     notices += cut_notice(task, windows, request.windows, tokenizer)
     notices += _training_notices(request, task, windows, tune_data.plan(request.options).total)

@@ -38,6 +38,7 @@ def test_seeds_are_joined_and_other_rates_and_options_are_other_sweeps() -> None
     rows += [row("4", 1, 10.0, lr=0.1), row("5", 2, 11.0, lr=0.1)]
     rows += [row("6", 2, 11.0, options={"gate": "sparse", "layers": "0..2"})]  # alone: no sweep
     rows += [row("7", 2, 11.0, options={"gate": "softmax", "layers": "1..2"})]  # begins elsewhere
+    rows += [row("8", 1, 1.0, warmup=0.5)]  # trained otherwise: no seed of the others
     plain, fast = depth_sweeps(rows, SECONDS, layers=4)
     assert [point.models for point in plain.points] == [("0", "1"), ("3", "2")]
     means = [point.score.mean for point in plain.points if point.score is not None]

@@ -3,6 +3,8 @@
 import shlex
 from pathlib import Path
 
+import pytest
+
 from bertvision.cli.extract import Options
 from bertvision.cli.options import parse_options
 from bertvision.runs.fitting.extract import ExtractRequest
@@ -54,3 +56,10 @@ def test_the_store_gets_a_name_that_nothing_has_yet(tmp_path: Path) -> None:
     (tmp_path / "store-2").mkdir()
     (tmp_path / "store-3").touch()
     assert extract_command(ExtractRequest(task="sst2"), tmp_path / "store").endswith(f" --store {tmp_path}/store-4")
+
+
+def test_a_store_in_the_working_directory_has_that_one_s_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "store" / "train").mkdir(parents=True)
+    for place, path in (("store", "."), ("store/train", "..")):
+        monkeypatch.chdir(tmp_path / place)
+        assert extract_command(ExtractRequest(task="sst2"), Path(path)).endswith(f" --store {tmp_path}/store-2")

@@ -106,6 +106,8 @@ def test_the_leaderboard_lists_every_head_best_first(task: str, main: str, ask: 
         assert count_parameters(head) == row["parameters"]
     adapter = by_head(result)["adapter_pool"]
     assert (adapter["options"]["size"], adapter["seed"], adapter["fraction"], adapter["lr"]) == (4, 2, 0.5, 2e-2)
+    training = {"lr": 2e-2, "schedule": "linear", "warmup": 0.06, "weight_decay": 0.01, "clip": 1.0}
+    assert adapter.items() >= training.items()
     assert not list((tmp_path / "run").glob("*checkpoint*"))
 
 

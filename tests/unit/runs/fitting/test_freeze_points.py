@@ -12,10 +12,22 @@ from bertvision.runs.fitting import freeze_points as module
 from bertvision.runs.fitting.fit import FitResult, fit_heads
 from bertvision.runs.fitting.fit_request import FitRequest
 from bertvision.runs.fitting.freeze_points import fit_snapshots, freeze_point
+from bertvision.runs.tuning.multitask import multitask
 from bertvision.runs.tuning.tune import tune
 from bertvision.training.trainee import HeadSpec
 from folders import everything
-from tiny_run import read_lines, same_heads, save_tiny_encoder, tiny_fit, tiny_request, write_labels, write_questions
+from tiny_run import (
+    read_lines,
+    same_heads,
+    save_tiny_encoder,
+    tiny_fit,
+    tiny_multitask,
+    tiny_request,
+    write_labels,
+    write_questions,
+    write_scores,
+    write_several,
+)
 
 pytestmark = pytest.mark.usefixtures("few_strengths")
 
@@ -167,6 +179,27 @@ def test_questions_state_three_thresholds(tmp_path: Path) -> None:
     for metrics in (row["own"], row["head"]["metrics"]):
         assert {"f1", "f1_fitted", "best_f1"} <= metrics.keys()
     assert row["held_out"] == row["head"]["metrics"]["held_out_best_f1"]
+
+
+def test_a_run_for_several_tasks_may_not_have_learnt_from_what_judges_its_snapshots(tmp_path: Path) -> None:
+    encoder, data = save_tiny_encoder(tmp_path / "encoder"), write_several(tmp_path / "data")
+    multitask(tiny_multitask("sst2,squad2", data, encoder, held_out=0.2, learn="top:1"), tmp_path / "run")
+    request = tiny_fit("sst2", data, str(tmp_path / "run"), PLAIN)
+    [point] = fit_snapshots(request, tmp_path / "out").table["points"]
+    assert point["own"] is None
+    with pytest.raises(BertVisionError, match=r"Use --held-out 0\.2 --seed 0 --fraction 1\."):
+        fit_snapshots(replace(request, held_out=0.3), tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_run_on_other_files_of_ones_own_has_learnt_from_none_of_these(tmp_path: Path) -> None:
+    encoder = save_tiny_encoder(tmp_path / "encoder")
+    tuned, others = (write_scores(tmp_path / name, train=count) for name, count in (("tuned", 40), ("others", 30)))
+    tune(tiny_request("own", tuned, encoder, held_out=0.2, learn="top:1"), tmp_path / "run")
+    request = tiny_fit("own", others, str(tmp_path / "run"), PLAIN, held_out=0.3, seed=4)
+    [point] = fit_snapshots(request, tmp_path / "out").table["points"]
+    assert point["own"] is None  # its own scores are those on the other files
+    assert point["held_out"] is not None
 
 
 def test_another_task_than_the_run_has_no_own_output(asked: FitRequest, tmp_path: Path) -> None:

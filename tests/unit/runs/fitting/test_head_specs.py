@@ -34,6 +34,13 @@ def test_all_are_those_that_fit_the_kind_of_task(kind: TaskKind) -> None:
     assert specs == [replace(BASE, head=name) for name in names]
 
 
+def test_all_may_stand_among_names() -> None:
+    every = parse_heads("all", "labels", BASE)
+    specs = parse_heads("ladder, all", "labels", BASE)
+    assert specs == [replace(BASE, head="ladder"), *every]
+    assert spread(parse_heads("all,layer_mix", "labels", BASE), (), 1, (1.0,)) == every  # once each
+
+
 def test_names_stand_between_commas_and_may_stand_twice() -> None:
     specs = parse_heads(" layer_mix,last_layer, layer_mix,", "spans", BASE)
     assert [spec.head for spec in specs] == ["layer_mix", "last_layer", "layer_mix"]

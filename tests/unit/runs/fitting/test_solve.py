@@ -12,6 +12,7 @@ from bertvision.inference.computed_states import RowStates
 from bertvision.runs.fitting import solve as solve_module
 from bertvision.runs.fitting.solve import Solver, solve_task
 from bertvision.tasks.load import TASKS
+from bertvision.tasks.task import Task
 from bertvision.training.linear_problem import Layout
 from bertvision.training.solve import Solution, solve_linear
 from bertvision.training.trainee import HeadSpec, Trainee
@@ -145,3 +146,19 @@ def test_two_labels_are_decided_between_as_the_tasks_metrics_want_it() -> None:
         solve_task(TASKS["cola"], inputs, targets, layout=Layout(), weights=weights).bias,
         solve_task(TASKS["sst2"], inputs, targets, layout=Layout(), weights=weights).bias,
     )
+
+
+def test_all_rows_are_read_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    states, targets = rows(30, 0), np.arange(30) % 2
+    places: list[int] = []
+
+    def solve(_task: Task, inputs: torch.Tensor, *_: object, **__: object) -> Solution:
+        places.append(inputs.data_ptr())
+        return Solution(torch.zeros(2, inputs.shape[1]), torch.zeros(2), 1.0, 0.0)
+
+    monkeypatch.setattr(solve_module, "solve_task", solve)
+    chosen = targets == 1
+    for some in (None, chosen):
+        trainee = Trainee(HeadSpec(head="layer_concat"), HeadShape(layers=3, width=5, outputs=2), device=CPU, rows=some)
+        Solver(TASKS["sst2"], train=(states, targets)).solve(trainee)
+    assert [place == states.rows.data_ptr() for place in places] == [True, False]

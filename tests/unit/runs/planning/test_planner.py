@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from bertvision.amounts import in_bytes
 from bertvision.runs.planning.plan_costs import Limits, RowRates, RowWork, Source
 from bertvision.runs.planning.planner import FitPlan, plan_rows, plan_spans, plan_stream, why_no_store
 from tiny_plan import RATES, WORK, rates, work
@@ -174,10 +175,20 @@ def test_rows_that_do_not_fit_come_with_advice() -> None:
     assert plan.candidates[0].problem == "--max-memory allows 32 KB"
     [reason] = plan.reasons
     assert reason.startswith("The rows of all texts take 64 KB of memory, and --max-memory allows 32 KB.")
-    assert (
-        "Use --fraction 0.25; or --train-all, since heads that are solved copy rows; or a store of few layers" in reason
-    )
-    trained = plan_rows(replace(ROWS, copied=0), None, Limits(memory=12_000))
-    assert "Use --fraction 0.5; or a store of few layers: bertvision extract --layers A..B" in trained.reasons[0]
+    assert reason.endswith(" Use --fraction 0.25; or --train-all, since heads that are solved copy rows.")
+    trained = plan_rows(replace(ROWS, copied=0, fewer_layers=True), None, Limits(memory=12_000))
+    expected = "Use --fraction 0.5; or heads that read fewer layers, such as --grid layers=A..B."
+    assert trained.reasons[0].endswith(expected)
     aligned = plan_rows(replace(ROWS, parts=6), None, Limits(memory=32_000))
     assert "copy rows; or --pairs apart, which takes 2 of 6 parts of that." in aligned.reasons[0]
+
+
+def test_the_share_that_fits_is_of_all_training_examples_and_leaves_room_for_dev() -> None:
+    rows = replace(ROWS, rows=150, copied=0, dev=50, fraction=0.4)  # 20,000 bytes for training, 10,000 for dev
+    assert rows.fraction_within(20_000) == pytest.approx(0.2)
+    assert "Use --fraction 0.2." in plan_rows(rows, None, Limits(memory=20_000)).reasons[0]
+    nearly = plan_rows(replace(rows, fraction=1.0), None, Limits(memory=29_999)).reasons[0]
+    assert "Use --fraction 0.99." in nearly  # never rounded up
+    for memory in (0, 10_000):
+        [reason] = plan_rows(rows, None, Limits(memory=memory)).reasons
+        assert reason.endswith(f"--max-memory allows {in_bytes(memory)}.")

@@ -13,6 +13,7 @@ import pytest
 
 from bertvision.errors import BertVisionError, DivergedError
 from bertvision.inference.outputs import BATCH_TOKENS
+from bertvision.inference.shared_rows import SharedRows
 from bertvision.runs.fitting.extract import ExtractRequest, extract_states
 from bertvision.runs.fitting.fit import fit_heads
 from bertvision.runs.fitting.fit_request import FitRequest
@@ -340,21 +341,40 @@ def test_a_share_of_the_examples_still_needs_a_store_of_all(ask: Ask) -> None:
 
 def test_the_work_of_rows_is_counted_in_texts(ask: Ask) -> None:
     frozen = freeze_task(ask("own", PLAIN, epochs=3.0, pairs="apart"))
-    work = row_work(frozen)
+    work = row_work(frozen, range(2, 3))
     assert (work.rows, work.copied, work.trained) == (52, 32 * 32, 96)  # the last layer of the training examples
     assert work.scored == 8 + 12  # the leaderboard takes what was read at the end
-    assert (work.numbers, work.parts) == (3 * 32, 2)
-    together = row_work(freeze_task(ask("own", PLAIN, epochs=3.0, pairs="together", solve=False)))
+    assert (work.numbers, work.parts) == (32, 2)
+    together = row_work(freeze_task(ask("own", PLAIN, epochs=3.0, pairs="together", solve=False)), range(3))
     concat = HeadSpec(head="layer_concat")
-    assert row_work(freeze_task(ask("own", PLAIN, MIX, concat, pairs="apart"))).copied == 3 * work.copied
+    assert row_work(freeze_task(ask("own", PLAIN, MIX, concat, pairs="apart")), range(3)).copied == 3 * work.copied
     assert (together.copied, together.numbers) == (0, 3 * 16)
+    assert (work.fraction, work.dev, work.fewer_layers, together.fewer_layers) == (1.0, 12, False, True)
     assert work.tokens - together.tokens == 52  # both texts, and a token more where they stand apart
+
+
+def test_rows_need_memory_for_the_layers_that_heads_read(ask: Ask, tmp_path: Path) -> None:
+    every = row_work(freeze_task(ask("sst2", PLAIN, MIX)), range(3))
+    last = HeadSpec(head="last_layer", options={"layers": "0..1"})
+    allowed = {"solve": False, "max_memory": every.memory // 2}
+    assert len(fit_heads(ask("sst2", PLAIN, **allowed), tmp_path / "one").leaderboard) == 1
+    with pytest.raises(BertVisionError, match=r"Use --fraction 0\.\d+; or heads that read fewer layers"):
+        fit_heads(ask("sst2", MIX, **allowed), tmp_path / "all")
+    plan = plan_fit(ask("sst2", last, **allowed), tmp_path / "low")  # layer 1 alone
+    assert plan.candidates[0].memory == every.rows * 16 * 4
+
+
+def test_rows_of_several_tasks_have_all_layers(ask: Ask) -> None:
+    frozen = freeze_task(ask("sst2", PLAIN))
+    shared = SharedRows(frozen.encoder, frozen.texts, frozen.passes, frozen.pool)
+    work = row_work(replace(frozen, shared=shared), range(2, 3))
+    assert (work.numbers, work.fewer_layers) == (3 * 16, False)
 
 
 def test_solved_heads_are_not_timed(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     timed: list[list[str]] = []
 
-    def measure(_frozen: object, heads: list[HeadSpec]) -> RowRates:
+    def measure(_frozen: object, heads: list[HeadSpec], _layers: range) -> RowRates:
         timed.append([spec.head for spec in heads])
         return RowRates(encode=1.0, heads=1.0, slowest=("", 0.0))
 

@@ -246,6 +246,9 @@ def test_a_cross_fit_is_for_one_task_and_one_snapshot(tuned: Callable[[str], Tun
         fit_tasks([request, replace(request, task="cola")], tmp_path / "out")
     with pytest.raises(BertVisionError, match=r"--cross-fit takes one snapshot, such as --encoder RUN@0\.3"):
         fit_snapshots(request, tmp_path / "out")
+    with pytest.raises(BertVisionError, match=r"Use all of them with --cross-fit, or one: --encoder .*/whole@0\.5$"):
+        fit_heads(replace(request, cross_fit=None, encoder=f"{request.encoder}@0.5"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_cross_fit_needs_two_folds_and_examples_to_learn_from(

@@ -26,6 +26,7 @@ from bertvision.runs.folder import RunFolder
 from bertvision.runs.request import TuneRequest
 from bertvision.runs.tuning import tune as tune_module
 from bertvision.runs.tuning import tuning as tuning_module
+from bertvision.runs.tuning.multitask import multitask
 from bertvision.runs.tuning.tune import tune
 from bertvision.tasks.examples import Questions
 from bertvision.tasks.load import TaskData, load_task
@@ -45,10 +46,12 @@ from tiny_run import (
     same_state,
     save_tiny_encoder,
     tiny_config,
+    tiny_multitask,
     tiny_request,
     write_labels,
     write_questions,
     write_scores,
+    write_several,
 )
 
 KINDS = ["squad2", "squad1", "answerable", "sst2", "own"]
@@ -287,6 +290,19 @@ def test_little_that_learns_takes_little_space(learn: str, data: dict[str, str],
     saved = sum(value.numel() for value in read_tensors(result.run).values())
     assert saved == result.trainable < 0.75 * result.total
     assert load_encoder(str(result.run)).depth == 2
+
+
+def test_a_run_says_if_its_encoder_learnt_from_what_it_holds_out(encoder: str, tmp_path: Path) -> None:
+    data = write_several(tmp_path / "data")
+    tune(tiny_request("sst2", data, encoder, learn="top:1", held_out=0.2), tmp_path / "first")
+    for number, (seed, flattered) in enumerate([(0, False), (1, True)]):
+        request = tiny_request("sst2", data, str(tmp_path / "first"), learn="top:1", seed=seed)
+        several = tiny_multitask("sts,sst2", data, str(tmp_path / "first"), learn="top:1", seed=seed)
+        for result in (
+            tune(request, tmp_path / f"tuned-{number}"),
+            multitask(several, tmp_path / f"several-{number}"),
+        ):
+            assert any("may flatter" in notice for notice in result.notices) == flattered
 
 
 def test_a_tuned_run_can_be_tuned_further(data: dict[str, str], encoder: str, tmp_path: Path) -> None:
@@ -601,7 +617,8 @@ def test_a_full_disk_for_the_log_is_told(
         monkeypatch.setattr(Path, "open", full)
 
     monkeypatch.setattr(RunFolder, "begin", begin)
-    with pytest.raises(BertVisionError, match=r"metrics\.jsonl cannot be written: No space left on device"):
+    expected = r"metrics\.jsonl cannot be written: No space left on device\. Make room, and go on with --resume\."
+    with pytest.raises(BertVisionError, match=expected):
         tune(tiny_request("squad2", data["squad2"], encoder), tmp_path / "run")
 
 
