@@ -12,6 +12,9 @@ import numpy as np
 from bertvision.analysis.seeds import SeedMean, seed_means
 from bertvision.errors import BertVisionError, UnknownNameError
 
+Training = tuple[float, str]
+"""Learning rate of a head, and its other training options as JSON."""
+
 
 @dataclass(frozen=True, slots=True)
 class Curve:
@@ -124,7 +127,8 @@ def fit_curves(lines: Iterable[Mapping[str, Any]], names: Sequence[str]) -> Lear
 def less_data_curves(leaderboard: Sequence[Mapping[str, Any]], metric: str) -> tuple[DataCurve, ...]:
     """A metric over the share of training examples, averaged over seeds, for every head with its options.
 
-    Of several learning rates, the one with the best mean held-out score is taken at each share, never the best on dev.
+    Of several learning rates and other training options, those with the best mean held-out score are taken at each
+    share, never the best on dev.
 
     Args:
         leaderboard: rows of a fit.
@@ -134,20 +138,35 @@ def less_data_curves(leaderboard: Sequence[Mapping[str, Any]], metric: str) -> t
         UnknownNameError: no row has the metric, but some have others.
     """
     _check_metric(metric, [row["metrics"] for row in leaderboard])
-    heads: dict[tuple[str, str], dict[float, dict[float, list[Mapping[str, Any]]]]] = {}
+    heads: dict[tuple[str, str], dict[float, dict[Training, list[Mapping[str, Any]]]]] = {}
     for row in leaderboard:
         if row["metrics"].get(metric) is not None:
-            rates = heads.setdefault((row["head"], json.dumps(row["options"], sort_keys=True)), {})
-            rates.setdefault(row["fraction"], {}).setdefault(row["lr"], []).append(row)
+            trainings = heads.setdefault((row["head"], json.dumps(row["options"], sort_keys=True)), {})
+            training = row["lr"], json.dumps(row.get("training"))  # older leaderboards do not tell the latter
+            trainings.setdefault(row["fraction"], {}).setdefault(training, []).append(row)
     curves = []
     for (head, options), fractions in heads.items():
-        chosen = {fraction: _best_rate(fractions[fraction]) for fraction in sorted(fractions)}
+        chosen = {fraction: _best_training(fractions[fraction]) for fraction in sorted(fractions)}
         scores = [
-            seed_means(np.array([[row["metrics"][metric]] for row in fractions[fraction][rate]], dtype=np.float64))[0]
-            for fraction, rate in chosen.items()
+            seed_means(np.array([[row["metrics"][metric]] for row in fractions[fraction][training]], dtype=np.float64))[
+                0
+            ]
+            for fraction, training in chosen.items()
         ]
-        curves.append(DataCurve(head, options, tuple(chosen), tuple(scores), tuple(chosen.values())))
+        curves.append(
+            DataCurve(head, options, tuple(chosen), tuple(scores), tuple(rate for rate, _ in chosen.values()))
+        )
     return tuple(curves)
+
+
+def differing_options(several: Sequence[Mapping[str, object]], options: Mapping[str, object]) -> list[str]:
+    """Those of a head's options in which heads of the same name differ, in words.
+
+    Args:
+        several: options of every head of that name.
+        options: options of one of them.
+    """
+    return [f"{name} {value}" for name, value in options.items() if any(one.get(name) != value for one in several)]
 
 
 def freeze_curve(table: Mapping[str, Any], metric: str) -> FreezeCurve:
@@ -171,14 +190,14 @@ def freeze_curve(table: Mapping[str, Any], metric: str) -> FreezeCurve:
     )
 
 
-def _best_rate(rates: Mapping[float, Sequence[Mapping[str, Any]]]) -> float:
-    """The learning rate with the best mean held-out score; of equal ones the smallest."""
+def _best_training(trainings: Mapping[Training, Sequence[Mapping[str, Any]]]) -> Training:
+    """The training options with the best mean held-out score; of equal ones those with the smallest learning rate."""
 
-    def rank(rate: float) -> tuple[float, float]:
-        held_out = [row["held_out"] for row in rates[rate]]
-        return (-math.inf if None in held_out else float(np.mean(held_out))), -rate
+    def rank(training: Training) -> tuple[float, float]:
+        held_out = [row["held_out"] for row in trainings[training]]
+        return (-math.inf if None in held_out else float(np.mean(held_out))), -training[0]
 
-    return max(rates, key=rank)
+    return max(trainings, key=rank)
 
 
 def _curve(name: str, points: Iterable[tuple[int, float | None]]) -> Curve:

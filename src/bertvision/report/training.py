@@ -1,10 +1,18 @@
 """Tables and figures of training: leaderboards, snapshots, and curves over steps, training data and tuning."""
 
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from bertvision.analysis.curves import Curve, fit_curves, freeze_curve, less_data_curves
+from bertvision.analysis.curves import (
+    Curve,
+    DataCurve,
+    differing_options,
+    fit_curves,
+    freeze_curve,
+    less_data_curves,
+)
 from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.evaluation.squad_metric import SHOWN
 from bertvision.report.document import Figure, Table, number_cell, text_cell, without_empty
@@ -174,7 +182,7 @@ def _less_data(group: Group, run: RunFacts) -> Iterator[Figure]:
     metric = next(iter(logged_metrics(group, [run])), "")
     curves = [curve for curve in less_data_curves(run.leaderboard, metric) if len(curve.fractions) > 1]
     points = tuple(
-        Point(label=curve.head, model=curve.head, x=share, y=score.mean, low=score.low, high=score.high)
+        Point(label=_data_label(curve, curves), model=curve.head, x=share, y=score.mean, low=score.low, high=score.high)
         for curve in curves
         for share, score in zip(curve.fractions, curve.scores, strict=True)
     )
@@ -192,6 +200,12 @@ def _less_data(group: Group, run: RunFacts) -> Iterator[Figure]:
             ),
             record=run.key,
         )
+
+
+def _data_label(curve: DataCurve, curves: Sequence[DataCurve]) -> str:
+    """A head's name, with the options in which it differs from other heads of that name."""
+    options = [json.loads(one.options) for one in curves if one.head == curve.head]
+    return ", ".join([curve.head, *differing_options(options, json.loads(curve.options))])
 
 
 def _losses(run: RunFacts) -> Iterator[Figure]:

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from bertvision.analysis.curves import Curve, FreezeCurve, fit_curves, freeze_curve, less_data_curves, tune_curves
+from bertvision.analysis.curves import (
+    Curve,
+    FreezeCurve,
+    differing_options,
+    fit_curves,
+    freeze_curve,
+    less_data_curves,
+    tune_curves,
+)
 from bertvision.errors import BertVisionError
 from close import FLOAT32, about
 
@@ -123,3 +131,19 @@ def test_a_metric_that_nobody_has_is_answered_with_those_there_are() -> None:
     ):
         with pytest.raises(BertVisionError, match=r"unknown metric 'f2'\. Known: f1"):
             ask()
+
+
+def test_heads_that_differ_in_other_training_options_are_no_seeds_of_each_other() -> None:
+    board = [
+        *(row(1.0, 60.0 + seed, 50.0, seed=seed, training={"weight_decay": 0.0}) for seed in (0, 1)),
+        *(row(1.0, 90.0, 40.0, seed=seed, training={"weight_decay": 0.1}) for seed in (0, 1)),  # better on dev
+    ]
+    (found,) = less_data_curves(board, "f1")
+    assert [(point.mean, point.seeds) for point in found.scores] == [(60.5, 2)]
+
+
+def test_only_options_in_which_heads_differ_are_named() -> None:
+    plain, pooled = {"size": 64, "layers": "0..2"}, {"size": 32, "layers": "0..2", "tokens": "attention"}
+    assert differing_options([plain, pooled], plain) == ["size 64"]
+    assert differing_options([plain, pooled], pooled) == ["size 32", "tokens attention"]
+    assert differing_options([plain], plain) == []

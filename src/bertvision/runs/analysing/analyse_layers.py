@@ -27,7 +27,8 @@ def seed_groups(subject: Subject, heads: Mapping[str, Head]) -> list[SeedGroup]:
     """The heads of a run, grouped by everything but their seed; the own output is a group by itself."""
     groups: dict[str, list[str]] = {}
     for name, row in subject.run.heads.items():
-        key = json.dumps([row["head"], row["options"], row["lr"], row["fraction"]], sort_keys=True)
+        training = row["lr"], row.get("training")  # older leaderboards do not tell the latter
+        key = json.dumps([row["head"], row["options"], training, row["fraction"]], sort_keys=True)
         groups.setdefault(key, []).append(name)
     listed = []
     for names in groups.values():

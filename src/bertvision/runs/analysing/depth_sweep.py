@@ -27,7 +27,8 @@ def depth_sweeps(rows: Rows, seconds: InferenceSeconds, *, layers: int) -> tuple
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         lowest = str(row["options"][LAYERS]).partition("..")[0]
-        key = json.dumps([row["head"], _other_options(row), lowest, row["lr"], row["fraction"]], sort_keys=True)
+        training = row["lr"], row.get("training")  # older leaderboards do not tell the latter
+        key = json.dumps([row["head"], _other_options(row), lowest, training, row["fraction"]], sort_keys=True)
         groups.setdefault(key, []).append(row)
     sweeps = [_sweep(group, seconds, layers) for group in groups.values()]
     return tuple(sweep for sweep in sweeps if len(sweep.points) > 1)

@@ -169,6 +169,7 @@ class FitRun:
             "lr": spec.lr,
             "seed": spec.seed,
             "fraction": spec.fraction,
+            "training": {name: getattr(spec, name) for name in ("schedule", "warmup", "weight_decay", "clip")},
             "solved": number not in self.trained,
             "parameters": count_parameters(head),
             "depth": head.depth,
