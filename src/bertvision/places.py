@@ -12,6 +12,11 @@ def made_in(folder: Path) -> str:
     return os.path.relpath(Path.cwd().resolve(), folder.resolve())
 
 
+def moved(made: str, folder: Path, copy: Path) -> str:
+    """What `made_in` gave for a folder, as it must be in a copy of the folder."""
+    return os.path.relpath((folder.resolve() / made).resolve(), copy.resolve())
+
+
 def path_from_here(asked: str, folder: Path, made: str | None) -> str:
     """A path as it is seen from the working directory of today.
 

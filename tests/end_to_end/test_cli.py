@@ -309,6 +309,20 @@ def test_options_of_questions_are_refused_for_labels(capsys: Capture, tmp_path: 
     assert "are for questions with answers in a text, not for sst2" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--na-prob", "na.json", "--scorer", "paper"], "questions that may have no answer, not for --scorer paper"),
+        (["--na-threshold", "0.5"], "--na-threshold is 0.5, but there are no no-answer scores"),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(
+    capsys: Capture, gold: Path, tmp_path: Path, words: list[str], message: str
+) -> None:
+    predictions = write(tmp_path / "p.json", {"q1": "Ada", "q2": ""})
+    assert message in fails(capsys, "score", "squad2", str(gold), str(predictions), *words)
+
+
 def test_confusion_counts_are_refused_for_questions(capsys: Capture, gold: Path, tmp_path: Path) -> None:
     words = ["score", "squad2", str(gold), str(write(tmp_path / "p.json", {"q1": "Ada"})), "--confusion"]
     assert main(words) == 2

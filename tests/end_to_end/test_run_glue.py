@@ -63,6 +63,12 @@ def test_every_task_that_is_there_is_tuned_fitted_and_evaluated(
     assert tasks["sst2"]["best"]["name"] == chosen["name"]
     assert tasks["sst2"]["best"]["values"]["accuracy"] == 100 * chosen["scores"]["plain"]["values"]["accuracy"]["value"]
 
+    # the folder stands for its runs in a report; an evaluation is of one of them
+    assert main(["report", str(tmp_path / "run"), "--out", str(tmp_path / "report")]) == 0
+    assert "6 runs, 4 evaluations" in capsys.readouterr().out  # MNLI has two dev splits
+    assert main(["evaluate", str(tmp_path / "run")]) == 2
+    assert f"holds several runs. Name one of them: {tmp_path}/run/mnli/heads" in capsys.readouterr().err
+
     # a finished task is not done again, one that is not finished is
     (tmp_path / "run" / "mnli" / "task.json").unlink()
     shutil.rmtree(tmp_path / "run" / "sst2" / "heads")
@@ -95,4 +101,12 @@ def test_what_is_missing_is_said(capsys: Capture, tmp_path: Path) -> None:
     )
     assert main(["run", "glue", "--data", str(tmp_path), "--out", str(tmp_path / "run")]) == 2
     assert "holds no GLUE task with a train and a dev file. cola: no file is there" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_too_few_resamples_are_refused_before_anything_is_tuned(
+    capsys: Capture, command: list[str], tmp_path: Path
+) -> None:
+    assert main([*command, "--bootstrap", "10"]) == 2
+    assert "10 resamples were asked for" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -1,8 +1,8 @@
-"""different_settings: what heads of the same name in a leaderboard differ in, besides rate, seed and share of data."""
+"""different_settings, head_labels: what heads of the same name differ in, besides rate, seed and share of data."""
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bertvision.training.options import HEAD_TRAINING
@@ -15,15 +15,27 @@ def different_settings(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         rows: rows of a leaderboard. Settings are options of the head, and training options except the learning rate;
             leaderboards of earlier versions have no training options but that.
     """
-    settings = [_settings(row) for row in rows]
-    found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for row, own in zip(rows, settings, strict=True):
-        for name, word in own.items():
-            found[row["head"], name].add(word)
+    of_head: dict[str, list[dict[str, str]]] = defaultdict(list)
+    for row in rows:
+        of_head[row["head"]].append(_settings(row))
     return [
-        " ".join(f"{name}={word}" for name, word in own.items() if len(found[row["head"], name]) > 1)
-        for row, own in zip(rows, settings, strict=True)
+        " ".join(
+            f"{name}={word}"
+            for name, word in _settings(row).items()
+            if any(other.get(name) != word for other in of_head[row["head"]])
+        )
+        for row in rows
     ]
+
+
+def head_labels(heads: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """The names of heads with the options in which heads of the same name differ, such as `adapter_pool size=64`.
+
+    Args:
+        heads: the name of each head, and its options.
+    """
+    rows = [{"head": head, "options": options} for head, options in heads]
+    return [f"{row['head']} {words}".rstrip() for row, words in zip(rows, different_settings(rows), strict=True)]
 
 
 def _settings(row: Mapping[str, Any]) -> dict[str, str]:

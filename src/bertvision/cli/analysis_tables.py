@@ -1,13 +1,14 @@
 """Prints the main tables of an analysis; analysis.json holds all of it."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from bertvision.amounts import in_words
 from bertvision.analysis.context_lengths import ContextGroup
 from bertvision.analysis.layer_weights import LayerReport
 from bertvision.analysis.question_types import PartScores, QuestionGroup
 from bertvision.analysis.seeds import SeedMean
+from bertvision.analysis.settings import head_labels
 from bertvision.cli.output import print_table
 from bertvision.runs.analysing.analysis_record import AnalysedModel, AnalysisRecord, SeedGroup
 
@@ -154,7 +155,8 @@ def _print_layer_table(title: str, cells: Cells) -> None:
 
 
 def _print_sweeps(record: AnalysisRecord) -> None:
-    for sweep in record.depth_sweeps:
+    labels = head_labels((sweep.head, sweep.options) for sweep in record.depth_sweeps)
+    for sweep, label in zip(record.depth_sweeps, labels, strict=True):
         gains: list[float | None] = [None] * len(sweep.points)
         if sweep.cumulative is not None:
             gains[1:] = [one.mean for one in sweep.cumulative.differences]
@@ -170,8 +172,7 @@ def _print_sweeps(record: AnalysisRecord) -> None:
             ]
             for point, gain in zip(sweep.points, gains, strict=True)
         ]
-        words = [sweep.head, f"lr {sweep.lr:g}", f"{sweep.fraction:g} of the examples"]
-        words += _differing([one.options for one in record.depth_sweeps if one.head == sweep.head], sweep.options)
+        words = [label, f"lr {sweep.lr:g}", f"{sweep.fraction:g} of the examples"]
         title = f"Depth sweep of {', '.join(words)}: seconds over {record.cost.timed_examples} examples"
         if sweep.cumulative is not None and sweep.cumulative.expected_layer is not None:
             title += f"; gains are centred on layer {sweep.cumulative.expected_layer:.2f}"
@@ -181,9 +182,8 @@ def _print_sweeps(record: AnalysisRecord) -> None:
 
 def _print_curves(record: AnalysisRecord) -> None:
     cells: Cells = []
-    for curve in record.less_data:
-        options = [json.loads(one.options) for one in record.less_data if one.head == curve.head]
-        name = ", ".join([curve.head, *_differing(options, json.loads(curve.options))])
+    labels = head_labels((curve.head, json.loads(curve.options)) for curve in record.less_data)
+    for curve, name in zip(record.less_data, labels, strict=True):
         points = zip(curve.fractions, curve.scores, curve.rates, strict=True)
         cells += [[name, part, score.mean, _interval(score), score.seeds, rate] for part, score, rate in points]
     if cells:
@@ -220,8 +220,3 @@ def _print_efficiency(record: AnalysisRecord) -> None:
 
 def _interval(value: SeedMean) -> str:
     return "" if value.low is None or value.high is None else f"{value.low:.3g} to {value.high:.3g}"
-
-
-def _differing(several: Sequence[Mapping[str, object]], options: Mapping[str, object]) -> list[str]:
-    """Those of a head's options in which heads of the same name differ, in words."""
-    return [f"{name} {value}" for name, value in options.items() if any(one[name] != value for one in several)]

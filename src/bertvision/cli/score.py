@@ -110,6 +110,7 @@ def _score(task: Task, examples: Examples, path: Path, options: Options) -> Scor
                 f"--na-prob and --scorer are for questions with answers in a text, not for {task.name}."
             )
         return score_targets(task, gold_targets(examples), read_targets(path, task, examples.ids))
+    _check_no_answer_options(task, options)
     questions, answers = as_questions(examples), read_answers(path)
     if options.scorer == "paper":
         return score_paper(questions.golds(), answers, TextTokenizer.load(options.encoder))
@@ -126,6 +127,21 @@ def _score(task: Task, examples: Examples, path: Path, options: Options) -> Scor
                 "--na-threshold, which is for probabilities. Name the threshold that goes with these values."
             )
     return score_squad2(questions.golds(), answers, no_answer=no_answer, threshold=options.na_threshold)
+
+
+def _check_no_answer_options(task: Task, options: Options) -> None:
+    """Refuse --na-prob where no scorer reads it, and --na-threshold without it."""
+    if options.na_prob is not None and (options.scorer == "paper" or task.answerable_only):
+        scorer = "--scorer paper" if options.scorer == "paper" else task.name
+        raise BertVisionError(
+            f"--na-prob is for the official scorer of questions that may have no answer, not for {scorer}. "
+            "Leave it out."
+        )
+    if options.na_prob is None and options.na_threshold != PROBABILITY:
+        raise BertVisionError(
+            f"--na-threshold is {options.na_threshold:g}, but there are no no-answer scores to compare with it. "
+            "Name their file: --na-prob FILE."
+        )
 
 
 def _confusion(task: Task, examples: Examples, path: Path) -> dict[str, float]:

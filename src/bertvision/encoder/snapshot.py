@@ -16,7 +16,7 @@ from bertvision.typed_json import from_json
 
 FORMAT = 2
 SNAPSHOTS = "snapshots"
-_CARD, _CHANGES = "snapshot.json", "encoder.safetensors"
+CARD, _CHANGES = "snapshot.json", "encoder.safetensors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def save_snapshot(snapshot: Snapshot, changes: Mapping[str, Tensor], write_head:
     with whole_folder(snapshot.folder, "the snapshot", otherwise=otherwise) as part:
         save_tensors(part / _CHANGES, changes)
         write_head(part)
-        write_json(part / _CARD, card)
+        write_json(part / CARD, card)
 
 
 def find_snapshot(name: str) -> Snapshot | None:
@@ -96,7 +96,7 @@ def find_snapshot(name: str) -> Snapshot | None:
         BertVisionError: the run has no snapshot, or none at this fraction (the message lists those it has).
     """
     path = Path(name)
-    if (path / _CARD).is_file():
+    if (path / CARD).is_file():
         return read_snapshot(path)
     run, at = split_snapshot(name)
     if not (run / SNAPSHOTS).is_dir():
@@ -125,7 +125,7 @@ def split_snapshot(name: str) -> tuple[Path, str]:
 def list_snapshots(run: Path) -> list[Snapshot]:
     """All snapshots of a run, the earliest first."""
     paths = (run / SNAPSHOTS).glob("[!.]*")  # folders that begin with a dot are not complete: `whole_folder`
-    folders = [path for path in paths if (path / _CARD).is_file()]
+    folders = [path for path in paths if (path / CARD).is_file()]
     return sorted((read_snapshot(path) for path in folders), key=lambda snapshot: snapshot.fraction)
 
 
@@ -136,7 +136,7 @@ def read_snapshot(folder: Path) -> Snapshot:
         BertVisionError: the card cannot be read, or has another format version.
     """
     return read_card(
-        folder / _CARD,
+        folder / CARD,
         lambda card: _snapshot(folder, card),
         format=FORMAT,
         otherwise="Tune again, with another --out.",

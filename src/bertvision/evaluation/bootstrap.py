@@ -51,7 +51,7 @@ def bootstrap_intervals(metric: Metric, rows: int, *, resamples: int = 1000, see
         seed: of the draws.
 
     Raises:
-        BertVisionError: there are too few draws.
+        BertVisionError: there are too few draws, or the seed is negative.
     """
     (draws,) = resample([metric], rows, resamples=resamples, seed=seed)
     return {name: interval_of(values) for name, values in draws.items()}
@@ -70,7 +70,7 @@ def paired_difference(
         seed: of the draws.
 
     Raises:
-        BertVisionError: there are too few draws.
+        BertVisionError: there are too few draws, or the seed is negative.
     """
     first_draws, second_draws = resample([first, second], rows, resamples=resamples, seed=seed)
     once = np.ones((1, rows))
@@ -88,9 +88,9 @@ def resample(
     """For every model, its metrics by name on the same draws of examples with replacement, (resamples,) each.
 
     Raises:
-        BertVisionError: there are too few draws.
+        BertVisionError: there are too few draws, or the seed is negative.
     """
-    check_resamples(resamples)
+    check_resamples(resamples, seed)
     chunks: list[list[Mapping[str, FloatArray]]] = [[] for _ in metrics]
     for counts in _draws(rows, resamples, seed):
         for parts, metric in zip(chunks, metrics, strict=True):
@@ -98,14 +98,16 @@ def resample(
     return [{name: np.concatenate([part[name] for part in parts]) for name in parts[0]} for parts in chunks]
 
 
-def check_resamples(resamples: int) -> None:
-    """Refuse too few draws; to be called before long computations.
+def check_resamples(resamples: int, seed: int = 0) -> None:
+    """Refuse too few draws, or a negative seed of them; to be called before long computations.
 
     Raises:
-        BertVisionError: there are fewer than `LEAST_RESAMPLES`.
+        BertVisionError: there are fewer than `LEAST_RESAMPLES`, or the seed is below 0.
     """
     if resamples < LEAST_RESAMPLES:
         raise BertVisionError(f"{resamples} resamples were asked for; an interval needs at least {LEAST_RESAMPLES}.")
+    if seed < 0:
+        raise BertVisionError(f"the seed of the resampling is {seed}, at least 0 is expected. Name another --seed.")
 
 
 def interval_of(values: FloatArray) -> Interval:

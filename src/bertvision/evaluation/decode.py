@@ -265,22 +265,35 @@ def _merge_windows(
     """
     windows = np.diff(np.append(begins, len(scores)))  # per question
     merged = scores[begins], starts[begins], ends[begins]
-    several = np.flatnonzero(windows > 1)
-    if not len(several):
-        return merged
-    most, best = int(windows[several].max()), scores.shape[1]
-    member = begins[several, None] + np.minimum(np.arange(most), windows[several, None] - 1)
-    table = (len(several), most * best)
-    all_scores = scores[member].reshape(table)
-    all_starts, all_ends = starts[member].reshape(table), ends[member].reshape(table)
+    doublings = np.ceil(np.log2(windows))
+    # questions of 2, of 3 to 4, of 5 to 8 windows …: a single long context does not make the tables of all others wide
+    for number in np.unique(doublings[doublings > 0]):
+        several = np.flatnonzero(doublings == number)
+        most = int(windows[several].max())
+        member = begins[several, None] + np.minimum(np.arange(most), windows[several, None] - 1)
+        found = _best_of_all(scores[member], starts[member], ends[member])
+        for values, best in zip(merged, found, strict=True):
+            values[several] = best
+    return merged
+
+
+def _best_of_all(scores: FloatArray, starts: IntArray, ends: IntArray) -> tuple[FloatArray, IntArray, IntArray]:
+    """The best different spans of questions with the same number of windows, (questions, windows, best) → (…, best)."""
+    questions, _, best = scores.shape
+    table = questions, -1
+    all_scores: FloatArray = scores.reshape(table)
+    all_starts: IntArray = starts.reshape(table)
+    all_ends: IntArray = ends.reshape(table)
     # by characters, then by score: of equal spans the best one comes first
     order = np.lexsort((-all_scores, all_ends, all_starts), axis=1)
-    all_scores, all_starts, all_ends = (
-        np.take_along_axis(v, order, axis=1) for v in (all_scores, all_starts, all_ends)
-    )
+    all_scores = np.take_along_axis(all_scores, order, axis=1)
+    all_starts = np.take_along_axis(all_starts, order, axis=1)
+    all_ends = np.take_along_axis(all_ends, order, axis=1)
     repeated = (np.diff(all_starts, axis=1) == 0) & (np.diff(all_ends, axis=1) == 0)
     all_scores[:, 1:][repeated] = -np.inf
     kept = np.argsort(-all_scores, axis=1, kind="stable")[:, :best]
-    for values, candidates in zip(merged, (all_scores, all_starts, all_ends), strict=True):
-        values[several] = np.take_along_axis(candidates, kept, axis=1)
-    return merged
+    return (
+        np.take_along_axis(all_scores, kept, axis=1),
+        np.take_along_axis(all_starts, kept, axis=1),
+        np.take_along_axis(all_ends, kept, axis=1),
+    )

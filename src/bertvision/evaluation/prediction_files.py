@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -45,7 +46,7 @@ def read_no_answer(path: Path) -> dict[str, float]:
     if not isinstance(content, dict):
         raise DataError(f'{path}: an object {{"question id": number}} is expected, got {_kind(content)}.')
     for key, value in content.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
             raise DataError(f"{path}: the value of '{key}' is {value!r}, a finite number is expected.")
     return {key: float(value) for key, value in content.items()}
 

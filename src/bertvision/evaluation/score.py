@@ -82,13 +82,14 @@ def score_squad2(
         threshold: above this no-answer value, an answer counts as ""; without `no_answer` of no effect.
 
     Raises:
-        BertVisionError: no prediction is for any of the golds, or a question has no no-answer value.
+        BertVisionError: there are no golds, no prediction is for any of them, or a question has no no-answer value.
 
     Example:
         >>> from bertvision import score_squad2
         >>> score_squad2({"q1": ["the cat"], "q2": []}, {"q1": "Cat!", "q2": "dog"}).values["exact"]
         50.0
     """
+    _check_some(len(golds), "questions")
     raw = score_questions(golds, predictions)
     if no_answer is None:
         return scoring_squad2(raw)
@@ -106,6 +107,7 @@ def score_squad2(
 
 def score_squad1(golds: Golds, predictions: Mapping[str, str]) -> Scoring:
     """`exact_match` and `f1` of the official SQuAD 1.1 script; a missing prediction scores 0."""
+    _check_some(len(golds), "questions")
     return scoring_squad1(score_questions(golds, predictions, version=1))
 
 
@@ -123,6 +125,7 @@ def scoring_squad1(scores: QuestionScores) -> Scoring:
 
 def score_paper(golds: Golds, predictions: Mapping[str, str], tokenizer: TextTokenizer) -> Scoring:
     """The result of `score_squad2` by the BERTVision paper's scorer: word pieces, not normalised."""
+    _check_some(len(golds), "questions")
     return scoring_squad2(score_questions_paper(golds, predictions, tokenizer))
 
 
@@ -141,16 +144,23 @@ def _counts(scores: QuestionScores) -> dict[str, float]:
     return {"missing": len(scores.missing), "extra": len(scores.extra)}
 
 
+def _check_some(rows: int, what: str) -> None:
+    """Refuse a score of nothing: there is none."""
+    if not rows:
+        raise BertVisionError(f"there are no {what} to score. Expected one or more.")
+
+
 def score_targets(task: Task, golds: IntArray | FloatArray, predictions: IntArray | FloatArray) -> Scoring:
     """Score class numbers, tags or scores by the task's official metrics.
 
     Raises:
-        BertVisionError: predictions and golds differ in shape.
+        BertVisionError: there are no golds, or predictions and golds differ in shape.
     """
     if len(predictions) != len(golds):
         raise BertVisionError(f"{len(predictions):,} predictions for {len(golds):,} golds. Expected one for each.")
     if predictions.shape != golds.shape:
         raise BertVisionError(f"predictions are {predictions.shape}, golds {golds.shape}. Expected the same shape.")
+    _check_some(len(golds), "examples")
     match task.kind:
         case "labels":
             expected, predicted = golds.astype(np.int64), predictions.astype(np.int64)

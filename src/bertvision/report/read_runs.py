@@ -16,6 +16,7 @@ from bertvision.runs.fitting.freeze_points import FREEZE_POINTS
 from bertvision.runs.folder import CONFIG, RESULT, RunFolder
 from bertvision.runs.judging.ensemble_record import EnsembleRecord
 from bertvision.runs.judging.evaluation_record import EvaluationRecord
+from bertvision.runs.searching.glue import GLUE_FILE
 from bertvision.runs.searching.search_request import BEST, TRIALS_FILE, TRIALS_FORMAT
 from bertvision.runs.tuning.label_counts import FORMAT as LABELS_FORMAT
 from bertvision.runs.tuning.label_counts import LABELS, PREDICTIONS
@@ -55,6 +56,8 @@ def _folders(path: Path) -> list[Path]:
     """The folder itself; with the best run of a search, or with the runs in a folder of several."""
     if (path / TRIALS_FILE).is_file():
         return [path, *(config.parent for config in path.glob(f"{BEST}/{CONFIG}"))]
+    if (path / GLUE_FILE).is_file():
+        return sorted(config.parent for config in path.glob(f"*/*/{CONFIG}"))
     if (path / CONFIG).is_file() or (path / EnsembleRecord.FILE).is_file():
         return [path]
     runs = sorted(config.parent for config in path.glob(f"*/{CONFIG}"))

@@ -98,9 +98,11 @@ def _compared(compared: PairedTest | None, unit: Unit, key: str) -> list[Cell]:
 
 def _figures(group: Group) -> Iterator[Figure]:
     several = len(group.evaluations) > 1
+    splits = len({evaluation.content.split for evaluation in group.evaluations})
     listed: list[tuple[str, EvaluatedRow, str]] = []
     for evaluation in group.evaluations:
-        prefix = f"{evaluation.run}: " if several else ""
+        place = f"{evaluation.run} on {evaluation.content.split}" if splits > 1 else evaluation.run
+        prefix = f"{place}: " if several else ""
         listed += [(prefix + row.name, row, evaluation.key) for row in evaluation.content.rows]
     listed.sort(key=lambda item: best_first(item[1]))
     shortened = listed[:MOST_ROWS] + [item for item in listed[MOST_ROWS:] if item[1].own]

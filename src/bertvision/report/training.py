@@ -1,11 +1,12 @@
 """Tables and figures of training: leaderboards, snapshots, and curves over steps, training data and tuning."""
 
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bertvision.analysis.curves import Curve, fit_curves, freeze_curve, less_data_curves
-from bertvision.analysis.settings import different_settings
+from bertvision.analysis.settings import different_settings, head_labels
 from bertvision.evaluation.held_out import HELD_OUT_PREFIX
 from bertvision.evaluation.squad_metric import SHOWN
 from bertvision.report.document import Figure, Table, number_cell, text_cell, without_empty
@@ -176,9 +177,10 @@ def _curve_points(curves: Sequence[Curve], colour: Callable[[str], str]) -> tupl
 def _less_data(group: Group, run: RunFacts) -> Iterator[Figure]:
     metric = next(iter(logged_metrics(group, [run])), "")
     curves = [curve for curve in less_data_curves(run.leaderboard, metric) if len(curve.fractions) > 1]
+    labels = head_labels((curve.head, json.loads(curve.options)) for curve in curves)
     points = tuple(
-        Point(label=curve.head, model=curve.head, x=share, y=score.mean, low=score.low, high=score.high)
-        for curve in curves
+        Point(label=label, model=curve.head, x=share, y=score.mean, low=score.low, high=score.high)
+        for curve, label in zip(curves, labels, strict=True)
         for share, score in zip(curve.fractions, curve.scores, strict=True)
     )
     if points:

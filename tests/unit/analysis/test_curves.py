@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from bertvision.analysis.curves import Curve, FreezeCurve, fit_curves, freeze_curve, less_data_curves, tune_curves
+from bertvision.analysis.curves import (
+    Curve,
+    FreezeCurve,
+    fit_curves,
+    freeze_curve,
+    less_data_curves,
+    tune_curves,
+)
 from bertvision.errors import BertVisionError
 from close import FLOAT32, about
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bertvision.analysis.settings import different_settings
+from bertvision.analysis.settings import different_settings, head_labels
 
 
 def row(head: str, warmup: float, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - any option
@@ -34,3 +34,9 @@ def test_rows_of_earlier_versions_have_no_training_options() -> None:
     old = [{"head": "conv", "options": {"size": size}, "lr": 0.1} for size in (4, 8)]
     assert different_settings(old) == ["size=4", "size=8"]
     assert different_settings([]) == []
+
+
+def test_labels_name_only_options_in_which_heads_of_the_same_name_differ() -> None:
+    plain, pooled = {"size": 64, "layers": "0..2"}, {"size": 32, "layers": "0..2", "tokens": "attention"}
+    heads = [("adapter_pool", plain), ("adapter_pool", pooled), ("layer_mix", plain)]
+    assert head_labels(heads) == ["adapter_pool size=64", "adapter_pool size=32 tokens=attention", "layer_mix"]

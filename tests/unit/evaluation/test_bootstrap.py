@@ -155,3 +155,9 @@ def test_too_few_resamples_are_refused() -> None:
         bootstrap_intervals(metric, 3, resamples=99)
     with pytest.raises(BertVisionError, match="0 resamples were asked for"):
         paired_difference(metric, metric, 3, resamples=0)
+
+
+def test_a_negative_seed_is_refused() -> None:
+    metric = mean_of(np.zeros(3))
+    with pytest.raises(BertVisionError, match="the seed of the resampling is -1, at least 0 is expected"):
+        bootstrap_intervals(metric, 3, resamples=100, seed=-1)

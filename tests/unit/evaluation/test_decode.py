@@ -248,3 +248,26 @@ def test_answers_of_no_tokens_and_no_answers_are_refused(tokenizer: TextTokenize
     scores = np.zeros(len(windows.ids), dtype=np.float32)
     with pytest.raises(BertVisionError, match=f"answers of {limit} tokens and {best} of them .* at least 1"):
         decode_spans(windows, scores, scores, limit=limit, best=best)
+
+
+def test_one_long_context_does_not_make_the_tables_of_other_questions_wide(
+    tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = cut(tokenizer, *(digits(tokens) for tokens in (3, 9, 90, 12, 9, 3)))
+    counts = np.bincount(windows.example)
+    assert counts.tolist() == [1, 2, 29, 3, 2, 1]
+    sizes, merge = list[int](), decode.__dict__["_best_of_all"]
+
+    def count(*tables: np.ndarray) -> object:
+        sizes.append(tables[0].size)
+        return merge(*tables)
+
+    monkeypatch.setattr(decode, "_best_of_all", count)
+    random = np.random.default_rng(0)
+    start, end = (random.normal(size=len(windows.ids)).astype(np.float32) for _ in range(2))
+    found = decode_spans(windows, start, end, limit=3, best=4)
+    assert sum(sizes) == 4 * (2 + 29 + 3 + 2)  # not 4 · 29 for each of them
+    for question, spans in every_span(windows, start, end, 3).items():
+        expected = sorted(spans.items(), key=lambda item: -item[1])[:4]
+        given = zip(found.starts[question].tolist(), found.ends[question].tolist(), strict=True)
+        assert list(given) == [span for span, _ in expected]

@@ -58,6 +58,12 @@ def test_no_answer_values_that_are_no_object_are_refused(tmp_path: Path) -> None
         read_no_answer(path)
 
 
+def test_a_whole_number_too_large_for_a_float_is_no_no_answer_value(tmp_path: Path) -> None:
+    path = written(tmp_path, "na.json", f'{{"q1": {10**400}}}')
+    with pytest.raises(DataError, match=r"the value of 'q1' is 10+, a finite number is expected"):
+        read_no_answer(path)
+
+
 @pytest.mark.parametrize(
     ("value", "shown"), [('"0.5"', "'0.5'"), ("true", "True"), ("null", "None"), ("NaN", "nan"), ("Infinity", "inf")]
 )

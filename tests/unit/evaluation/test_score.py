@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -140,3 +142,15 @@ def test_predictions_for_other_labels_are_refused() -> None:
 def test_spans_are_not_scored_as_targets() -> None:
     with pytest.raises(AssertionError, match="score_squad2"):
         score_targets(TASKS["squad2"], np.zeros(1), np.zeros(1))
+
+
+def test_a_score_of_nothing_is_refused(tokenizer: TextTokenizer) -> None:
+    calls: list[Callable[[], Scoring]] = [
+        lambda: score_squad1({}, {}),
+        lambda: score_squad2({}, {}, no_answer={}),
+        lambda: score_paper({}, {}, tokenizer),
+        lambda: score_targets(TASKS["cola"], np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)),
+    ]
+    for score in calls:
+        with pytest.raises(BertVisionError, match=r"there are no .* to score"):
+            score()

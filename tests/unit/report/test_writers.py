@@ -3,7 +3,7 @@
 import json
 import re
 from html.parser import HTMLParser
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from bertvision.report.read_runs import read_runs
 from report_files import (
     EVIL,
     evaluated,
+    label_rows,
     label_run,
     labels_at,
     row_of,
@@ -355,3 +356,29 @@ def test_questions_without_a_dev_split_are_shown_by_held_out_scores(tmp_path: Pa
     (table,) = [one for one in build_report(read_runs([run])).tables() if one.key.startswith("heads-")]
     assert table.columns[-2:] == ("held_out_exact", "held_out_f1")
     assert [cell.text for cell in table.rows[0][-2:]] == ["40.0", "41.2"]
+
+
+def test_models_that_were_scored_on_several_splits_are_told_apart(tmp_path: Path) -> None:
+    run = write_fit(tmp_path / "fit")
+    for split in ("dev", "test"):
+        write_evaluation(run, label_rows(), split=split)
+    (figure,) = [one for one in build_report(read_runs([run])).figures() if one.key.startswith("figure-models")]
+    labels = [row[0].text for row in figure.table().rows]
+    assert len(set(labels)) == len(labels) == 6
+    assert f"{run} on test: 000-layer_mix" in labels
+
+
+def test_heads_of_one_name_have_curves_of_their_own_over_the_share_of_data(tmp_path: Path) -> None:
+    run = write_fit(tmp_path / "fit")
+    rows = [
+        row_of(number, "adapter_pool", {"accuracy": size / 100 + share / 10}, options={"size": size}, fraction=share)
+        for number, (size, share) in enumerate(product((32, 64), (0.5, 1.0)))
+    ]
+    write(run / "leaderboard.json", rows)
+    (figure,) = [one for one in build_report(read_runs([run])).figures() if one.key.startswith("figure-data")]
+    assert [(row[0].text, row[2].text) for row in figure.table().rows] == [
+        ("adapter_pool size=32", "0.370"),
+        ("adapter_pool size=32", "0.420"),
+        ("adapter_pool size=64", "0.690"),
+        ("adapter_pool size=64", "0.740"),
+    ]

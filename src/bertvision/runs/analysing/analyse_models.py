@@ -141,7 +141,8 @@ def _answer_logits(answers: Answers, at: float | None) -> FloatArray:
 
 
 def _label_calibration(subject: Subject, outputs: ModelOutputs) -> Calibration | None:
-    if subject.held_out is None or outputs.held_out is None:
+    judged = subject.held_out is subject.part  # data with a training split alone: nothing is left to fit on
+    if subject.held_out is None or outputs.held_out is None or judged:
         return None
     held, rows = as_rows(outputs.held_out).astype(np.float64), as_rows(outputs.split).astype(np.float64)
     # rows of tables have their numbers for ids, which repeat from split to split

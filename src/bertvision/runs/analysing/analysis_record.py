@@ -38,7 +38,8 @@ class AnalysedModel:
         tags: for tags: how often each is true, predicted, and both.
         histogram: for scores: histograms of gold and predicted scores.
         scatter: for scores: predicted against gold scores.
-        calibration: for spans and labels: confidence against accuracy; None where nothing was held out.
+        calibration: for spans and labels: confidence against accuracy; None where nothing was held out, or where the
+            held-out examples are the split.
     """
 
     name: str

@@ -4,7 +4,7 @@ import hashlib
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final, get_args
 
@@ -113,8 +113,10 @@ def gather_candidates(  # noqa: PLR0913 - what it depends on, by keyword
         BertVisionError: runs or members cannot be combined, or not in one of the ways.
     """
     begin = time.perf_counter()
-    check_resamples(resamples)
+    check_resamples(resamples, seed)
     names = list(dict.fromkeys(str(run) for run in runs))
+    if not names:
+        raise BertVisionError("no run was named, so there is nothing to join. Name runs of bertvision fit or tune.")
     subjects = [load_subject(run, data=data, split=split) for run in names]
     check_compatible(subjects)
     first = subjects[0]
@@ -184,13 +186,14 @@ class Candidates:
         split, resamples, seed = self.options["split"], self.options["bootstrap"], self.options["seed"]
         tell(show, f"joining {in_words(len(members), 'member')} …")
         joined, weights, steps = _join(self.judge, members, how)
-        best = max(self.verdicts, key=lambda label: _or_lowest(self.verdicts[label].held_out))
-        verdict = self.judge.judge(joined.split, joined.held_out)
-        scores = compare_verdicts({**self.verdicts, ENSEMBLE: verdict}, best, resamples=resamples, seed=seed)
         rows = [
-            evaluated_row(member.subject, member.name, self.verdicts[label], scores[label], label=label)
+            evaluated_row(member.subject, member.name, self.verdicts[label], {}, label=label)
             for label, member in members.items()
         ]
+        rows.sort(key=best_first)
+        best = rows[0].name
+        verdict = self.judge.judge(joined.split, joined.held_out)
+        scores = compare_verdicts({**self.verdicts, ENSEMBLE: verdict}, best, resamples=resamples, seed=seed)
         used = [row for row in rows if weights[row.name] > 0.0]
         record = EnsembleRecord(
             runs=self.runs,
@@ -217,8 +220,12 @@ class Candidates:
                 scores=scores[ENSEMBLE],
             ),
             members=[
-                EnsembleMember(weight=weights[row.name], encoder=members[row.name].weights, row=row)
-                for row in sorted(rows, key=best_first)
+                EnsembleMember(
+                    weight=weights[row.name],
+                    encoder=members[row.name].weights,
+                    row=replace(row, scores=scores[row.name]),
+                )
+                for row in rows
             ],
             command=_command(self.runs, how, self.heads, {**self.options, "out": out}),
             seconds=round(self.seconds + time.perf_counter() - begin, 3),
@@ -238,6 +245,11 @@ def _check_way(how: How, subject: Subject) -> None:
         raise BertVisionError(f"--how is {how}, but scores have no probabilities: only their mean is taken. Use mean.")
     if how == "greedy" and subject.held_out is None:
         raise BertVisionError(f"{subject.run.name} held nothing out, so that nothing chooses. Use --how mean or max.")
+    if how == "greedy" and subject.held_out is subject.part:
+        raise BertVisionError(
+            f"{subject.run.name} is judged by the very examples that it held out, which cannot choose members, too. "
+            "Use --how mean or max, or name other examples to judge by: --data DIR."
+        )
 
 
 def _join(judge: Judge, members: Mapping[str, Member], how: How) -> tuple[ModelOutputs, dict[str, float], list[float]]:
@@ -266,10 +278,6 @@ def _join(judge: Judge, members: Mapping[str, Member], how: How) -> tuple[ModelO
 
 def _mean(parts: Sequence[list[Values]], weights: FloatArray) -> list[Values]:
     return [weighted_mean(column, weights) for column in zip(*parts, strict=True)]
-
-
-def _or_lowest(score: float | None) -> float:
-    return -np.inf if score is None or np.isnan(score) else score
 
 
 def _folder_name(how: How, members: Mapping[str, Member]) -> str:

@@ -37,7 +37,8 @@ class EnsembleRecord(Record):
         held_out_examples: number of training examples that were held out.
         resamples: bootstrap resamples of the intervals and tests.
         seed: seed of the resampling.
-        against: the member that is best on held-out examples; all others and the ensemble are compared with it.
+        against: the member that is best on held-out examples, of equal ones (all, if nothing was held out) the
+            smallest; all others and the ensemble are compared with it.
         steps: held-out score after each step of a greedy choice; empty for others.
         ensemble: the ensemble with its scores.
         members: all members, best first by held-out score.

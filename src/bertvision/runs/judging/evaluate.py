@@ -66,7 +66,7 @@ def evaluate(  # noqa: PLR0913 - what it depends on, by keyword
     Raises:
         BertVisionError: there is no such run or split, or the run is not finished, or a file cannot be written.
     """
-    check_resamples(resamples)
+    check_resamples(resamples, seed)
     begin = time.perf_counter()
     subject = load_subject(run, data=data, split=split)
     (outputs,) = outputs_of([subject], device=device, show=show)

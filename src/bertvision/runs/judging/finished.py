@@ -1,6 +1,6 @@
 """FinishedRun: a run that can be evaluated: the heads of a fit, or a snapshot of a tuned run."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,13 +69,13 @@ def open_run(name: str | Path) -> FinishedRun:
     run, snapshot = split_snapshot(name)
     folder = RunFolder(run)
     if not (run / CONFIG).is_file():
-        several = sorted(str(path.parent) for path in run.glob(f"*/{CONFIG}"))
-        if several:
-            raise BertVisionError(f"{run} holds several runs. Name one of them: {', '.join(several)}.")
+        _refuse_several(run, run.glob(f"*/{CONFIG}"))
         raise BertVisionError(f"{run} holds no run: {CONFIG} is not there. Make one: bertvision fit, bertvision tune.")
     config = folder.request()
     if "space" in config:
         raise BertVisionError(f"{run} is a search. Name the run of its best trial: {run / 'best'}.")
+    if "task" not in config:  # the folder of `bertvision run glue`
+        _refuse_several(run, run.glob(f"*/*/{CONFIG}"))
     if folder.result() is None and not snapshot:  # a snapshot is complete even if its run is not
         raise BertVisionError(f"{run} is not finished. Go on with it: its command with --resume.")
     config = _seen_from_here(folder, config)
@@ -84,6 +84,13 @@ def open_run(name: str | Path) -> FinishedRun:
             raise BertVisionError(f"{run} is a fit of heads and has no snapshots. Name it without {snapshot}.")
         return _open_fit(run, config, folder.weights())
     return _open_tuned(name, run, config)
+
+
+def _refuse_several(folder: Path, configs: Iterable[Path]) -> None:
+    """Refuse a folder of several runs, and name them by the folders of their configurations."""
+    runs = sorted(str(path.parent) for path in configs)
+    if runs:
+        raise BertVisionError(f"{folder} holds several runs. Name one of them: {', '.join(runs)}.")
 
 
 def _seen_from_here(folder: RunFolder, config: dict[str, Any]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class PairedTest:
     """The difference of a metric from that of another model, by a paired bootstrap test on the same examples.
 
     Attributes:
-        value: the difference; positive where this model is better. None where not defined.
+        value: this metric minus that of the other model; None where not defined.
         low, high: its 95 % confidence interval.
         p: two-sided p-value.
         claimed: whether p is below `CLAIMED`.

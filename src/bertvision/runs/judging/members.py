@@ -3,10 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from bertvision.errors import BertVisionError, UnknownNameError
 from bertvision.runs.judging.kept_outputs import ModelOutputs, RunOutputs
-from bertvision.runs.judging.subject import Subject
+from bertvision.runs.judging.subject import Subject, same_examples
 from bertvision.tasks.examples import gold_targets
+from bertvision.tasks.part import Part
 
 FEWEST_MEMBERS = 2
 """Fewest members of an ensemble."""
@@ -46,15 +49,14 @@ def check_compatible(subjects: Sequence[Subject]) -> None:
             raise BertVisionError(
                 f"{one} is for {first.run.request.task}, {two} for {other.run.request.task}. Name runs of one task."
             )
-        same = first.part.examples.ids == other.part.examples.ids
-        if not same or (not spans and (gold_targets(first.part.examples) != gold_targets(other.part.examples)).any()):
+        if not _same(first.part, other.part):
             raise BertVisionError(f"{one} and {two} have other examples in {first.split}. Name one place with --data.")
         if spans and first.digests[0] != other.digests[0]:
             raise BertVisionError(
                 f"{one} and {two} cut the questions into other token windows. Members need encoders of one vocabulary "
                 "and the same --length, --stride and --question."
             )
-        if _held_out(first) != _held_out(other):
+        if not _same(first.held_out, other.held_out) or (spans and first.digests[1] != other.digests[1]):
             raise BertVisionError(
                 f"{one} and {two} held out other training examples, so that nothing is left that judges both. "
                 "Fit them with the same --held-out, --seed and --fraction."
@@ -107,8 +109,9 @@ def _names(member: Member) -> set[str]:
     return {member.label, member.name} | (set() if head is None else {str(head["head"])})
 
 
-def _held_out(subject: Subject) -> object:
-    """What must be equal if two runs held out the same examples."""
-    if subject.held_out is None:
-        return None
-    return subject.digests[1] if subject.parts.task.kind == "spans" else subject.held_out.examples.ids
+def _same(first: Part | None, second: Part | None) -> bool:
+    """Whether two parts have the same examples with the same targets: rows of tables have their numbers for ids."""
+    if first is None or second is None:
+        return first is second
+    golds = gold_targets(first.examples), gold_targets(second.examples)
+    return same_examples(first.examples, second.examples) and np.array_equal(*golds)

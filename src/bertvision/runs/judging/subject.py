@@ -5,11 +5,14 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from bertvision.amounts import in_words
 from bertvision.errors import BertVisionError, DataError
 from bertvision.evaluation.threshold import NO_ANSWER_SHARE
 from bertvision.heads.files import WEIGHTS
 from bertvision.provenance import file_digest
+from bertvision.runs.fitting.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.judging.evaluation_record import EvaluationRecord, Fingerprints
 from bertvision.runs.judging.finished import FinishedRun, open_run
@@ -17,8 +20,9 @@ from bertvision.runs.judging.kept_outputs import OUTPUTS
 from bertvision.runs.parts import examples_digest
 from bertvision.runs.task_parts import TaskParts, split_parts
 from bertvision.store.manifest import windows_digest
-from bertvision.tasks.examples import Examples, Questions, Texts
+from bertvision.tasks.examples import Examples, IntArray, Questions, Texts
 from bertvision.tasks.load import TaskData
+from bertvision.tasks.own import OWN
 from bertvision.tasks.part import Part
 from bertvision.tasks.task import Task
 
@@ -122,8 +126,7 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
     parts = split_parts(request, loaded)
     source = loaded
     if data is not None:
-        source = replace(request, data=str(data)).load()
-        _check_labels(loaded, source, str(data))
+        source = _load_elsewhere(request, loaded.task, str(data))
     held_out = None if parts.held_out is None else parts.part(parts.held_out)
     if held_out is not None:
         RunFolder(run.folder).check_held_out(examples_digest([held_out.windows]))
@@ -139,7 +142,7 @@ def load_subject(name: str | Path, *, data: str | Path | None = None, split: str
     elif split not in source.splits:
         raise _no_split(split, [name for name in source.splits if data is not None or name != "train"], parts.task)
     else:
-        if _same_examples(source.splits[split], loaded.splits["train"]):
+        if same_examples(source.splits[split], loaded.splits["train"]):
             raise BertVisionError(
                 f"{run.name} learned from these examples: they are its training split. Use --split dev."
             )
@@ -194,14 +197,41 @@ def _no_split(split: str, there: Collection[str], task: Task) -> BertVisionError
     )
 
 
-def _check_labels(trained_on: TaskData, source: TaskData, data: str) -> None:
-    if trained_on.task.labels != source.task.labels:
+def _load_elsewhere(request: FitRequest, task: Task, data: str) -> TaskData:
+    """The task's data from another place, with the class numbers of the run's own data, of which some may not occur.
+
+    Raises:
+        BertVisionError: they cannot be loaded, are of another kind, or have labels that the run's own data lack.
+    """
+    columns = request.columns
+    if task.name == OWN and task.kind != "spans":  # not guessed again: a few scores may look like labels
+        columns = replace(columns, kind=task.kind)
+    source = replace(request, data=data, columns=columns).load()
+    if source.task.kind != task.kind or not set(source.task.labels) <= set(task.labels):
         raise BertVisionError(
-            f"{data} has the labels {', '.join(source.task.labels)}; heads learned {', '.join(trained_on.task.labels)}."
+            f"{data} holds {_content(source.task)}; heads learned {_content(task)}. Name data of the same task."
         )
+    numbers = np.array([task.labels.index(label) for label in source.task.labels], dtype=np.int64)
+    return replace(source, splits={name: _renumbered(split, task, numbers) for name, split in source.splits.items()})
 
 
-def _same_examples(first: Examples, second: Examples) -> bool:
+def _content(task: Task) -> str:
+    """The kind of a task, with its labels if it has any."""
+    return f"the labels {', '.join(task.labels)}" if task.labels else task.kind
+
+
+def _renumbered(examples: Examples, task: Task, numbers: IntArray) -> Examples:
+    """The examples with other class numbers: `numbers` has that of every label by its present one."""
+    if isinstance(examples, Questions) or task.kind not in ("labels", "tags"):
+        return examples
+    if task.kind == "labels":
+        return replace(examples, targets=numbers[examples.targets.astype(np.int64)])
+    tags = np.zeros((len(examples), len(task.labels)), dtype=np.int64)
+    tags[:, numbers] = examples.targets
+    return replace(examples, targets=tags)
+
+
+def same_examples(first: Examples, second: Examples) -> bool:
     """Whether two splits are the same; texts are compared, since rows of tables have their numbers for ids."""
     if isinstance(first, Questions) and isinstance(second, Questions):
         return first.ids == second.ids

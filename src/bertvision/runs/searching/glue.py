@@ -9,6 +9,7 @@ from typing import Any, Literal
 from bertvision.atomic import write_json
 from bertvision.encoder.learn import parse_learn
 from bertvision.errors import BertVisionError, DataError
+from bertvision.evaluation.bootstrap import check_resamples
 from bertvision.pretrained import BUILTIN_ENCODER
 from bertvision.provenance import provenance
 from bertvision.runs.fitting.fit import fit_heads
@@ -118,6 +119,7 @@ def run_glue(request: GlueRequest, out: str | Path, *, show: Show | None = None)
         BertVisionError: there is no task with data, the folder is that of another request, or a run fails; finished
             tasks are kept.
     """
+    check_resamples(request.resamples)
     parse_learn(request.learn)
     folder = RunFolder(Path(out))
     folder.check(asdict(request), resume=True)

@@ -4,6 +4,7 @@ import multiprocessing
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache, partial
@@ -145,7 +146,13 @@ def _other_jobs(request: SearchRequest, place: SearchPlace) -> Iterator[list[str
         with ProcessPoolExecutor(place.jobs - 1, mp_context=multiprocessing.get_context("spawn")) as pool:
             futures = [pool.submit(_work_as_job, request, place, threads) for _ in range(place.jobs - 1)]
             yield problems
-            problems += [problem for future in futures if (problem := future.result()) is not None]
+            try:
+                problems += [problem for future in futures if (problem := future.result()) is not None]
+            except BrokenProcessPool:
+                problems.append(
+                    f"a process of --jobs {place.jobs} was killed, perhaps because memory ran out. Finished trials are "
+                    "kept: the same command goes on, and fewer --jobs need less memory."
+                )
     finally:
         torch.set_num_threads(before)
 

@@ -1,5 +1,6 @@
 """load_space: the search space in a TOML file, with every name and value checked before anything runs."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -169,7 +170,7 @@ def _range(name: str, table: Mapping[str, Any], option: Option) -> Range:
     if not isinstance(log, bool) or (log and (step is not None or numbers[0] <= 0)):
         raise BertVisionError(f"the range {name} is {dict(table)}; log = true needs low > 0 and no step.")
     integer = isinstance(numbers[0], int)
-    if step is not None and (type(step) not in ((int,) if integer else (int, float)) or step <= 0):
+    if step is not None and (type(step) not in ((int,) if integer else (int, float)) or not 0 < step < math.inf):
         raise BertVisionError(f"the step of the range {name} is {step!r}, a number above 0 is expected.")
     return Range(low=numbers[0], high=numbers[1], log=log, step=step)
 

@@ -98,14 +98,15 @@ def _open_database(url: str) -> optuna.storages.RDBStorage:
     options: dict[str, Any] = {"pool_pre_ping": True}
     if url.startswith("sqlite"):
         options = {"connect_args": {"timeout": PATIENCE_SECONDS}}
+    template = _with_driver(url).replace("{", "{{").replace("}", "}}")  # Optuna formats it
     for attempt in range(1, ATTEMPTS):
         try:
-            return optuna.storages.RDBStorage(_with_driver(url), engine_kwargs=options)
+            return optuna.storages.RDBStorage(template, engine_kwargs=options)
         except SQLAlchemyError as error:
             if not isinstance(error, IntegrityError) and "already exists" not in str(error):
                 raise
             time.sleep(0.2 * attempt)
-    return optuna.storages.RDBStorage(_with_driver(url), engine_kwargs=options)
+    return optuna.storages.RDBStorage(template, engine_kwargs=options)
 
 
 def open_study(url: str, name: str, *, kind: Kind, reduction: int, settings: Mapping[str, object]) -> optuna.Study:

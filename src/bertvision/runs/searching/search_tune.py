@@ -9,7 +9,10 @@ from typing import Any, Protocol, final
 import optuna
 from optuna.trial import FrozenTrial
 
+from bertvision.atomic import write_json
+from bertvision.encoder.snapshot import CARD, list_snapshots
 from bertvision.errors import BertVisionError, DivergedError, MisfitError
+from bertvision.places import moved
 from bertvision.provenance import provenance
 from bertvision.runs.folder import CONFIG
 from bertvision.runs.judging.evaluate import RESAMPLES, evaluate
@@ -33,6 +36,7 @@ from bertvision.runs.searching.search_study import (
 from bertvision.runs.tuning.multitask import multitask, score_dev
 from bertvision.runs.tuning.tune import tune
 from bertvision.runs.watch import JudgeSnapshot, Show
+from bertvision.tasks.files import read_json
 from bertvision.tasks.load import TaskData
 from bertvision.training.mix import epoch_steps
 
@@ -208,7 +212,7 @@ class TuneTrials:
                 f"trial {trial.number}, the best, was tuned on another machine, in {place} of its --out. "
                 "Give this command there once more: it ends the search."
             )
-        shutil.copytree(run, best, dirs_exist_ok=True)
+        _copy_run(run, best)
 
     def score(self, best: Path) -> dict[str, Any]:
         """The scores of a run on dev; empty without a dev split.
@@ -217,3 +221,12 @@ class TuneTrials:
             BertVisionError: a file cannot be written.
         """
         return self._way.score(best)
+
+
+def _copy_run(run: Path, copy: Path) -> None:
+    """Copy a finished run to another folder; relative paths in its files lead to the same places as before."""
+    shutil.copytree(run, copy, dirs_exist_ok=True)
+    for file in (run / CONFIG, *(snapshot.folder / CARD for snapshot in list_snapshots(run))):
+        content, place = read_json(file), copy / file.relative_to(run)
+        if "made_in" in content:
+            write_json(place, content | {"made_in": moved(content["made_in"], file.parent, place.parent)})

@@ -427,3 +427,21 @@ def test_an_own_output_that_needs_a_pass_of_its_own_is_analysed_but_not_timed(pl
     assert row.cost.inference_seconds is None
     values = json.loads((tmp_path / "tuned" / "result.json").read_text(encoding="utf-8"))["metrics"]
     assert row.cost.f1 == pytest.approx(100 * values["f1"], rel=FLOAT64)  # of the answers on dev, in percent
+
+
+def test_a_temperature_is_not_judged_by_the_examples_that_it_was_fitted_on(place: Path, tmp_path: Path) -> None:
+    data = Path(write_labels(tmp_path / "data"))
+    (data / "dev.tsv").unlink()
+    fit_heads(tiny_fit("sst2", str(data), str(place / "encoder"), HeadSpec(head="layer_mix")), tmp_path / "fit")
+    record = analyse(tmp_path / "fit", device="cpu").record
+    assert (record.split, record.examples) == ("held_out", record.held_out_examples)
+    assert [one.calibration for one in record.models] == [None]
+    assert record.models[0].confusion is not None
+
+
+def test_heads_that_differ_in_weight_decay_are_no_seeds_of_each_other(place: Path, tmp_path: Path) -> None:
+    heads = [HeadSpec(head="layer_mix", lr=0.02, weight_decay=decay) for decay in (0.0, 0.5)]
+    fit = tiny_fit("squad2", str(place / "data"), str(place / "encoder"), *heads)
+    fit_heads(fit, tmp_path / "fit")
+    record = analyse(tmp_path / "fit", device="cpu").record
+    assert [weights.group.models for weights in record.layer_weights] == [("000-layer_mix",), ("001-layer_mix",)]

@@ -65,3 +65,11 @@ def test_a_head_that_nobody_timed_has_no_seconds() -> None:
     (sweep,) = depth_sweeps([row("0", 1, 1.0), row("unknown", 2, 2.0)], SECONDS, layers=4)
     assert [point.seconds for point in sweep.points] == [3.0, None]
     assert [point.seconds_share for point in sweep.points] == [None, None]
+
+
+def test_heads_that_differ_in_other_training_options_are_other_sweeps() -> None:
+    rows = [row(f"{depth}", depth, 50.0 + depth, clip=1.0) for depth in (1, 2)]
+    rows += [row(f"{depth + 4}", depth, 10.0 + depth, clip=0.0) for depth in (1, 2)]
+    clipped, free = depth_sweeps(rows, SECONDS, layers=4)
+    assert [point.models for point in clipped.points] == [("1",), ("2",)]
+    assert [point.models for point in free.points] == [("5",), ("6",)]

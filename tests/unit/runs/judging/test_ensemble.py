@@ -230,3 +230,42 @@ def test_a_greedy_choice_needs_held_out_examples(place: Path, tmp_path: Path) ->
     tune(tiny_request("squad2", str(place / "data"), str(place / "encoder"), held_out=0.0), tmp_path / "run")
     with pytest.raises(BertVisionError, match="held nothing out, so that nothing chooses"):
         join(tmp_path / "run", how="greedy")
+
+
+def test_examples_with_the_same_numbers_are_not_the_same_held_out_examples(place: Path, tmp_path: Path) -> None:
+    encoder, data = str(place / "encoder"), write_labels(tmp_path / "one")
+    shutil.copytree(data, tmp_path / "two")
+    header, *rows = (tmp_path / "two" / "train.tsv").read_text(encoding="utf-8").splitlines()
+    swapped = [header, *(f"h {row}" for row in rows)]
+    (tmp_path / "two" / "train.tsv").write_text("\n".join(swapped) + "\n", encoding="utf-8")
+    for name in ("one", "two"):
+        fit_heads(tiny_fit("sst2", str(tmp_path / name), encoder, MIX), tmp_path / f"fit-{name}")
+    with pytest.raises(BertVisionError, match="held out other training examples"):
+        join(tmp_path / "fit-one", tmp_path / "fit-two")
+
+
+def test_examples_that_judge_do_not_choose_members_too(place: Path, tmp_path: Path) -> None:
+    data = Path(write_labels(tmp_path / "data"))
+    (data / "dev.tsv").unlink()
+    fit_heads(tiny_fit("sst2", str(data), str(place / "encoder"), MIX, PLAIN_HEAD), tmp_path / "fit")
+    with pytest.raises(BertVisionError, match="is judged by the very examples that it held out"):
+        join(tmp_path / "fit", how="greedy")
+    assert join(tmp_path / "fit").record.split == "held_out"
+
+
+def test_of_equally_good_members_the_smallest_is_the_one_to_beat(place: Path, tmp_path: Path) -> None:
+    data = write_labels(tmp_path / "data")
+    same = [HeadSpec(head=head, lr=1e-9) for head in ("layer_concat", "layer_mean")]
+    fit_heads(tiny_fit("sst2", data, str(place / "encoder"), *same, solve=False), tmp_path / "fit")
+    candidates = gather_candidates([tmp_path / "fit"], ways=["mean"], resamples=RESAMPLES, device="cpu")
+    verdicts = {label: replace(verdict, held_out=0.5) for label, verdict in candidates.verdicts.items()}
+    record = replace(candidates, verdicts=verdicts).join("mean").record
+    assert [member.row.name for member in record.members] == ["001-layer_mean", "000-layer_concat"]
+    assert record.against == "001-layer_mean"
+    assert record.members[0].row.scores[PLAIN].against == {}
+    assert record.members[1].row.scores[PLAIN].against
+
+
+def test_an_ensemble_of_no_run_is_refused() -> None:
+    with pytest.raises(BertVisionError, match="no run was named"):
+        ensemble([])

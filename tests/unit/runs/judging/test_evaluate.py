@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -442,3 +443,42 @@ def test_outputs_that_were_cut_short_are_told(place: Path, tmp_path: Path) -> No
     with pytest.raises(BertVisionError, match="has format 99, 1 is expected"):
         EvaluationRecord.read(folder)
     assert evaluate(tmp_path / "fit", resamples=RESAMPLES, device="cpu").record.rows
+
+
+def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("kind", "metric"), [("labels", "accuracy"), ("tags", "subset_accuracy")])
+def test_a_file_from_elsewhere_may_lack_a_label_and_keeps_the_class_numbers(
+    kind: str, metric: str, place: Path, tmp_path: Path
+) -> None:
+    pairs = [(f"{word} {filler}", word) for filler in "abcdefgh" for word in ("bad", "gold", "good")]
+    rows: list[dict[str, Any]] = [{"text": text, "label": word if kind == "labels" else [word]} for text, word in pairs]
+    write_jsonl(tmp_path / "data" / "train.jsonl", rows)
+    write_jsonl(tmp_path / "data" / "dev.jsonl", rows[:12])
+    fit_heads(tiny_fit("own", str(tmp_path / "data"), str(place / "encoder"), MIX, epochs=20), tmp_path / "fit")
+    some = write_jsonl(tmp_path / "some.jsonl", [row for row in rows if not row["text"].startswith("bad")])
+    found = evaluate(tmp_path / "fit", data=some, split="train", resamples=RESAMPLES, device="cpu")
+    given = json.loads((found.folder / "000-layer_mix" / "predictions.json").read_text(encoding="utf-8"))
+    golds = [row["label"] for row in rows if not row["text"].startswith("bad")]
+    right = sum(gold == prediction for gold, prediction in zip(golds, given.values(), strict=True))
+    assert right > 0
+    assert found.record.rows[0].scores[PLAIN].values[metric].value == pytest.approx(right / 16, rel=FLOAT64)
+
+
+def test_labels_from_elsewhere_that_nobody_learned_are_refused(place: Path, tmp_path: Path) -> None:
+    data = write_labels(tmp_path / "data").replace("data", "data/train.tsv")
+    fit_heads(tiny_fit("own", data, str(place / "encoder"), MIX), tmp_path / "fit")
+    path = write_jsonl(tmp_path / "x.jsonl", [{"sentence": word, "label": word} for word in ("a", "b")])
+    with pytest.raises(BertVisionError, match=r"x\.jsonl holds the labels a, b; heads learned the labels 0, 1\. Name"):
+        evaluate(tmp_path / "fit", data=path, split="train", device="cpu")
+
+
+def test_whole_scores_from_elsewhere_are_scores_if_the_run_learned_scores(place: Path, tmp_path: Path) -> None:
+    fit_heads(tiny_fit("own", write_scores(tmp_path / "data"), str(place / "encoder"), MIX), tmp_path / "fit")
+    path = write_jsonl(tmp_path / "whole.jsonl", [{"text": f"good {n}", "score": n % 2} for n in range(8)])
+    found = evaluate(tmp_path / "fit", data=path, split="train", resamples=RESAMPLES, device="cpu").record
+    assert (found.kind, found.examples) == ("scores", 8)

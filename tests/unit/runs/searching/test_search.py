@@ -1,9 +1,11 @@
 import json
 import math
 import shutil
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import optuna
 import pytest
@@ -325,3 +327,31 @@ def test_a_tuned_encoder_that_saw_what_judges_is_refused(encoder: str, data: str
         with pytest.raises(BertVisionError, match=r"held out other examples .* Use --held-out 0.1"):
             search(asking(str(tmp_path / "tuned"), data, space, task=task), SearchPlace(out=tmp_path / "run", trials=2))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_process_that_was_killed_is_told_and_the_search_goes_on(
+    encoder: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class KilledPool:
+        """As a pool whose process is killed at once."""
+
+        def __init__(self, *_: object, **__: object) -> None:
+            self.future: Future[None] = Future()
+            self.future.set_exception(BrokenProcessPool("terminated abruptly"))
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def submit(self, *_: object) -> "Future[None]":
+            return self.future
+
+    request = asking(encoder, data, rungs=1)
+    with monkeypatch.context() as patch:
+        patch.setattr("bertvision.runs.searching.search.ProcessPoolExecutor", KilledPool)
+        with pytest.raises(BertVisionError, match=r"a process of --jobs 2 was killed.*the same command goes on"):
+            search(request, SearchPlace(out=tmp_path / "run", trials=2, jobs=2))
+    record = search(request, SearchPlace(out=tmp_path / "run", trials=2)).record
+    assert [row["state"] for row in record["trials"]] == ["complete", "complete"]

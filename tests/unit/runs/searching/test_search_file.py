@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ MIX: dict[str, Any] = {"head": {"layer_mix": {}}}
         ({"schedule": {"low": "linear", "high": "cosine"}, **MIX}, "two numbers, low < high"),
         ({"weight_decay": {"low": 0.0, "high": 1.0, "log": True}, **MIX}, "log = true needs low > 0 and no step"),
         ({"lr": {"low": 0.1, "high": 0.2, "step": 0}, **MIX}, "step of the range lr is 0"),
+        ({"lr": {"low": 0.1, "high": 0.2, "step": math.nan}, **MIX}, "step of the range lr is nan"),
+        ({"lr": {"low": 0.1, "high": 0.2, "step": math.inf}, **MIX}, "step of the range lr is inf"),
         ({"head": {"adapter_pool": {"size": [16, 0]}}}, "head 'adapter_pool': option size is 0"),
         ({"head": {"adapter_pool": {"size": {"low": 1.5, "high": 4}}}}, "option size is 1.5, a whole number"),
         ({"head": {"layer_mix": {"layers": 3}}}, "option layers is 3, a word is expected"),

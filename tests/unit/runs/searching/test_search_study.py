@@ -205,3 +205,10 @@ def test_a_database_that_another_process_is_just_making_is_opened_again(
     failures += [kind("CREATE TABLE", {}, Exception(message))] * 9
     with pytest.raises(BertVisionError, match="cannot be used"):
         open_study(f"sqlite:///{tmp_path / 'other.db'}", "s", kind="heads", reduction=3, settings={})
+
+
+def test_braces_in_an_address_are_plain_text(tmp_path: Path) -> None:
+    (tmp_path / "{a}").mkdir()
+    study = open_study(f"sqlite:///{tmp_path}/{{a}}/s.db", "s", kind="heads", reduction=3, settings={})
+    assert study.study_name == "s"
+    assert (tmp_path / "{a}" / "s.db").is_file()

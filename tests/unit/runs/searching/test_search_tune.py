@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from bertvision.encoder.tuned import tunings
+from bertvision.runs.judging.evaluate import evaluate
 from bertvision.runs.searching import search_tune
 from bertvision.runs.searching.search import SearchPlace, search
 from bertvision.runs.searching.search_file import parse_space
 from bertvision.runs.searching.search_request import SearchRequest
 from bertvision.runs.searching.search_study import report
-from tiny_run import WINDOWS, read_lines, save_tiny_encoder, write_several
+from tiny_run import WINDOWS, read_lines, save_tiny_encoder, write_labels, write_several
 
 SPACE: dict[str, Any] = {
     "kind": "multitask",
@@ -128,3 +130,22 @@ def test_layers_that_the_encoder_lacks_end_a_trial_and_not_the_search(encoder: s
     by_learn = {row["parameters"]["learn"]: row for row in result.record["trials"]}
     assert by_learn["top:1"]["state"] == "complete"
     assert "layers only" in by_learn["top:30"]["failure"]
+
+
+def test_the_best_run_knows_its_data_and_its_encoder_from_any_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home" / "deep").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "home" / "deep")
+    save_tiny_encoder(Path("encoder"))
+    write_labels(Path("data"), train=60)
+    write_labels(tmp_path / "data", train=50)  # others of the same name, where a wrong path would lead
+    space = parse_space({"kind": "tune", "lr": [5e-3]})
+    search(asking("encoder", "data", task="sst2", space=space), SearchPlace(out=Path("runs/search"), trials=1))
+    best = Path("runs/search/best")
+    before = evaluate(best, resamples=100, device="cpu").record
+    monkeypatch.chdir(tmp_path)
+    record = evaluate(Path("home/deep") / best, resamples=100, device="cpu").record
+    assert record.rows == before.rows
+    assert record.data == "home/deep/data"
+    assert tunings(f"home/deep/{best}")[0].encoder == "home/deep/encoder"
