@@ -8,10 +8,11 @@ from bertvision.bench.ensemble_cell import measure_ensemble
 from bertvision.bench.ensemble_settings import EnsembleSettings
 from bertvision.bench.environment import BenchEnvironment
 from bertvision.bench.heads_cell import measure_heads
+from bertvision.bench.heads_settings import HeadsSettings
 from bertvision.bench.plain_cell import measure_plain
 from bertvision.bench.sentence_settings import SENTENCES, SentenceSettings
 from bertvision.bench.sentences_cell import measure_sentences
-from bertvision.bench.settings import HeadsSettings, PlainSettings, TuneSettings
+from bertvision.bench.settings import PlainSettings, TuneSettings
 from bertvision.bench.tune_cell import measure_tune
 
 Measure = Callable[[Any, int, BenchEnvironment], dict[str, Any]]

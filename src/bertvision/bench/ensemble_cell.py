@@ -5,8 +5,8 @@ from typing import Any
 
 from bertvision.bench.ensemble_settings import EnsembleSettings
 from bertvision.bench.environment import BenchEnvironment
+from bertvision.bench.heads_settings import fitting_ways
 from bertvision.bench.measured import Model, ensemble_scores, pack_golds
-from bertvision.bench.settings import fitting_ways
 from bertvision.bench.tune_cell import snapshot_model, tuned_run
 from bertvision.evaluation.bootstrap import LEAST_RESAMPLES
 from bertvision.runs.judging.ensemble import gather_candidates

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, fields
 
-from bertvision.bench.settings import WAYS, TaskSettings, TuneSettings, check_ways, fitting_ways
+from bertvision.bench.heads_settings import WAYS, check_ways, fitting_ways
+from bertvision.bench.settings import TaskSettings, TuneSettings
 from bertvision.errors import BertVisionError
 from bertvision.runs.judging.members import FEWEST_MEMBERS
 from bertvision.tasks.load import find_task

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, final
 
 from bertvision.bench.environment import BenchEnvironment
+from bertvision.bench.heads_settings import UNTUNED, HeadsSettings, fitting_ways
 from bertvision.bench.measured import JudgedModels, Model, ensemble_scores, judge_models, pack_golds, size_of
-from bertvision.bench.settings import UNTUNED, HeadsSettings, fitting_ways
 from bertvision.bench.tune_cell import tuned_run
 from bertvision.encoder.snapshot import Snapshot
 from bertvision.evaluation.bootstrap import LEAST_RESAMPLES

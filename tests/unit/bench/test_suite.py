@@ -7,8 +7,9 @@ import pytest
 
 from bertvision.bench.ensemble_settings import EnsembleSettings
 from bertvision.bench.environment import BenchEnvironment
+from bertvision.bench.heads_settings import HeadsSettings
 from bertvision.bench.sentence_settings import SentenceSettings
-from bertvision.bench.settings import HeadsSettings, TuneSettings
+from bertvision.bench.settings import TuneSettings
 from bertvision.bench.suite import Cell, Suite, find_suite, load_suite, parse_suite
 from bertvision.errors import BertVisionError
 from conftest import ROOT
