@@ -84,8 +84,8 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
 
     Raises:
         BertVisionError: a file or the pack cannot be read, a file cannot be written, an id occurs twice where
-            predictions are stored by id, `OUT.part` holds predictions of another file or pack or is damaged, or `batch`
-            is below 1.
+            predictions are stored by id, `OUT.part` holds predictions of another file or pack or is damaged, `out` is
+            the file to predict, a column is named that the pack does not read, or `batch` is below 1.
     """
     source, target = Path(path), Path(out)
     if batch < 1:
@@ -94,6 +94,9 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
         raise DataError(f"{source} is a folder, a file is expected. Name one of the files in it.")
     if target.is_dir():
         raise BertVisionError(f"--out {target} is a folder, a file is expected. Name a file in it.")
+    no_answer = None if pack.card.threshold is None else target.with_name(f"{target.stem}.no_answer.json")
+    if source.resolve() in {made.resolve() for made in (target, no_answer) if made is not None}:
+        raise BertVisionError(f"--out {target} would replace {source}, which is to be predicted. Use another --out.")
     table = TABLES.get(target.suffix) if pack.card.task.kind != "spans" else None
     examples = _check_examples(source, pack.card, columns, by_id=table is None)
     if count is not None:
@@ -108,7 +111,6 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
             part.add(predict_rows(reader, rows))
             if tell is not None:
                 tell(part.done)
-        no_answer = None if pack.card.threshold is None else target.with_name(f"{target.stem}.no_answer.json")
         _write(target, _object_lines(part, "prediction") if table is None else table(part))
         if no_answer is not None:
             _write(no_answer, _object_lines(part, "no_answer"))
