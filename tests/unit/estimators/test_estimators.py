@@ -322,6 +322,21 @@ def test_what_cannot_be_solved_is_refused(encoder: str) -> None:
         AllLayerRegressor(encoder, device="cpu").fit(TEXTS[:2], [1.0, float("nan")])
 
 
+def test_what_cannot_be_solved_is_refused_before_texts_are_encoded(encoder: str, encoded: list[int]) -> None:
+    texts = [f"{text} which no test has read" for text in TEXTS]
+    model = AllLayerClassifier(encoder, device="cpu")
+    for one, targets in ((model, [0, 1]), (clone(model).set_params(folds=1), LABELS), (model, range(16))):
+        with pytest.raises(BertVisionError, match=r"as many are expected|2 or more are expected|too few to choose"):
+            one.fit(texts, targets)
+    assert encoded == []
+
+
+@pytest.mark.parametrize("wrong", ["high", None, "1,5"])
+def test_scores_that_are_no_numbers_are_told(wrong: object, encoder: str) -> None:
+    with pytest.raises(BertVisionError, match="one finite number per text is expected"):
+        AllLayerRegressor(encoder, device="cpu").fit(TEXTS, [*range(15), wrong])
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_gives_the_states_of_a_cpu(encoder: str) -> None:
     on_cpu, on_gpu = (AllLayerFeatures(encoder, device=device).fit_transform(TEXTS) for device in ("cpu", "cuda"))
