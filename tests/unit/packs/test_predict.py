@@ -199,6 +199,22 @@ def test_a_table_in_csv_holds_what_the_one_in_tsv_does(place: Path, tmp_path: Pa
     assert found == [line.split("\t") for line in tsv_file.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.parametrize(("key", "labels"), [("a\\tb", ("0", "1")), ("a\\r", ("0", "1")), ("a", ("0", "1\n2"))])
+def test_what_breaks_the_lines_of_a_tsv_file_is_refused_there(
+    place: Path, tmp_path: Path, key: str, labels: tuple[str, str]
+) -> None:
+    path, pack = tmp_path / "rows.jsonl", Pack.load(place / "mood")
+    pack = replace(pack, card=replace(pack.card, task=replace(pack.card.task, labels=labels)))
+    path.write_text(f'{{"sentence": "a good", "key": "{key}"}}\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"has a tab or a line break, which no TSV .* --out FILE\.csv"):
+        predict_file(pack, path, tmp_path / "out.tsv", columns=Columns(id="key"), device="cpu")
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+    result = predict_file(pack, path, tmp_path / "out.csv", columns=Columns(id="key"), device="cpu")
+    with result.file.open(newline="", encoding="utf-8") as file:
+        _, (index, label) = csv.reader(file)
+    assert (index, label in labels) == (json.loads(f'"{key}"'), True)
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
