@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from numbers import Real
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -222,7 +222,7 @@ class AllLayerClassifier(ClassifierMixin, _AllLayerLinear):  # type: ignore[misc
         classes = np.asarray(targets)
         if classes.ndim != 1 or not len(classes):
             raise BertVisionError(f"classes have shape {classes.shape}; one class per text is expected.")
-        if classes.dtype == np.object_:
+        if classes.dtype.kind in "Of":
             classes = _plain_classes(classes)
         check_classification_targets(classes)
         self.classes_, numbers = np.unique(classes, return_inverse=True)
@@ -254,8 +254,8 @@ class AllLayerClassifier(ClassifierMixin, _AllLayerLinear):  # type: ignore[misc
         return predictions
 
 
-def _plain_classes(classes: NDArray[np.object_]) -> NDArray[np.generic]:
-    """Classes from an array of objects, such as a column of a table: all strings, or all numbers.
+def _plain_classes(classes: NDArray[Any]) -> NDArray[np.generic]:
+    """Classes from an array of objects or fractions, such as a column of a table: all strings, or all numbers.
 
     Raises:
         BertVisionError: one is missing or of another type, or strings and numbers are mixed.

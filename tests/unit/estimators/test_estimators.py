@@ -361,6 +361,8 @@ def test_a_class_that_is_missing_among_texts_is_told_by_its_number(missing: obje
     model = AllLayerClassifier(encoder, device="cpu", strength=1.0)
     with pytest.raises(BertVisionError, match=f"class 1 is {missing}; a text or a number is expected"):
         model.fit(TEXTS, np.array([LABELS[0], missing, *LABELS[2:]], dtype=object))
+    with pytest.raises(BertVisionError, match="class 1 is nan; a text or a number is expected"):
+        model.fit(TEXTS, [0.0, float("nan"), *[1.0] * 14])
     with pytest.raises(BertVisionError, match="texts and numbers mixed"):
         model.fit(TEXTS, np.array([1, *LABELS[1:]], dtype=object))
     numbers = np.array([int(label == "yes") for label in LABELS], dtype=object)  # as a column of a table may hold them
@@ -387,6 +389,9 @@ def test_an_encoder_may_be_a_path_and_layers_numbers_of_numpys(encoder: str, tmp
     loaded = AllLayerClassifier.load(tmp_path / "model")
     assert (loaded.encoder, loaded.layers) == (encoder, (0, 1))
     assert (loaded.predict_proba(TEXTS) == model.predict_proba(TEXTS)).all()
+    search = GridSearchCV(model, {"strength": np.ones(1, np.float32), "folds": np.array([2]), "length": np.array([64])})
+    search.fit(TEXTS, LABELS).best_estimator_.save(tmp_path / "searched")
+    assert AllLayerClassifier.load(tmp_path / "searched").get_params().items() >= {"folds": 2, "length": 64}.items()
     AllLayerClassifier(encoder, layers=1, strength=1.0).fit(TEXTS, LABELS).save(tmp_path / "one")  # type: ignore[arg-type]
     assert AllLayerClassifier.load(tmp_path / "one").layers == (1,)
 
