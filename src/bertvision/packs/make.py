@@ -205,7 +205,10 @@ def _data(subject: Subject) -> dict[str, Any]:
     """The card's description of the data: their source, and numbers of examples."""
     source = subject.run.request.data
     description = {
-        "source": "built-in set" if source in (None, "builtin") else Path(source).name,
+        # bytes of a name that are not UTF-8 are replaced, since README.md has the name, too
+        "source": "built-in set"
+        if source in (None, "builtin")
+        else Path(source).name.encode(errors="replace").decode(),
         "train": len(subject.parts.train),
         "held_out": subject.held_out_examples,
         subject.split: len(subject.part.examples),
