@@ -24,7 +24,9 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, content: Any) -> None:  # noqa: ANN401 - anything that JSON can hold
     """Write an indented JSON file, as `write_text` does."""
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    # in Python, surrogates stand for the bytes of a path that are not UTF-8: they are escaped
+    write_text(path, text.encode(errors="backslashreplace").decode())
 
 
 def part_of(place: Path) -> Path:

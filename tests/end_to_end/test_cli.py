@@ -1,5 +1,6 @@
 """The commands as a user runs them: output on standard output, messages on standard error, exit codes."""
 
+import io
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from bertvision import __version__
 from bertvision.cli.commands import COMMANDS
 from bertvision.cli.main import main
+from bertvision.cli.output import print_json
 from bertvision.heads import HEADS
 from bertvision.tasks.load import TASKS
 from conftest import ROOT
@@ -86,6 +88,20 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     command = f"{sys.executable} -m bertvision ls tasks --json | head -n 1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "[\n", "")
+
+
+@pytest.mark.parametrize("words", [["answer", "Who?", "--context"], ["predict", "squad2"]])
+def test_a_text_in_the_place_of_a_path_is_told(capsys: Capture, words: list[str]) -> None:
+    message = fails(capsys, *words, "Mary Aldous drew the iron bridge. " * 200)
+    assert "'Mary Aldous drew the iron bridge. Mary Aldous drew the iron …' is too long for a path. Put a" in message
+
+
+def test_what_the_terminal_cannot_show_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="utf-8"))
+    monkeypatch.setattr("bertvision.cli.main._dispatch", lambda _words: print_json({"file": "caf\udce9.txt"}))
+    main(["answer"])
+    assert json.loads(written.getvalue()) == {"file": "caf\udce9.txt"}
 
 
 def test_an_interrupted_command_says_so(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,7 @@ def test_a_pack_is_an_encoder_to_fit_on_and_to_tune_further(capsys: Capture, pla
 def test_one_table_of_one_s_own_is_judged_by_what_was_held_out_of_it(
     capsys: Capture, place: Path, tmp_path: Path
 ) -> None:
-    table = tmp_path / "mine.tsv"
+    table = tmp_path / os.fsdecode(b"caf\xe9.tsv")  # a name that is not UTF-8
     table.write_bytes((place / "labels" / "train.tsv").read_bytes())
     fit = ["fit", "own", "--data", str(table), "--text", "sentence", "--heads", "layer_mix,last_layer"]
     more = ["--encoder", f"{place}/encoder", "--held-out", "0.2", *SHORT]
@@ -201,7 +202,9 @@ def test_one_table_of_one_s_own_is_judged_by_what_was_held_out_of_it(
     pack = ["pack", f"{tmp_path}/run", "--out", f"{tmp_path}/pack", "--device", "cpu"]
     assert main(pack) == 0
     assert f"held_out: accuracy {max(leaderboard.values()):.4g}" in capsys.readouterr().out
-    assert "- scores: of the held-out examples, by which" in (tmp_path / "pack" / "README.md").read_text("utf-8")
+    readme = (tmp_path / "pack" / "README.md").read_text("utf-8")
+    assert "- scores: of the held-out examples, by which" in readme
+    assert "- source: caf?.tsv" in readme
     assert main([*pack, "--heads", "layer_mix,last_layer"]) == 0  # their mean is judged by the same examples
     other = tmp_path / "other.tsv"
     other.write_bytes((place / "labels" / "dev.tsv").read_bytes())

@@ -308,3 +308,17 @@ def test_a_token_is_asked_for_where_the_server_wants_one(service: PackService, b
         assert page.inner_text("#answer") in CONTEXT
         assert page.locator("#problem").is_hidden()
         page.close()
+
+
+def test_a_token_by_itself_shows_what_the_packs_read(tmp_path: Path, browser: Browser) -> None:
+    pack = make_packs(tmp_path)["sst2"]
+    with listening(app_with(PackService([pack], device="cpu"), token="a-secret")) as address:  # noqa: S106 - of a test
+        page = browser.new_page()
+        page.goto(address)
+        page.fill("#token", "a-secret")
+        page.fill("#text", CONTEXT)
+        page.wait_for_selector("#ask:text('Predict')")  # and no question, which this pack does not read
+        assert page.locator("#question, #problem").filter(visible=True).count() == 0
+        page.click("#ask")
+        page.wait_for_selector("#predicted:not([hidden])")
+        page.close()

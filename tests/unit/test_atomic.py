@@ -66,6 +66,14 @@ def test_an_older_file_is_replaced_whole(tmp_path: Path) -> None:
     assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "new"
 
 
+def test_a_path_that_is_not_utf_8_is_kept_in_json(tmp_path: Path) -> None:
+    path = os.fsdecode(b"caf\xe9.csv")
+    write_json(tmp_path / "a.json", {"data": path, "café": "→"})
+    text = (tmp_path / "a.json").read_text(encoding="utf-8")
+    assert json.loads(text) == {"data": path, "café": "→"}
+    assert "→" in text
+
+
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
 def test_who_may_read_the_file_is_what_the_umask_says(mask: int, mode: int, tmp_path: Path) -> None:
     before = os.umask(mask)

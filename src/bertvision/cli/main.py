@@ -1,5 +1,7 @@
 """The command line: finds the command, parses its options, and reports expected errors as one message."""
 
+import errno
+import io
 import os
 import shlex
 import sys
@@ -22,6 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0, 2 for errors that the user can correct, or 130 after Ctrl-C.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be bytes that are not UTF-8
     words = list(sys.argv[1:] if argv is None else argv)
     token = COMMAND.set(shlex.join(["bertvision", *map(without_password, words)]))
     try:
@@ -37,6 +41,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # the reader, such as `head`, has seen enough; keep Python from flushing into the closed pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        message = f"'{str(error.filename)[:60]}…' is too long for a path. Put a text into a file, and name that"
+        print(f"error: {message}.", file=sys.stderr)  # noqa: T201 - this is the output
+        return BAD_INPUT
     finally:
         COMMAND.reset(token)
     return code

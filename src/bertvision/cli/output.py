@@ -62,7 +62,7 @@ class ProgressBar:
     def __init__(self, title: str) -> None:
         console = Console(stderr=True)
         self._progress = Progress(
-            TextColumn(title),
+            TextColumn("{task.description}", markup=False),  # a path may have braces and brackets
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"),

@@ -21,8 +21,8 @@ class Options:
     or Parquet)."""
 
     out: str = "predictions.json"
-    """File for the predictions: JSON by id, or a table if it ends with .tsv or .csv. No-answer scores of questions get
-    a file beside it."""
+    """File for the predictions: JSON by id; for labels, tags and scores a table if it ends with .tsv or .csv. No-answer
+    scores of questions get a file beside it."""
 
     pack: str | None = None
     """Folder of a pack, or its name on the hub (default: for questions, the included pack)."""

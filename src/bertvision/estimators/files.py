@@ -28,12 +28,15 @@ def save_linear(estimator: Any, folder: Path) -> None:  # noqa: ANN401 - scikit-
     """
     if folder.exists():
         raise BertVisionError(f"{folder} is there already. Choose another folder, or remove it.")
-    serialisable = {"encoder": str(estimator.encoder), "layers": _layers(estimator)}
+    settings = estimator.get_params(deep=False) | {"encoder": str(estimator.encoder), "layers": _layers(estimator)}
     card = {
         "format": FORMAT,
         "version": package_version(),
         "estimator": type(estimator).__name__,
-        "settings": estimator.get_params(deep=False) | serialisable,
+        # searches over arrays set NumPy's numbers
+        "settings": {
+            name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()
+        },
         "strength": float(estimator.strength_),
         "classes": estimator.classes_.tolist() if hasattr(estimator, "classes_") else None,
         "fingerprint": _fingerprint(estimator),

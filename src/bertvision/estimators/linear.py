@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from numbers import Real
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -80,7 +80,8 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         """Write a fitted estimator into a folder: JSON and safetensors, no pickle.
 
         Raises:
-            BertVisionError: it is not fitted, or cannot be written.
+            NotFittedError: it is not fitted.
+            BertVisionError: it cannot be written.
         """
         check_is_fitted(self)
         save_linear(self, Path(folder))
@@ -111,26 +112,26 @@ class _AllLayerLinear(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     ) -> None:
         """Solve for the weights; the targets are class numbers, or scores, and `weights` (classes,) weigh examples."""
         first, second = check_texts(texts)
+        if len(first) != len(targets):
+            raise BertVisionError(f"there are {len(first)} texts and {len(targets)} targets; as many are expected.")
         strength: object = self.strength
         if strength is not None and not (isinstance(strength, Real) and 0.0 < float(strength) < math.inf):
             raise BertVisionError(f"strength is {strength!r}; a number above 0 is expected, or None to choose one.")
         texts = first if second is None else list(zip(first, second, strict=True))
-        features = self.features.fit(texts)
-        inputs = torch.from_numpy(features.transform(texts))
-        if len(inputs) != len(targets):
-            raise BertVisionError(f"there are {len(inputs)} texts and {len(targets)} targets; as many are expected.")
         outputs = len(np.unique(targets)) if self._kind == "labels" else 1
+        if self.strength is None:
+            self._check_folds(len(set(texts)), outputs)
+        features = self.features.fit(texts)  # after the checks, since to encode texts takes longest
+        inputs = torch.from_numpy(features.transform(texts))
         layout = row_layout(len(features.layers_), "together" if second is None else self.pairs)
         if self.strength is None:
-            groups = text_groups(texts)
-            self._check_folds(len(np.unique(groups)), outputs)
             solution = solve_linear(
                 inputs,
                 torch.from_numpy(targets),
                 kind=self._kind,
                 outputs=outputs,
                 folds=self.folds,
-                groups=groups,
+                groups=text_groups(texts),
                 layout=layout,
                 weights=weights,
             )
@@ -221,7 +222,7 @@ class AllLayerClassifier(ClassifierMixin, _AllLayerLinear):  # type: ignore[misc
         classes = np.asarray(targets)
         if classes.ndim != 1 or not len(classes):
             raise BertVisionError(f"classes have shape {classes.shape}; one class per text is expected.")
-        if classes.dtype == np.object_:
+        if classes.dtype.kind in "Of":
             classes = _plain_classes(classes)
         check_classification_targets(classes)
         self.classes_, numbers = np.unique(classes, return_inverse=True)
@@ -253,8 +254,8 @@ class AllLayerClassifier(ClassifierMixin, _AllLayerLinear):  # type: ignore[misc
         return predictions
 
 
-def _plain_classes(classes: NDArray[np.object_]) -> NDArray[np.generic]:
-    """Classes from an array of objects, such as a column of a table: all strings, or all numbers.
+def _plain_classes(classes: NDArray[Any]) -> NDArray[np.generic]:
+    """Classes from an array of objects or fractions, such as a column of a table: all strings, or all numbers.
 
     Raises:
         BertVisionError: one is missing or of another type, or strings and numbers are mixed.
@@ -279,7 +280,10 @@ class AllLayerRegressor(RegressorMixin, _AllLayerLinear):  # type: ignore[misc]
             BertVisionError: an input is not a text or pair of texts, a score is not a finite number, or a parameter has
                 an invalid value.
         """
-        scores = np.asarray(targets, dtype=np.float64)
+        try:
+            scores = np.asarray(targets, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise BertVisionError(f"scores are no numbers ({error}); one finite number per text is expected.") from None
         if scores.ndim != 1 or not np.isfinite(scores).all():
             raise BertVisionError(f"scores have shape {scores.shape}; one finite number per text is expected.")
         self._solve(texts, scores, None)

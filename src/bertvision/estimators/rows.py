@@ -43,6 +43,7 @@ class TextRows:
         self._windows = WindowOptions(length=self._tokenizer.capped(length))
         self._passes = frozen_passes(self.encoder, dtype="float32")
         self._rows: dict[tuple[str, ...], Tensor] = {}
+        self._bytes = 0  # of all rows
         self._lock = Lock()  # scikit-learn may run folds in threads
 
     def __len__(self) -> int:
@@ -66,12 +67,13 @@ class TextRows:
         """Rows from the cache, to which those that are not there are added."""
         with self._lock:
             new = list(dict.fromkeys(texts for texts in wanted if texts not in self._rows))
-            available = self._rows | dict(zip(new, self._encode(new, pairs), strict=True))
-            rows = torch.stack([available[texts] for texts in wanted])
-            del available  # frees the new rows, before they are copied a second time
+            encoded = dict(zip(new, self._encode(new, pairs), strict=True))
+            rows = torch.stack([encoded[texts] if texts in encoded else self._rows[texts] for texts in wanted])
+            del encoded  # frees the new rows, before they are copied a second time
             place = {texts: number for number, texts in enumerate(wanted)}
-            # copies, since a view would keep all rows in memory
-            self._rows |= {texts: rows[place[texts]].clone() for texts in new}
+            for texts in new:
+                self._rows[texts] = rows[place[texts]].clone()  # a copy, since a view would keep all rows in memory
+                self._bytes += self._rows[texts].nbytes
             self._drop_oldest()
             return rows
 
@@ -89,11 +91,9 @@ class TextRows:
 
     def _drop_oldest(self) -> None:
         """Drop rows until the others take at most `MOST_BYTES`."""
-        excess = sum(row.nbytes for row in self._rows.values()) - MOST_BYTES
-        for texts in list(self._rows):
-            if excess <= 0:
-                break
-            excess -= self._rows.pop(texts).nbytes
+        oldest = iter(list(self._rows) if self._bytes > MOST_BYTES else ())
+        while self._bytes > MOST_BYTES:
+            self._bytes -= self._rows.pop(next(oldest)).nbytes
 
 
 _NOTHING = np.zeros(0, dtype=np.int64)

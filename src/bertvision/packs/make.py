@@ -62,7 +62,7 @@ def make_pack(  # noqa: PLR0913 - what it depends on, by keyword
     Args:
         run: folder of a run that fitted heads, or of a tuned run, whose snapshot may be added: `RUN@0.3`.
         out: folder of the pack; an older pack there is replaced.
-        heads: `best`, or names of heads (a list, or separated by commas); of several the mean is the pack's output.
+        heads: names of heads, or `best` (a list, or separated by commas); of several the mean is the pack's output.
         keep: number format of the stored weights.
         licence: licence of the pack, as the hub writes it; None takes `other` for the user's own data, and for the
             built-in sets the licence of a pack that the encoder came from, else `mit`.
@@ -153,12 +153,10 @@ def _choose(record: EvaluationRecord, heads: str | Sequence[str]) -> list[Evalua
 
     A name is that of a head's folder, or of a kind of head, which selects the best of that kind.
     """
-    if heads == BEST:
-        return record.rows[:1]
     words = [word.strip() for word in heads.split(",")] if isinstance(heads, str) else list(heads)
     chosen = []
-    for word in words:
-        found = [row for row in record.rows if word in (row.name, row.head)]
+    for word in words or [""]:  # an empty list is refused like an empty word
+        found = [row for row in record.rows if word in (BEST, row.name, row.head)]
         if not found:
             raise UnknownNameError("head", word, {BEST, *(row.name for row in record.rows)})
         chosen.append(found[0])
@@ -205,7 +203,10 @@ def _data(subject: Subject) -> dict[str, Any]:
     """The card's description of the data: their source, and numbers of examples."""
     source = subject.run.request.data
     description = {
-        "source": "built-in set" if source in (None, "builtin") else Path(source).name,
+        # bytes of a name that are not UTF-8 are replaced, since README.md has the name, too
+        "source": "built-in set"
+        if source in (None, "builtin")
+        else Path(source).name.encode(errors="replace").decode(),
         "train": len(subject.parts.train),
         "held_out": subject.held_out_examples,
         subject.split: len(subject.part.examples),

@@ -35,11 +35,13 @@ class PackFolder(ABC):
         """Copy the pack to another folder, which appears, or replaces an older pack, only when it is complete.
 
         Raises:
-            BertVisionError: the folder is not empty and holds no pack, or it cannot be written.
+            BertVisionError: the folder is not empty and holds no pack, lies in this pack, or cannot be written.
         """
         target = Path(folder)
         if target.resolve() == self.folder.resolve():
             return
+        if target.resolve().is_relative_to(self.folder.resolve()):
+            raise BertVisionError(f"{target} lies in the pack {self.folder} itself. Use another folder.")
         with_folder(target, lambda place: shutil.copytree(self.folder, place, dirs_exist_ok=True))
 
     @final

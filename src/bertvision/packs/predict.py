@@ -22,6 +22,7 @@ from bertvision.evaluation.outputs import as_rows, as_spans, predicted_words
 from bertvision.evaluation.prediction_files import SURE
 from bertvision.lock import lock_folder
 from bertvision.packs.card import PackCard
+from bertvision.packs.done_predictions import DonePredictions
 from bertvision.packs.inputs import make_questions, make_texts, question_windows, text_windows
 from bertvision.packs.open_pack import load_reader
 from bertvision.packs.pack_folder import PackFolder
@@ -84,8 +85,8 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
 
     Raises:
         BertVisionError: a file or the pack cannot be read, a file cannot be written, an id occurs twice where
-            predictions are stored by id, `OUT.part` holds predictions of another file or pack or is damaged, or `batch`
-            is below 1.
+            predictions are stored by id, `OUT.part` holds predictions of another file or pack or is damaged, `out` is
+            the file to predict, a column is named that the pack does not read, or `batch` is below 1.
     """
     source, target = Path(path), Path(out)
     if batch < 1:
@@ -94,21 +95,23 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
         raise DataError(f"{source} is a folder, a file is expected. Name one of the files in it.")
     if target.is_dir():
         raise BertVisionError(f"--out {target} is a folder, a file is expected. Name a file in it.")
+    no_answer = None if pack.card.threshold is None else target.with_name(f"{target.stem}.no_answer.json")
+    if source.resolve() in {made.resolve() for made in (target, no_answer) if made is not None}:
+        raise BertVisionError(f"--out {target} would replace {source}, which is to be predicted. Use another --out.")
     table = TABLES.get(target.suffix) if pack.card.task.kind != "spans" else None
-    examples = _check_examples(source, pack.card, columns, by_id=table is None)
+    examples = _check_examples(source, pack.card, columns, table)
     if count is not None:
         count(examples)
     reader = load_reader(pack, encoder=encoder, device=device)  # before the folder is made: none is left if this fails
     folder = target.with_name(f"{target.name}.part")
     with lock_folder(folder):
-        part = _Part(folder / "done.jsonl", _header(pack, source, columns))
+        part = DonePredictions(folder / "done.jsonl", _header(pack, source, columns))
         resumed = part.done
         remaining = islice(stream_rows(source, pack.card, columns), resumed, None)
         while rows := list(islice(remaining, batch)):
             part.add(predict_rows(reader, rows))
             if tell is not None:
                 tell(part.done)
-        no_answer = None if pack.card.threshold is None else target.with_name(f"{target.stem}.no_answer.json")
         _write(target, _object_lines(part, "prediction") if table is None else table(part))
         if no_answer is not None:
             _write(no_answer, _object_lines(part, "no_answer"))
@@ -118,20 +121,32 @@ def predict_file(  # noqa: PLR0913 - what it depends on, by keyword
     return Predicted(file=target, no_answer=no_answer, examples=part.done, resumed=resumed)
 
 
-def _check_examples(path: Path, card: PackCard, columns: Columns | None, *, by_id: bool) -> int:
+def _check_examples(path: Path, card: PackCard, columns: Columns | None, table: "TableLines | None") -> int:
     """Read a whole file, and return its number of examples.
 
+    Args:
+        path: of the file.
+        card: card of the pack.
+        columns: names of the columns.
+        table: what writes predictions as a table; None if they are stored by id.
+
     Raises:
-        DataError: there are none, one of them cannot be read, or predictions are stored by id and an id occurs twice.
+        DataError: there are none, one of them cannot be read, predictions are stored by id and an id occurs twice, or
+            an id or a label would break the lines of a TSV file.
     """
     hashes = array("q")  # 8 bytes per example; the ids of a large file might not fit into memory
+    plain = table is _tsv_lines
+    for word in card.task.labels if plain else ():
+        _check_plain("label", word, path)
     for row in stream_rows(path, card, columns):
         hashes.append(hash(row.id))
+        if plain:
+            _check_plain("id", row.id, path)
     if not hashes:
         raise no_example(path)
     values, counts = np.unique(np.frombuffer(hashes, dtype=np.int64), return_counts=True)
     repeated = set(values[counts > 1].tolist())  # different ids, too, may have the same hash
-    if by_id and repeated:
+    if table is None and repeated:
         seen: set[str] = set()
         for row in stream_rows(path, card, columns):
             if row.id in seen:
@@ -143,6 +158,19 @@ def _check_examples(path: Path, card: PackCard, columns: Columns | None, *, by_i
             if hash(row.id) in repeated:
                 seen.add(row.id)
     return len(hashes)
+
+
+def _check_plain(what: str, word: str, path: Path) -> None:
+    """Refuse a word that breaks the lines of a TSV file.
+
+    Raises:
+        DataError: it has a tab or a line break.
+    """
+    if not {"\t", "\n", "\r"}.isdisjoint(word):
+        raise DataError(
+            f"{path}: the {what} {word!r} has a tab or a line break, which no TSV file can hold. Write CSV or JSON: "
+            "--out FILE.csv"
+        )
 
 
 def pack_query(reader: Reader, rows: Sequence[Row]) -> tuple[PackQuery, Questions | None]:
@@ -174,78 +202,6 @@ def predict_rows(reader: Reader, rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [{"id": row.id, "prediction": word} for row, word in zip(rows, words, strict=True)]
 
 
-class _Part:
-    """The results so far, in a file of JSON lines: a header that identifies the job, then a line per example.
-
-    Attributes:
-        done: number of examples.
-    """
-
-    def __init__(self, path: Path, header: dict[str, Any]) -> None:
-        self._path = path
-        self.done = 0
-        if path.is_file():
-            self._resume(header)
-        else:
-            self._append([header])
-
-    def add(self, results: list[dict[str, Any]]) -> None:
-        """Append results, and flush them to disk."""
-        self._append(results)
-        self.done += len(results)
-
-    def results(self) -> Iterator[dict[str, Any]]:
-        """All results, in the order of the examples."""
-        with self._path.open(encoding="utf-8") as file:
-            next(file)
-            for line in file:
-                yield json.loads(line)
-
-    def remove(self) -> None:
-        """Delete the file."""
-        self._path.unlink()
-
-    def _resume(self, header: dict[str, Any]) -> None:
-        """Count the results of an earlier run; an incomplete last line is removed.
-
-        Raises:
-            BertVisionError: they have another header, or a line is not JSON.
-        """
-        complete = 0  # bytes in complete lines
-        with self._path.open("rb+") as file:
-            for number, line in enumerate(file):
-                if not line.endswith(b"\n"):
-                    break
-                try:
-                    content = json.loads(line)
-                except ValueError:
-                    problem = f"{self._path.parent} is damaged: line {number + 1} of {self._path.name} is not JSON"
-                    raise BertVisionError(f"{problem}. Remove it, or use another --out.") from None
-                if number == 0 and content != header:
-                    if not file.read(1):
-                        break  # without results, as after an error in the first batch, the header does not matter
-                    raise BertVisionError(
-                        f"{self._path.parent} holds predictions of another file or pack. Remove it, or use another "
-                        "--out."
-                    )
-                complete += len(line)
-                self.done += number > 0
-            file.truncate(complete)
-        if not complete:
-            self._append([header])
-
-    def _append(self, lines: list[dict[str, Any]]) -> None:
-        try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise BertVisionError(
-                f"{self._path} cannot be written: {error.strerror}. Make room, and run the command again: it goes on."
-            ) from None
-
-
 def _header(pack: PackFolder, source: Path, columns: Columns | None) -> dict[str, Any]:
     """What results depend on: digests of the examples and of the pack, and the columns."""
     files = sorted(path for path in pack.folder.rglob("*") if path.suffix in (".json", ".safetensors", ".onnx"))
@@ -253,7 +209,7 @@ def _header(pack: PackFolder, source: Path, columns: Columns | None) -> dict[str
     return {"file": file_digest(source), "pack": digest, "columns": repr(columns or Columns())}
 
 
-def _object_lines(part: _Part, field: str) -> Iterator[str]:
+def _object_lines(part: DonePredictions, field: str) -> Iterator[str]:
     """The lines of a JSON object with one field of every result by id."""
     yield "{"
     for number, result in enumerate(part.results(), start=1):
@@ -262,27 +218,29 @@ def _object_lines(part: _Part, field: str) -> Iterator[str]:
     yield "}"
 
 
-def _table_rows(part: _Part) -> Iterator[tuple[str, str]]:
+def _table_rows(part: DonePredictions) -> Iterator[tuple[str, str]]:
     yield "index", "prediction"
     for result in part.results():
         value = result["prediction"]
         yield str(result["id"]), value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _tsv_lines(part: _Part) -> Iterator[str]:
+def _tsv_lines(part: DonePredictions) -> Iterator[str]:
     """Lines as in the files of GLUE: without quoting."""
     yield from map("\t".join, _table_rows(part))
 
 
-def _csv_lines(part: _Part) -> Iterator[str]:
+def _csv_lines(part: DonePredictions) -> Iterator[str]:
     """Lines by the usual rules of CSV: cells with commas or quote characters are quoted."""
     for row in _table_rows(part):
         line = io.StringIO()
-        csv.writer(line, lineterminator="").writerow(row)
-        yield line.getvalue()
+        csv.writer(line, lineterminator="\r\n").writerow(row)  # cells with one of these characters are quoted
+        yield line.getvalue().removesuffix("\r\n")
 
 
-TABLES: dict[str, Callable[[_Part], Iterator[str]]] = {".tsv": _tsv_lines, ".csv": _csv_lines}
+TableLines = Callable[[DonePredictions], Iterator[str]]
+
+TABLES: dict[str, TableLines] = {".tsv": _tsv_lines, ".csv": _csv_lines}
 """Writers of tables by the suffix of the file; with any other suffix predictions are written as JSON."""
 
 

@@ -10,11 +10,11 @@ import zlib
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from bertvision.errors import DataError, UnknownNameError
+from bertvision.errors import BertVisionError, DataError, UnknownNameError
 from bertvision.packs.card import PackCard
 from bertvision.packs.inputs import TextInput, takes_pairs
 from bertvision.tasks.files import check_unicode, describe_not_utf8
@@ -24,8 +24,13 @@ from bertvision.tasks.task import SquadLayout, TableLayout
 CHUNK = 1 << 20
 """Characters of SQuAD's JSON that are read at a time."""
 
+KEY = 1000
+"""Most characters of the key `data` of SQuAD's JSON, with the spaces after it."""
+
 _DATA = re.compile(r'"data"\s*:\s*\[')
 _SEPARATORS = re.compile(r"[\s,]*")
+_REPEATED = object()
+"""Stands in the place of the cells of columns with the same name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +56,11 @@ def stream_rows(path: Path, card: PackCard, columns: Columns | None = None) -> G
     Raises:
         DataError: the file cannot be read, or an example does not have the form of the pack's task.
     """
+    columns = columns or Columns()
+    _check_columns(card, columns)
     layout = card.task.layout
     if isinstance(layout, TableLayout) and format_of(path) in (".json", ".parquet"):
-        yield from _rows(_table(path), path, card, layout, columns or Columns())
+        yield from _rows(_table(path), path, card, layout, columns)
         return
     with _open(path) as file:
         match layout:
@@ -61,7 +68,23 @@ def stream_rows(path: Path, card: PackCard, columns: Columns | None = None) -> G
                 yield from _questions(file, path)
             case TableLayout():
                 cells = _objects(file, path) if format_of(path) == ".jsonl" else _cells(file, path, layout)
-                yield from _rows(cells, path, card, layout, columns or Columns())
+                yield from _rows(cells, path, card, layout, columns)
+
+
+def _check_columns(card: PackCard, columns: Columns) -> None:
+    """Refuse the names of columns that no file of the pack's task has.
+
+    Raises:
+        BertVisionError: a column of a table is named and questions are read, or a second text and single ones are.
+    """
+    given = {"--text": columns.text, "--text-pair": columns.text_pair, "--id": columns.id}
+    needless = [option for option, name in given.items() if name is not None]
+    if isinstance(card.task.layout, SquadLayout) and needless:
+        raise BertVisionError(
+            f"{needless[0]} names a column of a table; {card.task.name} is read from SQuAD's JSON. Leave it out."
+        )
+    if columns.text_pair is not None and not takes_pairs(card):
+        raise BertVisionError(f"--text-pair is given; the pack for {card.task.name} reads single texts. Leave it out.")
 
 
 def no_example(path: Path) -> DataError:
@@ -75,7 +98,7 @@ def _open(path: Path) -> Iterator[TextIO]:
     try:
         with (
             gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as raw,
-            io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file,
+            io.TextIOWrapper(raw, encoding="utf-8-sig", newline="\n") as file,
         ):
             yield file
     except UnicodeDecodeError as error:
@@ -120,7 +143,7 @@ def _articles(file: TextIO, path: Path) -> Iterator[Any]:
     start = None
     while start is None:
         more = file.read(CHUNK)
-        text += more
+        text = text[-KEY:] + more
         start = _DATA.search(text)
         if start is None and not more:
             raise DataError(f'{path}: SQuAD\'s JSON is expected, an object {{"data": [{{"paragraphs": …}}]}}.')
@@ -180,6 +203,8 @@ def _cell(cells: dict[str, object], column: str, where: str) -> object:
     if column not in cells:
         raise DataError(f"{where}: {UnknownNameError('column', column, cells)} Name it: --text, --text-pair, --id")
     cell = cells[column]
+    if cell is _REPEATED:
+        raise DataError(f"{where}: several columns are called '{column}', one is expected. Rename all but one.")
     if cell is None or cell != cell:  # noqa: PLR0124 - NaN, which data frames write for missing values
         raise DataError(f"{where}: column '{column}' is empty, a value is expected. Fill it, or leave the row out.")
     return cell
@@ -222,18 +247,44 @@ def _cells(file: TextIO, path: Path, layout: TableLayout) -> Iterator[dict[str, 
     if delimiter == "\t" and format_of(path) == ".csv":
         delimiter = quoting = None  # the task's own files are TSV: their dialect does not hold here
     delimiter, quoting = detect_dialect("".join(sample), path, delimiter=delimiter, quoting=quoting)
-    lines = (line for part in (sample, file) for line in part)
-    style: Any = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
-    names: list[str] | None = None
-    try:
-        for number, cells in enumerate(csv.reader(lines, delimiter=delimiter, quoting=style), start=1):
-            if names is None and layout.header:
-                names = list(cells)
+    lines = chain(sample, file)
+    split = _split_quoted(lines, path, delimiter) if quoting else _split_plain(lines, delimiter)
+    names: list[str] = []
+    repeated: dict[str, object] = {}
+    for number, cells in split:
+        if not names:
+            names = cells if layout.header else [str(place) for place in range(len(cells))]
+            repeated = {name: _REPEATED for name in names if names.count(name) > 1}
+            if layout.header:
                 continue
-            names = names or [str(place) for place in range(len(cells))]
-            if cells and len(cells) != len(names):
-                raise DataError(f"{path}: row {number} has {len(cells)} columns, expected {len(names)}.")
+        if len(cells) != len(names):
+            raise DataError(
+                f"{path}:{number}: the row has {len(cells)} columns, expected {len(names)}. Mend or quote its cells."
+            )
+        yield dict(zip(names, cells, strict=True)) | repeated
+
+
+def _split_plain(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Number and cells of every line without quoting, as in training: but for line feeds, only delimiters split."""
+    for number, line in enumerate(lines, start=1):
+        content = line.removesuffix("\n").removesuffix("\r")
+        if content:
+            yield number, content.split(delimiter)
+
+
+def _split_quoted(lines: Iterable[str], path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Number of the first line and cells of every row, whose cells may be quoted."""
+    # as in training, rows may also end with a carriage return alone
+    parts = (part for line in lines for part in io.StringIO(line, newline=""))
+    reader = csv.reader(parts, delimiter=delimiter, strict=True)
+    number = 1
+    try:
+        for cells in reader:
             if cells:
-                yield dict(zip(names, cells, strict=True))
+                yield number, cells
+            number = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{path}: broken quoting ({error}).") from None
+        raise DataError(
+            f"{path}:{number}: broken quoting ({error}). Double the quote characters inside a quoted cell, or write "
+            "the texts as JSONL."
+        ) from None

@@ -111,3 +111,10 @@ def test_a_step_without_news_leaves_the_newest_values_on_a_terminal_but_not_what
     last = [line for line in capsys.readouterr().err.splitlines() if "2/1000" in line][-1]
     assert "loss 1.25" in last
     assert "scoring" not in last
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_title_with_braces_and_brackets_is_shown_as_it_is(capsys: Capture) -> None:
+    with ProgressBar("predict a{0}[bold].csv") as bar:
+        bar.show(1, 2, {})
+    assert "predict a{0}[bold].csv" in capsys.readouterr().err

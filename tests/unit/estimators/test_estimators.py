@@ -322,6 +322,21 @@ def test_what_cannot_be_solved_is_refused(encoder: str) -> None:
         AllLayerRegressor(encoder, device="cpu").fit(TEXTS[:2], [1.0, float("nan")])
 
 
+def test_what_cannot_be_solved_is_refused_before_texts_are_encoded(encoder: str, encoded: list[int]) -> None:
+    texts = [f"{text} which no test has read" for text in TEXTS]
+    model = AllLayerClassifier(encoder, device="cpu")
+    for one, targets in ((model, [0, 1]), (clone(model).set_params(folds=1), LABELS), (model, range(16))):
+        with pytest.raises(BertVisionError, match=r"as many are expected|2 or more are expected|too few to choose"):
+            one.fit(texts, targets)
+    assert encoded == []
+
+
+@pytest.mark.parametrize("wrong", ["high", None, "1,5"])
+def test_scores_that_are_no_numbers_are_told(wrong: object, encoder: str) -> None:
+    with pytest.raises(BertVisionError, match="one finite number per text is expected"):
+        AllLayerRegressor(encoder, device="cpu").fit(TEXTS, [*range(15), wrong])
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_gives_the_states_of_a_cpu(encoder: str) -> None:
     on_cpu, on_gpu = (AllLayerFeatures(encoder, device=device).fit_transform(TEXTS) for device in ("cpu", "cuda"))
@@ -346,6 +361,8 @@ def test_a_class_that_is_missing_among_texts_is_told_by_its_number(missing: obje
     model = AllLayerClassifier(encoder, device="cpu", strength=1.0)
     with pytest.raises(BertVisionError, match=f"class 1 is {missing}; a text or a number is expected"):
         model.fit(TEXTS, np.array([LABELS[0], missing, *LABELS[2:]], dtype=object))
+    with pytest.raises(BertVisionError, match="class 1 is nan; a text or a number is expected"):
+        model.fit(TEXTS, [0.0, float("nan"), *[1.0] * 14])
     with pytest.raises(BertVisionError, match="texts and numbers mixed"):
         model.fit(TEXTS, np.array([1, *LABELS[1:]], dtype=object))
     numbers = np.array([int(label == "yes") for label in LABELS], dtype=object)  # as a column of a table may hold them
@@ -372,6 +389,9 @@ def test_an_encoder_may_be_a_path_and_layers_numbers_of_numpys(encoder: str, tmp
     loaded = AllLayerClassifier.load(tmp_path / "model")
     assert (loaded.encoder, loaded.layers) == (encoder, (0, 1))
     assert (loaded.predict_proba(TEXTS) == model.predict_proba(TEXTS)).all()
+    search = GridSearchCV(model, {"strength": np.ones(1, np.float32), "folds": np.array([2]), "length": np.array([64])})
+    search.fit(TEXTS, LABELS).best_estimator_.save(tmp_path / "searched")
+    assert AllLayerClassifier.load(tmp_path / "searched").get_params().items() >= {"folds": 2, "length": 64}.items()
     AllLayerClassifier(encoder, layers=1, strength=1.0).fit(TEXTS, LABELS).save(tmp_path / "one")  # type: ignore[arg-type]
     assert AllLayerClassifier.load(tmp_path / "one").layers == (1,)
 

@@ -53,6 +53,15 @@ def test_a_pack_gives_the_outputs_that_were_evaluated(place: Path, tmp_path: Pat
     assert np.allclose(TextClassifier(pack, device="cpu").rows(texts), kept, rtol=FLOAT32, atol=FLOAT32)
 
 
+def test_the_best_head_may_stand_among_others_and_no_head_is_refused(place: Path, tmp_path: Path) -> None:
+    first = evaluate(place / "fit", device="cpu").record.rows[0].name
+    for heads in (["best", first], f"{first}, best", "best"):
+        assert make_pack(place / "fit", heads=heads, out=tmp_path / "pack", device="cpu").pack.card.heads == (first,)
+    for nothing in ("", ()):
+        with pytest.raises(BertVisionError, match=r"unknown head ''\. Known: "):
+            make_pack(place / "fit", heads=nothing, out=tmp_path / "none", device="cpu")
+
+
 @pytest.mark.parametrize("way", ["apart", "aligned"])
 def test_pairs_are_packed_as_they_were_encoded(way: str, place: Path, tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "pairs")

@@ -121,6 +121,10 @@ def test_save_pretrained_makes_a_copy_that_loads(pack: Pack, tmp_path: Path) -> 
     assert Pack.from_pretrained(tmp_path / "copy").card == pack.card
     pack.save_pretrained(pack.folder)
     assert Pack.load(pack.folder).card == pack.card
+    before = sorted(pack.folder.rglob("*"))
+    with pytest.raises(BertVisionError, match=r"lies in the pack .* itself\. Use another folder"):
+        pack.save_pretrained(pack.folder / "copy")
+    assert sorted(pack.folder.rglob("*")) == before
 
 
 def test_a_folder_with_other_things_is_left_alone(pack: Pack, tmp_path: Path) -> None:

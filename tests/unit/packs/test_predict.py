@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,22 @@ def test_a_table_in_csv_holds_what_the_one_in_tsv_does(place: Path, tmp_path: Pa
     assert found == [line.split("\t") for line in tsv_file.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.parametrize(("key", "labels"), [("a\\tb", ("0", "1")), ("a\\r", ("0", "1")), ("a", ("0", "1\n2"))])
+def test_what_breaks_the_lines_of_a_tsv_file_is_refused_there(
+    place: Path, tmp_path: Path, key: str, labels: tuple[str, str]
+) -> None:
+    path, pack = tmp_path / "rows.jsonl", Pack.load(place / "mood")
+    pack = replace(pack, card=replace(pack.card, task=replace(pack.card.task, labels=labels)))
+    path.write_text(f'{{"sentence": "a good", "key": "{key}"}}\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"has a tab or a line break, which no TSV .* --out FILE\.csv"):
+        predict_file(pack, path, tmp_path / "out.tsv", columns=Columns(id="key"), device="cpu")
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+    result = predict_file(pack, path, tmp_path / "out.csv", columns=Columns(id="key"), device="cpu")
+    with result.file.open(newline="", encoding="utf-8") as file:
+        _, (index, label) = csv.reader(file)
+    assert (index, label in labels) == (json.loads(f'"{key}"'), True)
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -248,6 +265,67 @@ def test_columns_without_a_header_are_found_by_their_number(place: Path, tmp_pat
     assert list(stream_rows(tmp_path / "rows.tsv", card, Columns(text="1"))) == [Row("0", "1"), Row("1", "0")]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "texts"),
+    [
+        ("a.tsv", b'sentence\tlabel\r\na\rb\t1\r\n\nc\xe2\x80\xa8d "e\t0', ["a\rb", 'c\u2028d "e']),
+        ("a.tsv", b"sentence\na\rb\n", ["a\rb"]),
+        ("a.csv", b'sentence,label\n"a\rb, ""c""\n",1\nd,0\n', ['a\rb, "c"\n', "d"]),
+        ("a.csv", b"sentence,label\ra,1\rb,0\r", ["a", "b"]),
+    ],
+)
+def test_rows_are_split_as_they_are_for_training(
+    place: Path, tmp_path: Path, name: str, content: bytes, texts: list[str]
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert [row.input for row in stream_rows(tmp_path / name, Pack.load(place / "mood").card)] == texts
+
+
+def test_what_is_to_be_predicted_is_not_replaced(place: Path, tmp_path: Path) -> None:
+    rows, questions = tmp_path / "rows.tsv", tmp_path / "dev.no_answer.json"
+    rows.write_text("sentence\na good\n", encoding="utf-8")
+    questions.write_bytes((place / "data" / "train.json").read_bytes())
+    for pack, path, out in (("mood", rows, tmp_path / "." / "rows.tsv"), ("qa", questions, tmp_path / "dev.json")):
+        before = path.read_bytes()
+        with pytest.raises(BertVisionError, match=rf"would replace {path}, .* Use another --out"):
+            predict_file(Pack.load(place / pack), path, out, device="cpu")
+        assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("pack", "columns", "message"),
+    [
+        ("mood", Columns(text="sentence", text_pair="label"), "--text-pair is given; .* sst2 reads single texts"),
+        ("qa", Columns(id="id"), "--id names a column of a table; squad2 is read from SQuAD's JSON. Leave it out"),
+    ],
+)
+def test_columns_that_are_not_read_are_refused(
+    place: Path, tmp_path: Path, pack: str, columns: Columns, message: str
+) -> None:
+    with pytest.raises(BertVisionError, match=message):
+        predict_file(Pack.load(place / pack), place / "data" / "train.json", tmp_path / "out.json", columns=columns)
+
+
+def test_of_a_file_of_another_form_only_a_piece_is_in_memory(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "CHUNK", 7)
+    monkeypatch.setattr(stream, "KEY", 20)
+    searched: list[int] = []
+
+    class Watched:
+        def search(self, text: str) -> re.Match[str] | None:
+            searched.append(len(text))
+            return re.search(r'"data"\s*:\s*\[', text)
+
+    monkeypatch.setattr(stream, "_DATA", Watched())
+    (tmp_path / "a.csv").write_text("text,label\n" * 100, encoding="utf-8")
+    with pytest.raises(DataError, match="SQuAD's JSON is expected"):
+        list(stream_rows(tmp_path / "a.csv", Pack.load(place / "qa").card))
+    assert len(searched) > 100
+    assert max(searched) <= 27
+
+
 def test_tags_are_lists(place: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"sentence": "a good"}\n', encoding="utf-8")
     found = read(
@@ -285,7 +363,10 @@ def test_tags_are_lists(place: Path, tmp_path: Path) -> None:
         ),
         ("qa", "a.json.gz", b"no", "is not a whole gzip file"),
         ("mood", "a.tsv", b"text\tlabel\na\t1\n", "unknown column 'sentence'. .* Name it: --text"),
-        ("mood", "a.tsv", b"sentence\tlabel\na\t1\tx\n", "has 3 columns, expected 2"),
+        ("mood", "a.tsv", b"sentence\tlabel\n\na\t1\tx\n", r"a\.tsv:3: the row has 3 columns, expected 2"),
+        ("mood", "a.csv", b'sentence\n"a good\nbad\n', r"a\.csv:2: broken quoting \(unexpected end .* as JSONL"),
+        ("mood", "a.csv", b'sentence,label\na,1\n"bad"b,0\nc,1\n', r"a\.csv:3: broken quoting .* Double the quote"),
+        ("mood", "a.csv", b"sentence,sentence\na,b\n", "row 1: several columns are called 'sentence'.* Rename all"),
         ("mood", "a.tsv", b"sentence\tlabel\n\xff\t1\n", "not UTF-8"),
         ("mood", "a.jsonl", b"{", "a.jsonl:1: not JSON"),
         ("mood", "a.jsonl", b"[]", "an object is expected, got list"),

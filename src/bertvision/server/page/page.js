@@ -331,6 +331,9 @@ async function showExamples() {
 
 at("form").addEventListener("submit", ask);
 at("pack").addEventListener("change", fit);
+at("token").addEventListener("change", () => { // only with it is known what the packs read
+  if (!packs.length) open().then(() => show("problem", false)).catch(complain);
+});
 at("depth").addEventListener("toggle", askLayers);
 at("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(event);
