@@ -52,7 +52,7 @@ def test_tables_show_what_there_is(capsys: Capture, place: Path) -> None:
         "Depth sweep of layer_mix, lr 0.001, 0.5 of the examples",
         "Depth sweep of dot_attention, lr 0.001, 1 of the examples",
         "Less data",
-        "dot_attention, layers 0..1",
+        "dot_attention layers=0..1",
         "Snapshots: freeze point",
         "What quality costs: inference over 16 examples on cpu",
     ):

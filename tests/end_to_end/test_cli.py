@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +83,20 @@ def test_it_runs_as_a_module() -> None:
         [sys.executable, "-m", "bertvision", "ls", "tasks", "--json"], capture_output=True, check=True
     )
     assert len(json.loads(done.stdout)) == len(TASKS) + 1
+
+
+@pytest.mark.parametrize(("chosen", "policy"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")])
+def test_idle_threads_sleep_unless_the_user_says_otherwise(chosen: dict[str, str], policy: str) -> None:
+    code = """
+import os, sys
+from bertvision.cli.main import main
+assert "torch" not in sys.modules  # it would have read the environment already
+main(["--version"])
+print(os.environ["OMP_WAIT_POLICY"])
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"} | chosen
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == policy
 
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:

@@ -17,6 +17,10 @@ from bertvision.provenance import COMMAND, without_password
 BAD_INPUT = 2
 INTERRUPTED = 130
 
+WAITING = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""Environment of torch's OpenMP threads: idle ones sleep instead of spinning. Where other work uses the cores, too, a
+thread that spins keeps the one it waits for from running."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
@@ -27,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be bytes that are not UTF-8
     words = list(sys.argv[1:] if argv is None else argv)
+    os.environ.update({name: value for name, value in WAITING.items() if name not in os.environ})  # before torch loads
     token = COMMAND.set(shlex.join(["bertvision", *map(without_password, words)]))
     try:
         code = _dispatch(words)

@@ -287,7 +287,7 @@ def test_where_nothing_can_be_written_states_are_streamed(
     request = ask("squad2", PLAIN, epochs=5.0)
     expected = (f"States are streamed: no store can be tried in {tmp_path}.",)
     with monkeypatch.context() as patch:
-        patch.setattr(os, "access", lambda *_: False)
+        patch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)
         assert plan_fit(request, tmp_path / "run").reasons == expected
     monkeypatch.setattr(shutil, "disk_usage", usage(10**7))
     assert plan_fit(request, tmp_path / "run").reasons == expected
