@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from bertvision.cli.main import main
-from tiny_run import save_tiny_encoder, write_several
+from bertvision.runs.fitting.solve import TUNED_STRENGTH
+from tiny_run import read_lines, save_tiny_encoder, write_several
 
 Capture = pytest.CaptureFixture[str]
 
@@ -55,6 +56,17 @@ def test_a_few_texts_of_ones_own_tune_an_encoder_and_are_labelled_on_it(
     heads = ["--heads", "last_layer,layer_concat", "--json", "--out", str(tmp_path / "run")]
     assert main(["fit", "own", "--encoder", near, *own[2:], *heads]) == 0
     assert {row["head"] for row in json.loads(capsys.readouterr().out)} == {"last_layer", "layer_concat"}
+    # folds of texts that the encoder has learned from would choose too weak a penalty
+    assert strengths(tmp_path / "run") == [TUNED_STRENGTH] * 2
+    others = tmp_path / "others.csv"
+    others.write_text(few.read_text(encoding="utf-8"), encoding="utf-8")
+    elsewhere = [*own[2:3], str(others), *own[4:], *heads[:-1], str(tmp_path / "other")]
+    assert main(["fit", "own", "--encoder", near, *elsewhere]) == 0
+    assert TUNED_STRENGTH not in strengths(tmp_path / "other")
+
+
+def strengths(run: Path) -> list[float]:
+    return [line["strength"] for line in read_lines(run) if "strength" in line]
 
 
 def test_an_unknown_loss_is_an_error(capsys: Capture, words: list[str], tmp_path: Path) -> None:

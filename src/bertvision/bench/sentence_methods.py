@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bertvision.bench.sentence_vectors import VectorCache, Vectors
 from bertvision.inference.pair_rows import join_texts, row_layout
-from bertvision.runs.fitting.solve import solve_task
+from bertvision.runs.fitting.solve import TUNED_STRENGTH, solve_task
 from bertvision.runs.tuning.triplet_request import TripletRequest
 from bertvision.runs.tuning.triplets import tune_triplets
 from bertvision.tasks.batches import example_groups
@@ -34,9 +34,6 @@ TRIPLET_STEPS = 20
 """Steps of tuning on triplets, however many triplets there are."""
 
 TRIPLET_BATCH = 32
-
-TUNED_STRENGTH = 100.0
-"""Penalty of the solved head of `triplets`, whose training texts are those that the encoder was tuned on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

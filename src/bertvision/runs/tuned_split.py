@@ -104,6 +104,11 @@ def seen_notice(request: FitRequest | LearnRequest) -> tuple[str, ...]:
     return ()
 
 
+def learned_in_any_run(request: FitRequest) -> bool:
+    """Whether an encoder was tuned, in any run that led to it, on the training examples of the task."""
+    return any(learnt_from(run, request.task, request.data) for run in _tuned_runs(request.encoder))
+
+
 def _tuned_runs(encoder: str) -> Iterator[Path]:
     """The folders of the runs that an encoder was tuned in, the last one first."""
     while True:

@@ -1,11 +1,11 @@
-"""Convex heads are solved, not trained: logistic or ridge regression, its penalty chosen by cross-validation.
+"""Convex heads are solved, not trained: logistic or ridge regression, its penalty chosen on validation examples.
 
-The models of all folds and the final model on all examples are solved together, so that the inputs are read once for
-all of them.
+These are the folds of a cross-validation, or examples that an encoder tuned on the others has not seen. The models of
+all folds and the final model on all examples are solved together, so that the inputs are read once for all of them.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -49,7 +49,7 @@ class Solution:
         weight: (outputs, inputs), for the original inputs, not standardised.
         bias: (outputs,).
         strength: of the L2 penalty that was chosen.
-        loss: mean loss in cross-validation, weighted by class weights if there are any.
+        loss: mean loss on validation examples, weighted by class weights if there are any.
     """
 
     weight: Tensor
@@ -66,11 +66,13 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
     outputs: int,
     folds: int = FOLDS,
     groups: IntArray | None = None,
+    validation: tuple[Tensor, Tensor] | None = None,
+    strengths: Sequence[float] | None = None,
     layout: Layout = Layout(),  # noqa: B008 - it is frozen
     weights: Tensor | None = None,
     score: Score | None = None,
 ) -> Solution:
-    """Solve for many penalties, and keep the one with the smallest loss in cross-validation.
+    """Solve for many penalties, and keep the one with the smallest loss on validation examples.
 
     Penalties differ in their strength; for compared texts also in whether similarity sums are nearly free of it (see
     `LinearProblem`), and for three labels or more in whether labels share structure (`LinearProblem.set_prior`).
@@ -83,40 +85,51 @@ def solve_linear(  # noqa: PLR0913 - what a solution depends on, by keyword
         folds: number of folds.
         groups: (examples,) examples of one group, such as copies of a text, are in one fold: a copy in the training
             part would favour weak penalties; None puts every example in a group of its own.
+        validation: inputs and targets of validation examples; None takes folds of the examples (cross-validation).
+        strengths: strengths of the penalty to try, strongest first; None takes `STRENGTHS`.
         layout: of the inputs.
         weights: (classes,) factor of the loss of each class's examples, for labels.
-        score: a metric, for two labels: the decision threshold is chosen to maximise its expectation on out-of-fold
-            outputs; None leaves the threshold at equal probabilities.
+        score: a metric, for two labels: the decision threshold is chosen to maximise its expectation on the outputs for
+            validation examples; None leaves the threshold at equal probabilities.
     """
-    groups = np.arange(len(targets)) if groups is None else groups
-    folds = min(folds, len(np.unique(groups)))
-    fold = torch.from_numpy(fold_rows(targets.cpu().numpy(), folds, kind, groups)).to(inputs.device)
-    # (examples, maps): True in the validation set of a map; the last map is trained on all examples
-    held_out = fold[:, None] == torch.arange(folds + 1, device=inputs.device)
-    counts = torch.ones(len(targets), device=inputs.device) if weights is None else weights[targets]
-
-    def mean_loss(out_of_fold: Tensor) -> float:
-        return float((losses(kind, out_of_fold, targets) * counts).sum() / counts.sum())
-
-    steps: list[_Step] = []
     sums_choices = [False, True] if layout.similarity_parts else [False]
     if len(targets) >= MIN_SUM_EXAMPLES:
-        sums_choices = sums_choices[-1:]  # with fewer examples sums may mislead: cross-validation decides
+        sums_choices = sums_choices[-1:]  # with fewer examples sums may mislead: validation examples decide
+    if validation is None:
+        groups = np.arange(len(targets)) if groups is None else groups
+        folds = min(folds, len(np.unique(groups)))
+        number = torch.from_numpy(fold_rows(targets.cpu().numpy(), folds, kind, groups)).to(inputs.device)
+        maps = folds + 1  # the last map has no validation examples: it is trained on all
+    else:
+        learned = len(targets)
+        inputs, targets = (torch.cat(pair) for pair in zip((inputs, targets), validation, strict=True))
+        number = (torch.arange(len(targets), device=inputs.device) < learned).long()  # 0 for validation examples
+        maps = 1
+    in_validation = number[:, None] == torch.arange(maps, device=inputs.device)  # (examples, maps), of each map
+    judged = targets[in_validation.any(dim=1)]
+    counts = torch.ones(len(judged), device=inputs.device) if weights is None else weights[judged]
+
+    def mean_loss(outputs: Tensor) -> float:
+        return float((losses(kind, outputs, judged) * counts).sum() / counts.sum())
+
+    strengths = STRENGTHS if strengths is None else strengths
+    steps: list[_Step] = []
     for sums in sums_choices:
         problem = LinearProblem(
-            inputs, targets, ~held_out, kind=kind, outputs=outputs, layout=layout, sums=sums, weights=weights
+            inputs, targets, ~in_validation, kind=kind, outputs=outputs, layout=layout, sums=sums, weights=weights
         )
-        steps += _solve_path(problem, held_out, mean_loss)
+        steps += _solve_path(problem, strengths, in_validation, mean_loss)
     best = _best(steps)
     if kind == "labels" and outputs > 2:
         same = [step for step in steps if step.problem is best.problem]
         wanted = SHARED_FACTOR * best.solution.strength
         stronger = min(same, key=lambda step: abs(math.log(step.solution.strength / wanted)))
         best.problem.set_prior(stronger.weight_gram)
-        best = _best([best, *_solve_path(best.problem, held_out, mean_loss)])  # labels may have nothing in common
+        shared = _solve_path(best.problem, strengths, in_validation, mean_loss)
+        best = _best([best, *shared])  # labels may have nothing in common
     if score is None:
         return best.solution
-    shift = best.solution.bias.new_tensor([0.0, _decision_threshold(best.out_of_fold, score)])
+    shift = best.solution.bias.new_tensor([0.0, _decision_threshold(best.validated, score)])
     return replace(best.solution, bias=best.solution.bias - shift)
 
 
@@ -174,24 +187,26 @@ class _Step:
     Attributes:
         problem: that was solved.
         solution: for one strength.
-        out_of_fold: (examples, outputs) of the models that were not trained on them.
+        validated: (examples, outputs) for validation examples, each of the model that was not trained on it.
         weight_gram: see `LinearProblem.weight_gram`.
     """
 
     problem: LinearProblem
     solution: Solution
-    out_of_fold: Tensor
+    validated: Tensor
     weight_gram: Tensor
 
 
-def _solve_path(problem: LinearProblem, held_out: Tensor, mean_loss: Callable[[Tensor], float]) -> list[_Step]:
-    """Solve from the strongest penalty to weaker ones, until the loss in cross-validation gets worse."""
+def _solve_path(
+    problem: LinearProblem, strengths: Sequence[float], in_validation: Tensor, mean_loss: Callable[[Tensor], float]
+) -> list[_Step]:
+    """Solve from the strongest penalty to weaker ones, until the loss on validation examples gets worse."""
     steps: list[_Step] = []
-    for strength in STRENGTHS:
+    for strength in strengths:
         problem.solve(strength)
-        out_of_fold = problem.outputs()[held_out]
-        loss = mean_loss(out_of_fold)
-        steps.append(_Step(problem, Solution(*problem.map(), strength, loss), out_of_fold, problem.weight_gram()))
+        validated = problem.outputs()[in_validation]
+        loss = mean_loss(validated)
+        steps.append(_Step(problem, Solution(*problem.map(), strength, loss), validated, problem.weight_gram()))
         if loss > LOSS_TOLERANCE * _best(steps).solution.loss:
             break  # weaker penalties only fit the noise
     return steps

@@ -10,7 +10,14 @@ from bertvision.errors import BertVisionError
 from bertvision.runs.fitting.fit_request import FitRequest
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.parts import split_train
-from bertvision.runs.tuned_split import TunedSplit, check_unseen, learnt_from, seen_notice, tuned_split
+from bertvision.runs.tuned_split import (
+    TunedSplit,
+    check_unseen,
+    learned_in_any_run,
+    learnt_from,
+    seen_notice,
+    tuned_split,
+)
 from bertvision.tasks.load import load_task
 from bertvision.training.trainee import HeadSpec
 from tiny_run import tiny_fit, tiny_request
@@ -110,6 +117,16 @@ def test_files_of_ones_own_that_are_gone_are_known_by_what_they_were_called(tmp_
     RunFolder(run).begin({**asdict(tiny_request("sst2", "reviews", "minilm")), "task": "own"}, "weights")
     assert learnt_from(run, "own", "reviews")
     assert not learnt_from(run, "own", "letters")
+
+
+def test_an_encoder_has_learned_in_whichever_run_led_to_it(tmp_path: Path) -> None:
+    first, second = tuned(tmp_path / "first"), tmp_path / "second"
+    RunFolder(second).begin(asdict(tiny_request("sst5", "builtin", str(first))), "weights")
+    for encoder in (str(first), f"{first}@0.5", str(second)):
+        assert learned_in_any_run(replace(fit(), encoder=encoder))
+    assert learned_in_any_run(replace(fit(), task="sst5", encoder=str(second)))
+    assert not learned_in_any_run(replace(fit(), task="sst5", encoder=str(first)))
+    assert not learned_in_any_run(fit())
 
 
 def test_a_fit_tells_that_its_encoder_learnt_from_what_it_holds_out(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bertvision.tasks.task import TaskKind
 from bertvision.training import solve as solve_module
-from bertvision.training.linear_problem import SUM_SCALE, Layout, LinearProblem
+from bertvision.training.linear_problem import SUM_SCALE, Layout, LinearProblem, losses
 from bertvision.training.solve import MIN_SHIFT_EXAMPLES, MIN_SUM_EXAMPLES, fold_rows, solve_at, solve_linear
 from close import FLOAT32, SOLVED
 
@@ -231,19 +231,44 @@ def test_the_loss_is_that_of_folds_by_maps_that_did_not_learn_from_them(
 
 
 @pytest.mark.parametrize("kind", ["scores", "labels", "tags"])
+def test_validation_examples_choose_the_strength_and_are_not_learned_from(
+    kind: TaskKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = rows(90, 30)
+    y, outputs = TARGETS[kind](x), OUTPUTS[kind]
+    validation = x[60:], y[60:]
+    strengths = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
+    solved = {}
+    for strength in strengths:
+        only(monkeypatch, strength)
+        solved[strength] = solve_linear(x[:60], y[:60], kind=kind, outputs=outputs, validation=validation)
+    for found in solved.values():
+        mean = losses(kind, validation[0] @ found.weight.T + found.bias, validation[1]).mean()
+        assert found.loss == pytest.approx(float(mean), rel=SOLVED)
+    only(monkeypatch, *strengths)
+    best = solve_linear(x[:60], y[:60], kind=kind, outputs=outputs, validation=validation)
+    assert best.strength == min(solved, key=lambda strength: solved[strength].loss)
+    assert best.strength not in {strengths[0], strengths[-1]}
+    wrong = y[60:].flip(0)  # other answers choose another strength, but at each strength they change nothing
+    other = solve_linear(x[:60], y[:60], kind=kind, outputs=outputs, validation=(x[60:], wrong))
+    assert other.strength > best.strength
+    torch.testing.assert_close(other.weight, solved[other.strength].weight, rtol=SOLVED, atol=SOLVED)
+
+
+@pytest.mark.parametrize("kind", ["scores", "labels", "tags"])
 def test_the_strength_is_the_one_with_the_least_loss(kind: TaskKind, monkeypatch: pytest.MonkeyPatch) -> None:
     x = rows(60, 30)
     y, outputs = TARGETS[kind](x), OUTPUTS[kind]
     strengths = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
-    losses = {}
+    found_losses = {}
     for strength in strengths:
         only(monkeypatch, strength)
-        losses[strength] = solve_linear(x, y, kind=kind, outputs=outputs).loss
+        found_losses[strength] = solve_linear(x, y, kind=kind, outputs=outputs).loss
     only(monkeypatch, *strengths)
     found = solve_linear(x, y, kind=kind, outputs=outputs)
-    assert found.strength == min(losses, key=losses.__getitem__)
+    assert found.strength == min(found_losses, key=found_losses.__getitem__)
     assert found.strength not in {strengths[0], strengths[-1]}
-    assert found.loss == pytest.approx(losses[found.strength], rel=SOLVED)
+    assert found.loss == pytest.approx(found_losses[found.strength], rel=SOLVED)
 
 
 def test_where_classes_have_weights_the_strength_is_chosen_by_them_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from bertvision.runs.fitting.standardise import sample_windows, standardise_head
 from bertvision.runs.folder import RunFolder
 from bertvision.runs.one_label import one_label_notice
 from bertvision.runs.planning.source import find_plan, follow_plan, remove_own_store
-from bertvision.runs.tuned_split import seen_notice
+from bertvision.runs.tuned_split import learned_in_any_run, seen_notice
 from bertvision.runs.watch import Show
 from bertvision.tasks.batches import example_groups, subset_rows
 from bertvision.tasks.files import read_json
@@ -129,7 +129,7 @@ def learn_heads(run: FitRun, *, watcher: FitWatcher | None = None) -> None:
     """
     frozen, request = run.frozen, run.frozen.request
     states = frozen.states(frozen.train, run.layers)
-    solver = _solver(frozen, states) if request.solve else None
+    solver = _solver(run, states) if request.solve else None
     for number, trainee in enumerate(run.trainees):
         if solver is not None and isinstance(trainee.head, CONVEX):
             run.on_solved(number, solver.solve(trainee))
@@ -194,15 +194,20 @@ def build_trainee(spec: HeadSpec, frozen: FrozenTask, request: FitRequest) -> Tr
     return trainee
 
 
-def _solver(frozen: FrozenTask, states: States) -> Solver | None:
+def _solver(run: FitRun, states: States) -> Solver | None:
     """The solver of convex heads; None unless states are one row per text in memory."""
+    frozen = run.frozen
     if not isinstance(states, RowStates):
         return None
+    held_out = None
+    if frozen.folds is None and isinstance(run.held_out, RowStates) and learned_in_any_run(frozen.request):
+        held_out = run.held_out, frozen.held_out.windows.targets
     windows, (groups, _) = frozen.train.windows, example_groups(frozen.train.examples)
     return Solver(
         frozen.task,
         train=(states, windows.targets),
         groups=groups[windows.example],
+        held_out=held_out,
         weights=frozen.class_weights,
     )
 

@@ -21,6 +21,12 @@ from bertvision.training.trainee import Trainee
 CONVEX = (LastLayer, LayerConcat)
 """Heads that are linear maps of states: the loss is convex, so that they can be solved instead of trained."""
 
+TUNED_STRENGTH = 10.0
+"""Strength of the penalty on states of an encoder that was tuned on the same texts, with few held-out ones."""
+
+MIN_VALIDATION = 50
+"""Fewest held-out examples that choose the strength of such a penalty: fewer would choose by chance."""
+
 
 def solve_task(  # noqa: PLR0913 - what a solution depends on, by keyword
     task: Task,
@@ -29,6 +35,7 @@ def solve_task(  # noqa: PLR0913 - what a solution depends on, by keyword
     *,
     layout: Layout,
     groups: IntArray | None = None,
+    validation: tuple[Tensor, IntArray | FloatArray] | None = None,
     weights: Tensor | None = None,
 ) -> Solution:
     """Solve for the best linear map; of two labels, the decision threshold maximises the mean of the task's metrics.
@@ -39,14 +46,19 @@ def solve_task(  # noqa: PLR0913 - what a solution depends on, by keyword
         targets: of every example; see `solve_linear`.
         layout: of the inputs.
         groups: (examples,) the same number for copies of a text; None if there are no copies.
+        validation: inputs and targets of held-out examples, if the encoder was tuned on the others: in folds of those,
+            states look better than those of new texts, and favour weak penalties. None if it was not.
         weights: (classes,) factor of the loss of each class's examples; with it no threshold is fitted.
     """
+    few = validation is not None and len(validation[1]) < MIN_VALIDATION
     return solve_linear(
         inputs,
         torch.from_numpy(targets),
         kind=task.kind,
         outputs=task.outputs,
         groups=groups,
+        validation=None if validation is None else (validation[0], torch.from_numpy(validation[1])),
+        strengths=(TUNED_STRENGTH,) if few else None,
         layout=layout,
         weights=weights,
         score=partial(_mean_metric, task) if weights is None and _fits_threshold(task) else None,
@@ -77,6 +89,7 @@ class Solver:
         *,
         train: tuple[RowStates, IntArray | FloatArray],
         groups: IntArray | None = None,
+        held_out: tuple[RowStates, IntArray | FloatArray] | None = None,
         weights: Tensor | None = None,
     ) -> None:
         """Keep the training data of all heads.
@@ -85,11 +98,13 @@ class Solver:
             task: of kind labels, tags or scores.
             train: training rows and their targets.
             groups: (rows,) the same number for copies of a text; None if there are no copies.
+            held_out: held-out rows and their targets, if the encoder was tuned on the training texts; see `solve_task`.
             weights: (classes,) factor of the loss of each class's examples; None leaves all losses as they are.
         """
         self._task = task
         self._states, self._targets = train
         self._groups = groups
+        self._held_out = held_out
         self._weights = weights
         self._solved: dict[tuple[tuple[int, ...], float], tuple[Solution, float]] = {}
 
@@ -115,12 +130,17 @@ class Solver:
             rows = np.flatnonzero(trainee.rows)
             inputs, targets = inputs[torch.from_numpy(rows)], targets[rows]
             groups = None if groups is None else groups[rows]
+        validation = None
+        if self._held_out is not None:
+            states, judged = self._held_out
+            validation = states.rows[:, head.among(states.lowest)].flatten(1), judged
         return solve_task(
             self._task,
             inputs.flatten(1),
             targets,
             layout=row_layout(len(head.reads), self._states.pairs),
             groups=groups,
+            validation=validation,
             weights=self._weights,
         )
 

@@ -10,11 +10,11 @@ import torch
 from bertvision.heads import HeadOptions, HeadShape
 from bertvision.inference.computed_states import RowStates
 from bertvision.runs.fitting import solve as solve_module
-from bertvision.runs.fitting.solve import Solver, solve_task
+from bertvision.runs.fitting.solve import MIN_VALIDATION, TUNED_STRENGTH, Solver, solve_task
 from bertvision.tasks.load import TASKS
 from bertvision.tasks.task import Task
 from bertvision.training.linear_problem import Layout
-from bertvision.training.solve import Solution, solve_linear
+from bertvision.training.solve import STRENGTHS, Solution, solve_linear
 from bertvision.training.trainee import HeadSpec, Trainee
 from close import SOLVED
 
@@ -146,6 +146,31 @@ def test_two_labels_are_decided_between_as_the_tasks_metrics_want_it() -> None:
         solve_task(TASKS["cola"], inputs, targets, layout=Layout(), weights=weights).bias,
         solve_task(TASKS["sst2"], inputs, targets, layout=Layout(), weights=weights).bias,
     )
+
+
+def memorised(count: int) -> tuple[RowStates, np.ndarray[Any, np.dtype[np.int64]]]:
+    """Rows whose first number is the label, as of an encoder that knows its training texts by heart, amid noise."""
+    targets = np.arange(count) % 2
+    states = rows(count, 3)
+    states.rows[:, :, 0] = torch.from_numpy(targets)[:, None] * 4.0
+    return states, targets
+
+
+@pytest.mark.parametrize("count", [MIN_VALIDATION, MIN_VALIDATION - 1])
+def test_where_the_encoder_has_learned_from_the_texts_others_choose_the_penalty(count: int) -> None:
+    states, targets = memorised(120)
+    held_out = rows(count, 4), np.random.default_rng(0).integers(0, 2, count)  # nothing can be told of new texts
+    spec, shape = HeadSpec(head="last_layer"), HeadShape(layers=3, width=5, outputs=2)
+    by_folds, by_others = (Trainee(spec, shape, device=CPU) for _ in range(2))
+    leaking = Solver(TASKS["sst2"], train=(states, targets)).solve(by_folds)
+    found = Solver(TASKS["sst2"], train=(states, targets), held_out=held_out).solve(by_others)
+    assert leaking.strength < 0.01
+    assert found.strength == (TUNED_STRENGTH if count < MIN_VALIDATION else STRENGTHS[0])
+    with torch.no_grad():
+        outputs = by_others.head(held_out[0].rows[:, 2:, None], torch.ones(count, 1, dtype=torch.bool))[:, 0]
+    expected = torch.nn.functional.cross_entropy(outputs, torch.from_numpy(held_out[1]))
+    assert found.loss == pytest.approx(float(expected), rel=SOLVED)
+    assert found.loss > 10 * leaking.loss
 
 
 def test_all_rows_are_read_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
