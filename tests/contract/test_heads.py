@@ -285,9 +285,12 @@ def test_layer_by_layer_it_gives_the_same_rows(name: str) -> None:
 
 @every_head
 def test_every_parameter_gets_a_gradient(name: str) -> None:
-    head = make(name)
-    torch.autograd.backward(run(head, make_states())[MASK].square().sum())
-    assert [key for key, value in head.named_parameters() if value.grad is None or not value.grad.any()] == []
+    without = set(make(name).state_dict())
+    for seed in range(3):  # of few filters, all may be below 0 at first, where ReLU has no gradient
+        head = make(name, seed=seed)
+        torch.autograd.backward(run(head, make_states())[MASK].square().sum())
+        without &= {key for key, value in head.named_parameters() if value.grad is None or not value.grad.any()}
+    assert without == set()
 
 
 def random_task(task: Task, tokens: int) -> tuple[Tensor, Tensor]:
@@ -379,12 +382,14 @@ def test_torch_sees_the_whole_head_as_one_graph(name: str) -> None:
 def test_a_graph_of_a_head_takes_any_number_of_windows_and_tokens(name: str) -> None:
     head = make_random(name)
     states = make_states()[:, list(head.reads)]
-    windows, tokens = Dim("windows", min=1), Dim("tokens", min=2)
-    free = ({0: windows, 2: tokens}, {0: windows, 1: tokens})
+    # named sizes would have to be proved right for all values, which torch 2.11 cannot where it compares strides
+    free = ({0: Dim.DYNAMIC, 2: Dim.DYNAMIC}, {0: Dim.DYNAMIC, 1: Dim.DYNAMIC})
     graph = torch.export.export(head, (states, MASK), dynamic_shapes=free, strict=False).module()
+    longer = torch.cat([states, states], dim=2), torch.cat([MASK, MASK], dim=1)
     for some in (slice(1), slice(None)):
-        shorter = states[some, :, :5], MASK[some, :5]
-        check_close(graph(*shorter), head(*shorter))
+        for tokens in (2, 5, longer[1].shape[1]):
+            others = longer[0][some, :, :tokens], longer[1][some, :tokens]
+            check_close(graph(*others), head(*others))
 
 
 # ── the table

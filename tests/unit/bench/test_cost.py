@@ -60,7 +60,9 @@ def counted(encoder: Encoder, *, back: bool = False) -> int:
         states = encoder.model(input_ids=torch.full((4, 10), 7)).last_hidden_state
         if back:
             states.sum().backward()
-    return int(counter.get_total_flops())
+    rotary = [found for name, found in counter.get_flop_counts().items() if name.endswith("rotary_emb")]
+    # some versions of transformers compute the angles of positions by a product
+    return int(counter.get_total_flops()) - sum(sum(found.values()) for found in rotary)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith("deberta")])
