@@ -40,7 +40,8 @@ tests: install
 # where there is no GPU, by the interpreter of a Triton that is kept apart: torch wants one of its own
 kernels: $(KERNELS)
 	PYTHONPATH=$(KERNELS) TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/pytest \
-		tests/unit/heads/parts/test_adapted.py tests/unit/heads/parts/test_mixtures.py
+		tests/unit/heads/parts/test_adapted.py tests/unit/heads/parts/test_mixtures.py \
+		tests/unit/heads/parts/test_window_attention.py
 
 $(KERNELS): $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --target $@ "triton; sys_platform == 'linux'"

@@ -10,8 +10,12 @@ from typing_extensions import override
 from bertvision.errors import BertVisionError
 from bertvision.heads.head import HeadShape, PackedHead, WindowBounds
 from bertvision.heads.options import Share, Whole
+from bertvision.heads.parts.float32_products import has_kernels
 from bertvision.heads.parts.layer_linear import layer_linear
 from bertvision.heads.parts.output import OutputMap
+
+MAX_HEAD_SIZE = 128
+"""Largest attention head that our Triton kernel takes: its tiles stand in registers."""
 
 
 @final
@@ -61,11 +65,7 @@ class Ladder(PackedHead):
 
     @override
     def takes_packed(self, parts: tuple[Tensor, ...]) -> bool:
-        if not parts[0].is_cuda:
-            return False
-        from bertvision.encoder.packed import has_kernel  # noqa: PLC0415 - imports transformers
-
-        return has_kernel(parts[0], parts[0].shape[-1] // self._each()[0].heads)
+        return has_kernels(parts[0]) and parts[0].shape[-1] <= MAX_HEAD_SIZE * self._each()[0].heads
 
     @override
     def combine_packed(self, parts: tuple[Tensor, ...], windows: WindowBounds) -> Tensor:
@@ -125,8 +125,6 @@ class _Rung(nn.Module):
             longest: no window has more tokens.
             real: (1, all tokens) True where a token is no padding; None where all are.
         """
-        from bertvision.encoder.packed import packed_attention  # noqa: PLC0415 - imports transformers
-
         if real is not None:  # a gradient's 0 times what overflows in padding would be NaN
             entered = torch.where(real[:, :, None], entered, 0.0)
         scale, shift, eps = self.enter_norm.weight, self.enter_norm.bias, self.enter_norm.eps
@@ -137,10 +135,8 @@ class _Rung(nn.Module):
             normed = nn.functional.layer_norm(entered, scale.shape, (1 - share) * scale, (1 - share) * shift, eps)
             inner = share * self.add_update(previous) + normed
         tokens = _normed_map(self.attention_norm, self.attention, inner)  # (1, all tokens, 3 · size)
-        parts = tokens.reshape(*tokens.shape[:2], 3, self.heads, -1)
-        query, key, value = parts.permute(2, 0, 3, 1, 4)  # each (1, heads, all tokens, …)
-        read, _ = packed_attention(self, query, key, value, None, window_bounds=bounds, window_longest=longest)
-        inner = inner + self.dropout(self.merge(read.flatten(2)))
+        read = _attend_within(tokens.view(tokens.shape[1], 3, self.heads, -1), bounds, longest)
+        inner = inner + self.dropout(self.merge(read.flatten(1)[None]))
         norm, expand, activation, reduce = self.feed_forward
         expanded = _normed_map(cast("nn.LayerNorm", norm), cast("nn.Linear", expand), inner)
         update: Tensor = reduce(activation(expanded))
@@ -158,6 +154,20 @@ class _Rung(nn.Module):
         read = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None, :])
         merged: Tensor = self.merge(read.transpose(1, 2).flatten(2))
         return merged
+
+
+def _attend_within(parts: Tensor, bounds: Tensor, longest: int) -> Tensor:
+    """Attention of packed tokens within their windows, (all tokens, 3, heads, …) → (all tokens, heads, …)."""
+    if parts.is_cuda:
+        from bertvision.heads.parts.window_attention import window_attention  # noqa: PLC0415 - needs Triton
+
+        read: Tensor = window_attention(parts, bounds, longest)[0]
+        return read
+    query, key, value = parts.permute(1, 2, 0, 3)  # each (heads, all tokens, …)
+    place = torch.arange(len(parts), device=parts.device)
+    window = torch.bucketize(place, bounds[1:].long(), right=True)
+    same = window[:, None] == window[None, :]
+    return nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=same).transpose(0, 1)
 
 
 def _normed_map(norm: nn.LayerNorm, linear: nn.Linear, tokens: Tensor) -> Tensor:

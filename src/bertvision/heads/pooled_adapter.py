@@ -2,13 +2,13 @@
 
 from typing import final
 
-import torch
 from torch import Tensor
 from typing_extensions import override
 
 from bertvision.heads.head import Head, HeadShape
 from bertvision.heads.options import Whole
 from bertvision.heads.parts.adapter import Adapter
+from bertvision.heads.parts.float32_products import layer_scores
 from bertvision.heads.parts.output import OutputMap
 from bertvision.heads.parts.pool import Pooling, build_pool
 
@@ -26,6 +26,6 @@ class PooledAdapter(Head):
 
     @override
     def forward(self, states: Tensor, mask: Tensor, context: Tensor | None = None) -> Tensor:
-        inner = self.adapter(self.pool(states))  # (batch, tokens, size)
-        outputs: Tensor = self.project(torch.cat([inner, states[:, -1]], dim=-1) if self.skip else inner)
-        return outputs
+        own, last = self.project.weight.tensor_split([self.adapter.size], dim=1)
+        outputs = self.adapter.scores(self.pool(states)[:, None], own)[:, 0] + self.project.bias
+        return outputs + layer_scores(states[:, -1:], last)[:, 0] if self.skip else outputs

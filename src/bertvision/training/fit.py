@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bertvision.encoder.batch import move
 from bertvision.encoder.states import HiddenStates
 from bertvision.errors import MisfitError
 from bertvision.heads import Head
@@ -193,7 +194,7 @@ class _Fitting:
 
     def learn(self, batch: StateBatch, rows: IntArray, step: int) -> None:
         """One training step of all heads on one batch."""
-        targets = torch.from_numpy(self.data.targets[rows]).to(self.data.device, non_blocking=True)
+        targets = move(torch.from_numpy(self.data.targets[rows]), self.data.device)
         whole = self._train_batch(batch, targets), len(rows)
         for members in self.sharing.values():
             learning = [(trainee, add) for trainee, add in members if trainee.failure is None]

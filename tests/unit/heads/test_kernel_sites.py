@@ -54,6 +54,7 @@ def learn(name: str, options: dict[str, object]) -> list[Tensor]:
     [
         ("encoder_attention", {"heads": 2, "size": 3}),
         ("pooled_adapter", {"size": 3}),
+        ("mean_adapter", {"size": 3}),
         ("adapter_pool", {"size": 3}),
         ("adapter_pool_own_skip", {"size": 3}),
         ("adapter_pool_mix", {"size": 3}),

@@ -18,21 +18,21 @@ from typing_extensions import override
 SECTOR = 16
 """Columns that a GPU reads from memory as one; rows of a multiple of them share none with their neighbours."""
 
-ROWS, COLUMNS, WARPS = 64, 32, 4
+ROWS, COLUMNS, WARPS = 32, 64, 4
 """Rows, columns and warps of a tile in the forward kernel, for two outputs; with more outputs there are registers for
 fewer rows.
 
 A thread reads 8 columns at once. The last tile of a row looks at some that are not there: fewer, the narrower it is.
 """
 
-BACK_ROWS, BACK_COLUMNS, BACK_WARPS, STAGES = 32, 64, 4, 1
-"""The same for the backward kernel. With 2 stages or more it would prefetch tiles, which gains nothing here, since
-other programs run meanwhile."""
+BACK_ROWS, BACK_COLUMNS, BACK_WARPS, STAGES = 64, 32, 4, 1
+"""The same for the backward kernel. With 2 stages or more it would prefetch tiles, which is slower here: other programs
+run meanwhile."""
 
 MIN_ROWS = 8
 """Fewest rows of a tile."""
 
-MAX_SPAN = 2048
+MAX_SPAN = 512
 """Most tokens whose gradients a program sums up by itself; torch sums what programs have."""
 
 TANH = tl.constexpr("tanh.approx.f32 $0, $1;")

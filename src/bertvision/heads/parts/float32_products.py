@@ -109,15 +109,15 @@ class _Float32Product(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None]:
         rows, both = ctx.saved_tensors
         outputs, width = ctx.shape
-        # zeros where `both` has the rounding error
-        gradient = _rounded(gradients[0].transpose(1, 2), both.shape[1], rows.shape[1], rows.dtype)
-        for_rows = torch.bmm(gradient.transpose(1, 2), both) if ctx.needs_input_grad[0] else None
-        return for_rows, _product(gradient, rows)[:, :outputs, :width]
+        # zeros where `both` has the rounding error; rows first, since a GPU is slow where matrices begin unaligned
+        gradient = _rounded(gradients[0], rows.shape[1], both.shape[1], rows.dtype)
+        for_rows = torch.bmm(gradient, both) if ctx.needs_input_grad[0] else None
+        return for_rows, _product(gradient.mT, rows)[:, :outputs, :width]
 
 
-def _rounded(matrix: Tensor, columns: int, numbers: int, dtype: torch.dtype) -> Tensor:
-    """Convert to `dtype` and pad with zeros: (groups, outputs, …) → (groups, columns, numbers)."""
-    rounded = matrix.new_zeros(len(matrix), columns, numbers, dtype=dtype)
+def _rounded(matrix: Tensor, rows: int, columns: int, dtype: torch.dtype) -> Tensor:
+    """Convert to `dtype` and pad with zeros: (groups, …, …) → (groups, rows, columns)."""
+    rounded = matrix.new_zeros(len(matrix), rows, columns, dtype=dtype)
     rounded[:, : matrix.shape[1], : matrix.shape[2]] = matrix
     return rounded
 
