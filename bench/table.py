@@ -28,7 +28,7 @@ from bertvision.heads import HEADS
 from bertvision.training.options import default_rate
 from claims_of_spans import claims_table, head_claims_table
 from markdown_tables import table
-from tables_of_answers import answers_table
+from tables_of_answers import MINILM_ANSWERS, answers_table
 from tables_of_documents import DOCUMENT_TABLES
 from tables_of_goals import ablation_table, curve_table, goals_table
 from tables_of_heads import documents_table, ensembles_table
@@ -244,6 +244,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "loops": ("docs/speed.md", partial(of_suites, loops_table, "rival")),
     "limits": ("docs/speed.md", limits_table),
     "answers": (BENCHMARKS, partial(of_suites, answers_table, "rival", "heads")),
+    "answers of MiniLM": (BENCHMARKS, partial(of_suites, partial(answers_table, answers=MINILM_ANSWERS), "rival")),
     "goals": (BENCHMARKS, partial(of_suites, goals_table, "heads", "rival", "sentences")),
     "equal seconds": (BENCHMARKS, partial(of_suites, curve_table, "rival")),
     "ablation": (BENCHMARKS, partial(of_suites, ablation_table, "rival")),

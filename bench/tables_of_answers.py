@@ -28,6 +28,8 @@ ANSWERS = (
     Answer("`lora:16`", "all parameters, plain loop", "lora:2", "plain full:2"),
     Answer("`lora:16`", "all parameters, plain loop at our rate", "lora:2", "plain full at our rate:2"),
     Answer("`lora:16`", "all parameters, ours", "lora:2", "full:2"),
+    Answer("`lora:16`, 4 epochs", "`lora:16`, plain loop, 2 epochs", "lora 4 epochs:4", "plain lora:2"),
+    Answer("`lora:16`, 8 epochs", "`lora:16`, plain loop, 2 epochs", "lora 8 epochs:8", "plain lora:2"),
     Answer("all parameters", "all parameters, plain loop", "full:2", "plain full:2"),
     Answer("all parameters", "the same at our rate", "full:2", "plain full at our rate:2"),
     Answer("`houlsby:64`", "`lora:16`, plain loop", "houlsby:2", "plain lora:2"),
@@ -37,7 +39,27 @@ ANSWERS = (
     Answer("1 epoch and a head over all layers", "1 epoch alone", "heads:adapter_pool_skip@1", "heads:own_output@1"),
     Answer("1 epoch and a head over all layers", "2 epochs alone", "heads:adapter_pool_skip@1", "encoder:2"),
 )
-"""The rows; the head is `adapter_pool_skip`, and all parameters are trained before it."""
+"""The rows for all-mpnet-base-v2; the head is `adapter_pool_skip`, and all parameters are trained before it."""
+
+MINILM_ANSWERS = (
+    Answer("`lora:16`", "`lora:16`, plain loop", "MiniLM lora:2", "MiniLM plain lora:2"),
+    Answer("`lora:16`", "all parameters, plain loop", "MiniLM lora:2", "MiniLM plain full:2"),
+    Answer("`lora:16`", "all parameters, ours", "MiniLM lora:2", "MiniLM full:2"),
+    Answer("all parameters", "all parameters, plain loop", "MiniLM full:2", "MiniLM plain full:2"),
+    Answer(
+        "`lora:16` and the best heads on it",
+        "`lora:16` alone",
+        "MiniLM lora + heads:greedy",
+        "MiniLM lora + heads:own_output@2",
+    ),
+    Answer(
+        "`lora:16` and `layer_mix` on it",
+        "`lora:16` alone",
+        "MiniLM lora + heads:layer_mix@2",
+        "MiniLM lora + heads:own_output@2",
+    ),
+)
+"""The rows for MiniLM."""
 
 HEADER = (
     "ours",
@@ -52,13 +74,13 @@ HEADER = (
 )
 
 
-def answers_table(cells: Sequence[Measured]) -> str:
+def answers_table(cells: Sequence[Measured], answers: Sequence[Answer] = ANSWERS) -> str:
     """Table of ours against each alternative, from the suites `rival` and `heads`.
 
     Raises:
         BertVisionError: a model is not measured.
     """
-    return table(HEADER, [_row(cells, one) for one in ANSWERS])
+    return table(HEADER, [_row(cells, one) for one in answers])
 
 
 def _row(cells: Sequence[Measured], one: Answer) -> list[str]:

@@ -25,6 +25,7 @@ PROMISES = (
     Promise("speed-tuning-cpu", "plain loop, padded to 384", "tuning, MiniLM, two cores"),
     Promise("speed-frozen-gpu", "plain loop, padded to 384, batch 32", "all layers, BERT-large's shape, one H200"),
     Promise("speed-frozen-cpu", "plain loop, padded to 384", "all layers, MiniLM, two cores"),
+    Promise("speed-fit-gpu", "one head after the other", "21 heads in one pass, BERT-large's shape, one H200"),
     Promise("speed-store-epoch-span", "recomputing", "an epoch of a span head from a store, two cores"),
     Promise("size-store-16-bit", LAYOUT, "size of a store in 16 bits"),
     Promise("size-store-int8", LAYOUT, "size of a store in 8 bits"),

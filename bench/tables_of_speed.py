@@ -28,12 +28,14 @@ LOOPS = {
 
 def speed_table(results: Path = RESULTS) -> str:
     """A table of all records of speed."""
-    rows = [
-        row
-        for path in sorted(results.glob("speed-*.json"))
-        for row in _rows(path, lambda ratio: f"**{ratio['median']:.1f}** ({ratio['least']:.1f} to {ratio['most']:.1f})")
-    ]
+    rows = [row for path in sorted(results.glob("speed-*.json")) for row in _rows(path, _ratio)]
     return table(("what", "against", "times faster (range)", *COLUMNS), rows)
+
+
+def _ratio(ratio: Mapping[str, float]) -> str:
+    """Median and range of a ratio; one below 1 with one more digit."""
+    digits = 1 if ratio["median"] >= 1 else 2
+    return f"**{ratio['median']:.{digits}f}** ({ratio['least']:.{digits}f} to {ratio['most']:.{digits}f})"
 
 
 def size_table(results: Path = RESULTS) -> str:

@@ -23,14 +23,14 @@ def write(folder: Path, name: str, **content: Any) -> None:  # noqa: ANN401 - JS
 
 
 def test_a_timing_has_a_row_for_each_rival_and_says_when_and_where_it_was_measured_once(tmp_path: Path) -> None:
-    ratio = {"median": 3.04, "least": 1.0, "most": 9.0}
-    write(tmp_path, "speed-x", ratios={"slow": ratio, "slower": ratio})
+    ratio, slowdown = {"median": 3.04, "least": 1.0, "most": 9.0}, {"median": 0.456, "least": 0.4, "most": 1.0}
+    write(tmp_path, "speed-x", ratios={"slow": ratio, "fast": slowdown})
     first, second = speed_table(tmp_path).splitlines()[2:]
     assert first == (
         "| [speed-x](../results/speed-x.json) | slow | **3.0** (1.0 to 9.0) | 2.0 | a lot | `python x` "
         "| 2026-01-02, x, `01234567` |"
     )
-    assert second == "|  | slower | **3.0** (1.0 to 9.0) |  |  |  |  |"
+    assert second == "|  | fast | **0.46** (0.40 to 1.00) |  |  |  |  |"
 
 
 def test_a_size_has_the_bytes_of_both(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ A thread reads 8 columns at once. The last tile of a row looks at some that are 
 """
 
 BACK_ROWS, BACK_COLUMNS, BACK_WARPS, STAGES = 64, 32, 4, 1
-"""The same for the backward kernel. With 2 stages or more it would prefetch tiles, which is slower here: other programs
-run meanwhile."""
+"""The same for the backward kernel. With 2 stages or more it would prefetch tiles, which gains nothing here: other
+programs run meanwhile."""
 
 MIN_ROWS = 8
 """Fewest rows of a tile."""
