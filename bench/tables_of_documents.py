@@ -301,7 +301,7 @@ def answerable_table(cells: Sequence[Measured]) -> str:
     for head, (called, values) in ANSWERABLE_HEADS.items():
         for tuned, value in values.items():
             what, more = f"{called} (`{head}`) on {lasting(tuned)}", value - ANSWERABLE[tuned]
-            mine, own = (f"answerability heads:{one}@{tuned}" for one in (head, OWN))
+            mine, own = (f"answerability heads at {tuned}:{one}@{tuned}" for one in (head, OWN))
             figures.append(Figure(what, f"{value:.1f}", mine))
             says_so: Says = "more" if more > 0 else "less"
             claims.append(Claim(f"{what}: {says_so} than the encoder", f"{more:+.1f}", mine, own, says_so))
