@@ -223,17 +223,24 @@ def judge(faults: Sequence[Fault], jobs: int, *, own: bool, show: Callable[[int,
     return survivors
 
 
+def place(word: str) -> Path:
+    """The file or folder of the package that a word on the command line names."""
+    path = PACKAGE / word
+    if not path.exists() or not path.is_relative_to(PACKAGE):
+        raise argparse.ArgumentTypeError(f"'{word}' is no file or folder below {PACKAGE}")
+    return path
+
+
 def main() -> None:
     """Plant the faults, and print the survivors and counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("places", nargs="*", default=["heads"], help="files and folders of src/bertvision/")
+    parser.add_argument("places", nargs="*", type=place, default=[place("heads")], help="paths below src/bertvision/")
     parser.add_argument("--sample", type=int, help="so many faults, drawn at random")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--own", action="store_true", help="run only the test file that has the file's name: faster")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    places = [PACKAGE / place for place in options.places]
-    paths = [path for place in places for path in (sorted(place.rglob("*.py")) if place.is_dir() else [place])]
+    paths = [path for one in options.places for path in (sorted(one.rglob("*.py")) if one.is_dir() else [one])]
     _prepare()
     for path in {path.relative_to(PACKAGE).parts[0]: path for path in paths}.values():
         sound = Fault(str(path.relative_to(PACKAGE)), 0, "none", path.read_text(encoding="utf-8"))
