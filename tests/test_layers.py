@@ -30,7 +30,7 @@ WALLS = {
         "encoder/relative.py",
         "bench/plain_rival.py",
     },
-    "triton": {"heads/parts/adapted.py", "heads/parts/mixtures.py"},
+    "triton": {f"heads/parts/{kernels}.py" for kernels in ("adapted", "mixtures", "window_attention")},
     "peft": {"encoder/lora.py", "encoder/low_rank.py", "bench/plain_rival.py"},
     "accelerate": {"training/processes.py"},
     "datasets": {"tasks/hub.py", "bench/sentence_methods.py"},

@@ -11,9 +11,7 @@ import bertvision
 MODULES = [
     module.name for module in pkgutil.walk_packages(bertvision.__path__, "bertvision.") if "__main__" not in module.name
 ]
-NEEDS = dict.fromkeys(
-    ["bertvision.heads.parts.adapted", "bertvision.heads.parts.mixtures"], "triton"
-)  # comes with torch for GPUs
+KERNELS = {f"bertvision.heads.parts.{name}" for name in ("adapted", "mixtures", "window_attention")}
 
 
 def test_every_public_name_can_be_had_and_has_a_docstring() -> None:
@@ -35,8 +33,8 @@ def test_a_name_that_is_not_public_is_refused() -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_in_docstrings_run(module: str) -> None:
-    if module in NEEDS:
-        pytest.importorskip(NEEDS[module])
+    if module in KERNELS:
+        pytest.importorskip("triton")  # it comes with torch for GPUs
     failures, _ = doctest.testmod(importlib.import_module(module))
     assert failures == 0
 

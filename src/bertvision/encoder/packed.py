@@ -13,12 +13,6 @@ from transformers import AttentionInterface
 PACKED = "bertvision_packed"
 """Name of this attention in transformers' registry."""
 
-MAX_HEAD_SIZE = 192
-"""Largest attention head with which the kernel runs forward and backward on all GPUs; some take larger ones."""
-
-MIN_CAPABILITY = (8, 0)
-"""Lowest compute capability of a GPU on which the kernel runs."""
-
 
 def packed_attention(  # noqa: PLR0913 - transformers gives the signature
     module: nn.Module,
@@ -70,17 +64,6 @@ def kernel_attention(  # noqa: PLR0913, PLR0917 - what the kernel needs
     )
     rows, heads, tokens, width = query.shape
     return cast("Tensor", output).view(rows, tokens, heads, width)
-
-
-def has_kernel(tokens: Tensor, width: int) -> bool:
-    """Whether the kernel supports the device and type of `tokens`, and attention heads of this width."""
-    narrow = tokens.dtype in {torch.bfloat16, torch.float16}
-    if not (tokens.is_cuda and narrow and width % 8 == 0 and width <= MAX_HEAD_SIZE):
-        return False
-    return (
-        torch.backends.cuda.is_flash_attention_available()
-        and torch.cuda.get_device_capability(tokens.device) >= MIN_CAPABILITY
-    )
 
 
 def _masked(  # noqa: PLR0913, PLR0917 - as the kernel

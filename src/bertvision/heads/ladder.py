@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from bertvision.encoder.batch import window_places
 from bertvision.errors import BertVisionError
 from bertvision.heads.head import HeadShape, PackedHead, WindowBounds
 from bertvision.heads.options import Share, Whole
@@ -157,15 +158,17 @@ class _Rung(nn.Module):
 
 
 def _attend_within(parts: Tensor, bounds: Tensor, longest: int) -> Tensor:
-    """Attention of packed tokens within their windows, (all tokens, 3, heads, …) → (all tokens, heads, …)."""
-    if parts.is_cuda:
-        from bertvision.heads.parts.window_attention import window_attention  # noqa: PLC0415 - needs Triton
+    """Attention of packed tokens within their windows, (all tokens, 3, heads, …) → (all tokens, heads, …).
 
-        read: Tensor = window_attention(parts, bounds, longest)[0]
+    On a CPU, where windows are packed in tests alone, by its formula.
+    """
+    if parts.is_cuda:
+        from bertvision.heads.parts.window_attention import attend_windows  # noqa: PLC0415 - needs Triton
+
+        read: Tensor = attend_windows(parts, bounds, longest)[0]
         return read
     query, key, value = parts.permute(1, 2, 0, 3)  # each (heads, all tokens, …)
-    place = torch.arange(len(parts), device=parts.device)
-    window = torch.bucketize(place, bounds[1:].long(), right=True)
+    window, _ = window_places(bounds, len(parts))
     same = window[:, None] == window[None, :]
     return nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=same).transpose(0, 1)
 

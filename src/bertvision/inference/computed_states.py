@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertvision.encoder.batch import TokenBatch, packed_batch, padded_batch
+from bertvision.encoder.batch import TokenBatch, move, packed_batch, padded_batch
 from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.states import HiddenStates
 from bertvision.errors import BertVisionError
@@ -126,7 +126,7 @@ class RowStates:
     def batch(self, rows: IntArray) -> StateBatch:
         """The windows at `rows`, each of one token, its row."""
         # index_select takes half the time of an index
-        states = self.rows.index_select(0, torch.from_numpy(rows)).to(self._device).unsqueeze(2)
+        states = move(self.rows.index_select(0, torch.from_numpy(rows)), self._device).unsqueeze(2)
         mask = torch.ones(len(rows), 1, dtype=torch.bool, device=self._device)
         return StateBatch(HiddenStates(states, mask), lowest=self.lowest)
 

@@ -233,7 +233,7 @@ class _Fitting:
 
     def _some(self, chosen: NDArray[np.bool_], batch: StateBatch, targets: Tensor) -> tuple[TrainBatch, int]:
         """The chosen windows of a batch, and their number."""
-        places = torch.from_numpy(np.flatnonzero(chosen)).to(self.data.device)
+        places = move(torch.from_numpy(np.flatnonzero(chosen)), self.data.device)
         return self.data.train_batch(batch.only(places), targets[places]), len(places)
 
     def _clip_or_accumulate(self, trainee: Trainee, step: int) -> None:

@@ -12,26 +12,26 @@ from bertvision.heads import encoder_attention as encoder_attention_module
 from bertvision.heads.parts import adapter as adapter_module
 from bertvision.heads.parts import float32_products
 from bertvision.heads.parts import pool as pool_module
-from bertvision.heads.parts.adapter import MAX_GROUPS, MAX_OUTPUTS, Adapter
-from bertvision.heads.parts.float32_products import MAX_SETS, has_kernels
+from bertvision.heads.parts.adapter import MAX_OUTPUTS, Adapter
+from bertvision.heads.parts.float32_products import MAX_GRID, MAX_SETS, has_kernels
 from close import FLOAT32
 
 SHAPE = HeadShape(layers=3, width=6, outputs=2)
 MASK = torch.ones(2, 4, dtype=torch.bool)
-CALLS: list[int] = []
+CALLS: set[str] = set()
 
 
-def mixtures(weights: Tensor, states: Tensor, heads: int) -> Tensor:
+def mixtures(weights: Tensor, states: Tensor, heads: int, factor: float = 1.0) -> Tensor:
     """What the kernel promises, by its formula."""
-    CALLS.append(heads)
+    CALLS.add("mixtures")
     batch, _, tokens, sets = weights.shape
-    mixed = torch.einsum("bltn,bltw->btnw", weights, states).reshape(batch, tokens, sets // heads, heads, -1)
+    mixed = torch.einsum("bltn,bltw->btnw", weights * factor, states).reshape(batch, tokens, sets // heads, heads, -1)
     return mixed.permute(3, 0, 1, 2, 4).reshape(heads, -1, states.shape[3])
 
 
 def adapted(states: Tensor, weight: Tensor, bias: Tensor, projection: Tensor) -> Tensor:
     """What the kernel of adapters promises, by its formula."""
-    CALLS.append(states.shape[1])
+    CALLS.add("adapted")
     assert not states.requires_grad
     inner = torch.matmul(states, weight) + (bias if bias.ndim == 1 else bias[:, None])
     return torch.einsum("bltd,lod->blto", torch.nn.functional.gelu(inner, approximate="tanh"), projection)
@@ -50,19 +50,19 @@ def learn(name: str, options: dict[str, object]) -> list[Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
+    ("name", "options", "kernels"),
     [
-        ("encoder_attention", {"heads": 2, "size": 3}),
-        ("pooled_adapter", {"size": 3}),
-        ("mean_adapter", {"size": 3}),
-        ("adapter_pool", {"size": 3}),
-        ("adapter_pool_own_skip", {"size": 3}),
-        ("adapter_pool_mix", {"size": 3}),
-        ("layer_mix", {}),
+        ("encoder_attention", {"heads": 2, "size": 3}, {"mixtures"}),
+        ("pooled_adapter", {"size": 3}, {"mixtures"}),  # a gradient enters what is adapted
+        ("mean_adapter", {"size": 3}, {"mixtures", "adapted"}),
+        ("adapter_pool", {"size": 3}, {"adapted"}),
+        ("adapter_pool_own_skip", {"size": 3}, {"adapted"}),
+        ("adapter_pool_mix", {"size": 3}, {"mixtures", "adapted"}),
+        ("layer_mix", {}, set()),  # which takes scores of layers, not a mixture of states
     ],
 )
 def test_a_head_computes_the_same_by_a_kernel(
-    name: str, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+    name: str, options: dict[str, object], kernels: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = learn(name, options)
     for module, function, formula in (("mixtures", "layer_mixtures", mixtures), ("adapted", "adapted_scores", adapted)):
@@ -73,7 +73,7 @@ def test_a_head_computes_the_same_by_a_kernel(
         monkeypatch.setattr(site, "has_kernels", lambda _states, _sets=1: True)
     CALLS.clear()
     found = learn(name, options)
-    assert bool(CALLS) == (name != "layer_mix")  # which takes scores of layers, not a mixture of states
+    assert kernels == CALLS
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=FLOAT32, atol=FLOAT32)
 
@@ -84,8 +84,8 @@ def test_a_head_computes_the_same_by_a_kernel(
         (1, MAX_OUTPUTS, False, True),
         (1, MAX_OUTPUTS + 1, False, False),
         (1, 2, True, False),
-        (MAX_GROUPS // 3, 1, False, True),
-        (MAX_GROUPS // 3 + 1, 1, False, False),
+        (MAX_GRID // 3, 1, False, True),
+        (MAX_GRID // 3 + 1, 1, False, False),
     ],
 )
 def test_adapters_take_a_kernel_for_few_outputs_and_windows_of_states_that_learn_nothing(
@@ -121,3 +121,5 @@ def test_a_kernel_is_taken_for_16_bits_and_few_sets_on_a_gpu_that_triton_knows(
     assert not has_kernels(on_gpu, sets)  # it is on the CPU
     monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda _: True))
     assert has_kernels(on_gpu, sets) is taken
+    assert not has_kernels(on_gpu.expand(MAX_GRID + 1), sets)
+    assert has_kernels(on_gpu.expand(MAX_GRID), sets) is taken

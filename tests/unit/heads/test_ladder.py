@@ -1,5 +1,7 @@
 import math
-from types import MethodType
+import sys
+from itertools import pairwise
+from types import MethodType, ModuleType
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from bertvision.encoder.states import HiddenStates
 from bertvision.errors import BertVisionError
 from bertvision.heads import HeadShape, build_head
 from bertvision.heads.head import WindowBounds
-from bertvision.heads.ladder import MAX_HEAD_SIZE, Ladder, _Rung
+from bertvision.heads.ladder import MAX_HEAD_SIZE, Ladder, _attend_within, _Rung
 from bertvision.heads.parts import float32_products
 from bertvision.training.states import StateBatch
 from close import EXACT, FLOAT32, HALF_HEAD
@@ -258,6 +260,26 @@ def test_windows_stay_end_to_end_where_the_kernel_takes_them(
     with torch.device("meta"):
         head = Ladder(HeadShape(layers=1, width=2, outputs=1), size=size)
     assert head.takes_packed((torch.zeros(1, 1, 3, size, dtype=dtype),)) is taken
+
+
+def test_on_a_gpu_the_kernel_gets_windows_and_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts, bounds = random_states(16, 3, 2, 4), end_to_end().bounds
+    assert bounds is not None
+    expected = _attend_within(parts, bounds, 9)
+    stub = ModuleType("bertvision.heads.parts.window_attention")
+    monkeypatch.setitem(sys.modules, stub.__name__, stub)
+
+    def attend_windows(parts: Tensor, bounds: Tensor, longest: int) -> tuple[Tensor, None]:
+        assert longest == 9
+        windows = []
+        for begin, end in pairwise(bounds.tolist()):
+            query, key, value = parts[begin:end].permute(1, 2, 0, 3)
+            windows.append(nn.functional.scaled_dot_product_attention(query, key, value).transpose(0, 1))
+        return torch.cat(windows), None
+
+    stub.__dict__["attend_windows"] = attend_windows
+    monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda _: True))
+    torch.testing.assert_close(_attend_within(parts, bounds, 9), expected, rtol=FLOAT32, atol=FLOAT32)
 
 
 def distance(found: list[Tensor], expected: list[Tensor]) -> float:

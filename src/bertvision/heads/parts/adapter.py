@@ -6,16 +6,13 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from bertvision.heads.parts.float32_products import ALIGNED, has_kernels, layer_maps
+from bertvision.heads.parts.float32_products import ALIGNED, MAX_GRID, has_kernels, layer_maps
 
 INITIAL_DEVIATION = 1e-3
 """Standard deviation of the initial weights."""
 
 MAX_OUTPUTS = 16
 """Most outputs that our Triton kernel takes: each needs registers of its own."""
-
-MAX_GROUPS = 65535
-"""Most batch · layers that our Triton kernel takes: the limit of a CUDA grid's second axis."""
 
 
 @final
@@ -83,7 +80,7 @@ class Adapter(nn.Module):
 
 def _fits(states: Tensor, outputs: int) -> bool:
     """Whether batch, layers and outputs are within the limits of our Triton kernel."""
-    return outputs <= MAX_OUTPUTS and states.shape[0] * states.shape[1] <= MAX_GROUPS
+    return outputs <= MAX_OUTPUTS and states.shape[0] * states.shape[1] <= MAX_GRID
 
 
 def _pad(values: Tensor, size: int, dtype: torch.dtype) -> Tensor:

@@ -16,6 +16,9 @@ ALIGNED = 8
 MIN_CAPABILITY = (8, 0)
 """Lowest compute capability of a GPU that Triton compiles for."""
 
+MAX_GRID = 65535
+"""Most programs on the second axis of a CUDA grid."""
+
 MAX_SETS = 64
 """Most sets of layer weights that our Triton kernel takes; more would not fit into the GPU's shared memory."""
 
@@ -23,9 +26,10 @@ MAX_SETS = 64
 def has_kernels(states: Tensor, sets: int = 1) -> bool:
     """Whether our Triton kernels can be used for these states, with so many sets of layer weights.
 
-    They need 16-bit states on a GPU that Triton supports, Triton itself, and the C compiler that it calls.
+    They need 16-bit states on a GPU that Triton supports, Triton itself, and the C compiler that it calls. The first
+    axis of the states becomes one of a CUDA grid.
     """
-    narrow = states.dtype in {torch.bfloat16, torch.float16}
+    narrow = states.dtype in {torch.bfloat16, torch.float16} and len(states) <= MAX_GRID
     if not (states.is_cuda and narrow and sets <= MAX_SETS and _has_triton()):
         return False
     return torch.cuda.get_device_capability(states.device) >= MIN_CAPABILITY

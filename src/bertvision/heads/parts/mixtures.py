@@ -16,43 +16,44 @@ COLUMNS, MIN_TILE = 256, 16
 """Columns of a tile, and its fewest rows: a GPU's products have no fewer than 16 rows and columns."""
 
 
-def layer_mixtures(weights: Tensor, states: Tensor, heads: int) -> Tensor:
+def layer_mixtures(weights: Tensor, states: Tensor, heads: int, factor: float = 1.0) -> Tensor:
     """The layers of every token, mixed by some sets of weights.
 
     Args:
         weights: (batch, layers, tokens, outputs · heads); see `has_kernels` for how many sets there may be.
         states: (batch, layers, tokens, width), 16 bits; no gradient enters them.
         heads: how many there are.
+        factor: of all weights, which are rounded to 16 bits; the factor is not.
 
     Returns:
         (heads, batch · tokens · outputs, width), as products by a matrix of every head want it.
     """
-    return cast("Tensor", _Mixtures.apply(weights, states, heads))
+    return cast("Tensor", _Mixtures.apply(weights, states, heads, factor))
 
 
 @final
 class _Mixtures(torch.autograd.Function):
     @staticmethod
     @override
-    def forward(ctx: Any, weights: Tensor, states: Tensor, heads: int) -> Tensor:
+    def forward(ctx: Any, weights: Tensor, states: Tensor, heads: int, factor: float) -> Tensor:
         batch, _, tokens, sets = weights.shape
         mixed = states.new_empty(heads, batch * tokens * (sets // heads), states.shape[3])
-        _mix[tokens, batch](weights, states, mixed, *_sizes(weights, states, heads))
+        _mix[tokens, batch](weights, states, mixed, factor, *_sizes(weights, states, heads))
         ctx.save_for_backward(weights, states)
-        ctx.heads = heads
+        ctx.heads, ctx.factor = heads, factor
         return mixed
 
     @staticmethod
     @once_differentiable
     @override
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
         weights, states = ctx.saved_tensors
         batch, _, tokens, _ = weights.shape
         for_weights = torch.empty_like(weights)
         _mix_backward[tokens, batch](
-            for_weights, states, gradients[0].contiguous(), *_sizes(for_weights, states, ctx.heads)
+            for_weights, states, gradients[0].contiguous(), ctx.factor, *_sizes(for_weights, states, ctx.heads)
         )
-        return for_weights, None, None
+        return for_weights, None, None, None
 
 
 def _sizes(weights: Tensor, states: Tensor, heads: int) -> tuple[int, ...]:
@@ -76,6 +77,7 @@ def _mix(
     weights,
     states,
     mixed,
+    factor,
     layers,
     sets,
     heads,
@@ -109,7 +111,7 @@ def _mix(
         column = begin + tl.arange(0, COLUMNS)
         real = (layer[:, None] < layers) & (column[None, :] < width)
         own = tl.load(states + layer[:, None] * state_layer + column[None, :] * state_column, mask=real, other=0.0)
-        total = tl.dot(shares, own).to(own.dtype)
+        total = (tl.dot(shares, own) * factor).to(own.dtype)
         real = (one[:, None] < sets) & (column[None, :] < width)
         tl.store(mixed + row[:, None] * width + column[None, :], total, mask=real)
 
@@ -119,6 +121,7 @@ def _mix_backward(
     weights,
     states,
     mixed,
+    factor,
     layers,
     sets,
     heads,
@@ -153,4 +156,4 @@ def _mix_backward(
         total += tl.dot(upstream, tl.trans(own))
     places = weights + batch * weight_batch + token * weight_token
     places += layer[None, :] * weight_layer + one[:, None] * weight_set
-    tl.store(places, total, mask=(one[:, None] < sets) & (layer[None, :] < layers))
+    tl.store(places, total * factor, mask=(one[:, None] < sets) & (layer[None, :] < layers))

@@ -82,9 +82,8 @@ class MeanPool(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         """(batch, layers, tokens, width) → (batch, tokens, width)."""
         if has_kernels(states) and not states.requires_grad:
-            # a power of two is not rounded, and keeps the sum in the range of 16 bits
-            share = 2.0 ** -(states.shape[1] - 1).bit_length()
-            return _kernel_mixture(states.new_full((states.shape[1],), share), states) / (states.shape[1] * share)
+            layers = states.shape[1]
+            return _kernel_mixture(states.new_ones(layers), states, 1 / layers)
         return states.mean(dim=1)
 
 
@@ -104,12 +103,12 @@ class SharedDropout(nn.Module):
         return states * nn.functional.dropout(torch.ones_like(states[:, :1]), self.share)
 
 
-def _kernel_mixture(factors: Tensor, states: Tensor) -> Tensor:
-    """The weighted sum of the layers, (batch, tokens, width), by our Triton kernel."""
+def _kernel_mixture(weights: Tensor, states: Tensor, factor: float = 1.0) -> Tensor:
+    """The weighted sum of the layers times a factor, (batch, tokens, width), by our Triton kernel."""
     from bertvision.heads.parts.mixtures import layer_mixtures  # noqa: PLC0415 - needs Triton
 
-    weights = factors[None, :, None, None].expand(*states.shape[:3], 1)
-    return layer_mixtures(weights, states, heads=1).view(states.shape[0], *states.shape[2:])
+    each = weights[None, :, None, None].expand(*states.shape[:3], 1)
+    return layer_mixtures(each, states, heads=1, factor=factor).view(states.shape[0], *states.shape[2:])
 
 
 def build_pool(pool: Pooling, layers: int) -> LayerPool | MeanPool:

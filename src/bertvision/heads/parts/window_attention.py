@@ -21,52 +21,57 @@ NARROW = 64
 ROWS, WARPS = 64, 4
 """Tokens of a tile, and warps of a program."""
 
+PER_LN_2 = tl.constexpr(1 / math.log(2))
+"""Times this, exponents of e are exponents of 2."""
 
-@torch.library.custom_op("bertvision::window_attention", mutates_args=())
-def window_attention(parts: Tensor, bounds: Tensor, longest: int) -> tuple[Tensor, Tensor]:
+
+@torch.library.custom_op("bertvision::attend_windows", mutates_args=())
+def attend_windows(parts: Tensor, bounds: Tensor, longest: int) -> tuple[Tensor, Tensor]:
     """Attention of every token to the tokens of its window, without dropout.
 
     Args:
         parts: (tokens, 3, heads, size), 16 bits: queries, keys and values.
         bounds: (windows + 1,) int32, where each window begins, and the end; every token belongs to one.
-        longest: no window has more tokens.
+        longest: no window has more tokens; what else there were would not be written.
 
     Returns:
         What is read, (tokens, heads, size), and for the backward pass (tokens, heads) the logarithms, to base 2, of the
         sums that attention divides by.
     """
-    parts = parts.contiguous()
+    parts, bounds = parts.contiguous(), bounds.contiguous()
     tokens, _, heads, size = parts.shape
     read, sums = parts.new_empty(tokens, heads, size), parts.new_empty(tokens, heads, dtype=torch.float32)
     rows, wide = _tile(size)
-    _attend[triton.cdiv(longest, rows), len(bounds) - 1, heads](
-        parts, bounds, read, sums, size**-0.5 / math.log(2), heads, size, wide, rows, num_warps=WARPS
+    tiles = triton.cdiv(longest, rows)
+    _attend[(len(bounds) - 1) * tiles, heads](
+        parts, bounds, read, sums, size**-0.5, tiles, heads, size, wide, rows, num_warps=WARPS
     )
     return read, sums
 
 
-@torch.library.custom_op("bertvision::window_attention_backward", mutates_args=())
-def _window_attention_backward(
+@torch.library.custom_op("bertvision::attend_windows_backward", mutates_args=())
+def _attend_windows_backward(
     parts: Tensor, bounds: Tensor, read: Tensor, sums: Tensor, upstream: Tensor, longest: int
 ) -> Tensor:
     """The gradient of `parts` from that of what is read."""
-    parts, upstream = parts.contiguous(), upstream.contiguous()
+    parts, bounds, upstream = parts.contiguous(), bounds.contiguous(), upstream.contiguous()
     _, _, heads, size = parts.shape
     gradient = torch.empty_like(parts)
     rows, wide = _tile(size)
-    _attend_backward[triton.cdiv(longest, rows), len(bounds) - 1, heads](
-        parts, bounds, read, sums, upstream, gradient, size**-0.5, heads, size, wide, rows, num_warps=WARPS
+    tiles = triton.cdiv(longest, rows)
+    _attend_backward[(len(bounds) - 1) * tiles, heads](
+        parts, bounds, read, sums, upstream, gradient, size**-0.5, tiles, heads, size, wide, rows, num_warps=WARPS
     )
     return gradient
 
 
-@window_attention.register_fake
+@attend_windows.register_fake
 def _(parts: Tensor, _bounds: Tensor, _longest: int) -> tuple[Tensor, Tensor]:
     tokens, _, heads, size = parts.shape
     return parts.new_empty(tokens, heads, size), parts.new_empty(tokens, heads, dtype=torch.float32)
 
 
-@_window_attention_backward.register_fake
+@_attend_windows_backward.register_fake
 def _(parts: Tensor, *_others: object) -> Tensor:
     return parts.new_empty(parts.shape)
 
@@ -79,11 +84,11 @@ def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: tuple[Tensor, Te
 
 
 def _backward(ctx: Any, upstream: Tensor, _sums: Tensor | None) -> tuple[Tensor, None, None]:  # noqa: ANN401 - torch's own
-    gradient = _window_attention_backward(*ctx.saved_tensors, upstream, ctx.longest)
+    gradient = _attend_windows_backward(*ctx.saved_tensors, upstream, ctx.longest)
     return cast("Tensor", gradient), None, None
 
 
-window_attention.register_autograd(_backward, setup_context=_keep)
+attend_windows.register_autograd(_backward, setup_context=_keep)
 
 
 def _tile(size: int) -> tuple[int, int]:
@@ -107,15 +112,16 @@ def _attend(
     read,
     sums,
     scale,
+    tiles,
     HEADS: tl.constexpr,
     SIZE: tl.constexpr,
     WIDE: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """What a tile of one window's tokens reads, in one head; `scale` makes scores exponents of 2."""
-    begin = tl.load(bounds + tl.program_id(1)).to(tl.int64)
-    length = (tl.load(bounds + tl.program_id(1) + 1) - begin).to(tl.int32)
-    first, head = tl.program_id(0) * ROWS, tl.program_id(2)
+    """What a tile of one window's tokens reads, in one head; each window has `tiles`, some of them empty."""
+    window, first, head = tl.program_id(0) // tiles, tl.program_id(0) % tiles * ROWS, tl.program_id(1)
+    begin = tl.load(bounds + window).to(tl.int64)
+    length = (tl.load(bounds + window + 1) - begin).to(tl.int32)
     if first < length:
         parts += begin * (3 * HEADS * SIZE) + head * SIZE
         row, column = tl.arange(0, ROWS), tl.arange(0, WIDE)
@@ -126,7 +132,9 @@ def _attend(
         for other in range(0, length, ROWS):
             key = _rows_of(parts + HEADS * SIZE, other, length, 3 * HEADS * SIZE, SIZE, WIDE, ROWS)
             value = _rows_of(parts + 2 * HEADS * SIZE, other, length, 3 * HEADS * SIZE, SIZE, WIDE, ROWS)
-            score = tl.where((other + row)[None, :] < length, tl.dot(query, tl.trans(key)) * scale, float("-inf"))
+            score = tl.where(
+                (other + row)[None, :] < length, tl.dot(query, tl.trans(key)) * (scale * PER_LN_2), float("-inf")
+            )
             higher = tl.maximum(most, tl.max(score, axis=1))
             weight, fade = tl.exp2(score - higher[:, None]), tl.exp2(most - higher)
             total = total * fade + tl.sum(weight, axis=1)
@@ -149,6 +157,7 @@ def _attend_backward(
     upstream,
     gradient,
     scale,
+    tiles,
     HEADS: tl.constexpr,
     SIZE: tl.constexpr,
     WIDE: tl.constexpr,
@@ -159,16 +168,16 @@ def _attend_backward(
     The tile is compared with every tile of the window twice: its queries with their keys, and its keys with their
     queries. So programs share no sums, and results do not depend on their order.
     """
-    begin = tl.load(bounds + tl.program_id(1)).to(tl.int64)
-    length = (tl.load(bounds + tl.program_id(1) + 1) - begin).to(tl.int32)
-    first, head = tl.program_id(0) * ROWS, tl.program_id(2)
+    window, first, head = tl.program_id(0) // tiles, tl.program_id(0) % tiles * ROWS, tl.program_id(1)
+    begin = tl.load(bounds + window).to(tl.int64)
+    length = (tl.load(bounds + window + 1) - begin).to(tl.int32)
     if first < length:
         parts += begin * (3 * HEADS * SIZE) + head * SIZE
         read += begin * (HEADS * SIZE) + head * SIZE
         upstream += begin * (HEADS * SIZE) + head * SIZE
         sums += begin * HEADS + head
         row, column = tl.arange(0, ROWS), tl.arange(0, WIDE)
-        exponent = scale * 1.4426950408889634  # 1 / ln 2
+        exponent = scale * PER_LN_2
         query = _rows_of(parts, first, length, 3 * HEADS * SIZE, SIZE, WIDE, ROWS)
         key = _rows_of(parts + HEADS * SIZE, first, length, 3 * HEADS * SIZE, SIZE, WIDE, ROWS)
         value = _rows_of(parts + 2 * HEADS * SIZE, first, length, 3 * HEADS * SIZE, SIZE, WIDE, ROWS)

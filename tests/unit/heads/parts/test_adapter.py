@@ -117,7 +117,7 @@ def test_the_kernel_is_used_within_its_limits_of_layers_of_all_windows_and_of_ou
 
     kernels.adapted_scores = note  # type: ignore[attr-defined]  # a module is made of what is put into it
     monkeypatch.setitem(sys.modules, kernels.__name__, kernels)
-    for name, value in (("has_kernels", lambda _: True), ("MAX_GROUPS", 6), ("MAX_OUTPUTS", 2)):
+    for name, value in (("has_kernels", lambda _: True), ("MAX_GRID", 6), ("MAX_OUTPUTS", 2)):
         monkeypatch.setattr(module, name, value)
     adapter = Adapter(5, 4)
     adapter.scores(torch.zeros(batch, layers, 7, 5), torch.zeros(outputs, layers * 4))

@@ -3,10 +3,12 @@ import os
 import pytest
 import torch
 
-from close import KEPT
+from close import EXACT, KEPT
 
 pytest.importorskip("triton", reason="needs Triton")
+from bertvision.heads.parts import pool as pool_module
 from bertvision.heads.parts.mixtures import layer_mixtures
+from bertvision.heads.parts.pool import MeanPool
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
@@ -43,3 +45,23 @@ def test_weights_of_all_tokens_may_be_the_same_ones() -> None:
     (gradient,) = torch.autograd.grad(found.float().sum(), factors)
     torch.testing.assert_close(found.float(), torch.einsum("l,bltw->btw", factors, states.float()), rtol=0, atol=1e-2)
     torch.testing.assert_close(gradient, states.float().sum(dim=(0, 2, 3)), rtol=1e-3, atol=1e-2)
+
+
+def test_a_factor_counts_in_mixtures_and_gradients() -> None:
+    torch.manual_seed(0)
+    states = torch.randn(2, 3, 4, 8, device=DEVICE, dtype=torch.float16)
+    weights = torch.rand(2, 3, 4, 6, device=DEVICE, requires_grad=True)
+    found, scaled = (layer_mixtures(weights, states, 2, factor) for factor in (1.0, 0.25))
+    torch.testing.assert_close(scaled, found / 4, rtol=0, atol=EXACT)  # 1/4 rounds nothing
+    above = torch.randn_like(found)
+    one, other = (torch.autograd.grad(mixed, weights, above)[0] for mixed in (found, scaled))
+    torch.testing.assert_close(other, one / 4, rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize("size", [1.0, 60_000.0])
+def test_the_mean_of_many_layers_stays_in_the_range_of_16_bits(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """25 times 60,000 is beyond float16, whose largest number is 65,504."""
+    monkeypatch.setattr(pool_module, "has_kernels", lambda _states: True)
+    torch.manual_seed(0)
+    states = (size * torch.rand(2, 25, 3, 40, device=DEVICE)).half()
+    torch.testing.assert_close(MeanPool(25)(states).double(), states.double().mean(dim=1), rtol=KEPT, atol=EXACT)

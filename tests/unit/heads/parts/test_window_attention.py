@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from close import KEPT, KEPT_BF16
 
 pytest.importorskip("triton", reason="needs Triton")
-from bertvision.heads.parts.window_attention import NARROW, ROWS, window_attention
+from bertvision.heads.parts.window_attention import NARROW, ROWS, attend_windows
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
@@ -41,7 +41,7 @@ def check(parts: Tensor, bounds: Tensor, tolerance: float) -> None:
     """What is read and the gradients, as shares of all, against double precision."""
     longest = int(bounds.diff().max())
     parts.requires_grad_()
-    found, _ = window_attention(parts, bounds, longest)
+    found, _ = attend_windows(parts, bounds, longest)
     exact = parts.detach().double().requires_grad_()
     expected = formula(exact, bounds)
     assert found.dtype == parts.dtype
@@ -77,7 +77,7 @@ def test_parts_and_gradients_need_not_stand_side_by_side() -> None:
     torch.manual_seed(0)
     parts = torch.randn(3, 2, 20, 8, device=DEVICE).half().requires_grad_()
     bounds = bounds_of(7, 13)
-    found, _ = window_attention(parts.permute(2, 0, 1, 3), bounds, 13)
+    found, _ = attend_windows(parts.permute(2, 0, 1, 3), bounds, 13)
     (gradient,) = torch.autograd.grad(found.float().sum(), parts)  # the gradient above is one number, expanded
     exact = parts.detach().double().requires_grad_()
     (other,) = torch.autograd.grad(formula(exact.permute(2, 0, 1, 3), bounds).sum(), exact)
@@ -88,31 +88,48 @@ def test_longest_is_a_bound_alone() -> None:
     torch.manual_seed(0)
     parts = torch.randn(9, 3, 1, 8, device=DEVICE).half()
     bounds = bounds_of(4, 5)
-    assert torch.equal(window_attention(parts, bounds, 5)[0], window_attention(parts, bounds, 300)[0])
+    assert torch.equal(attend_windows(parts, bounds, 5)[0], attend_windows(parts, bounds, 300)[0])
 
 
 def test_a_window_knows_nothing_of_others() -> None:
     torch.manual_seed(0)
     parts = torch.randn(30, 3, 1, 8, device=DEVICE).half()
     bounds = bounds_of(10, 20)
-    before = window_attention(parts, bounds, 20)[0]
+    before = attend_windows(parts, bounds, 20)[0]
     parts[10:] = torch.nan
-    assert torch.equal(window_attention(parts, bounds, 20)[0][:10], before[:10])
+    assert torch.equal(attend_windows(parts, bounds, 20)[0][:10], before[:10])
 
 
-def test_it_can_be_compiled_with_what_stands_around_it() -> None:
+def step(linear: nn.Linear, tokens: Tensor, bounds: Tensor, longest: int) -> Tensor:
+    read: Tensor = attend_windows(linear(tokens).unflatten(1, (3, 2, 8)), bounds, longest)[0]
+    return read.sigmoid()
+
+
+def test_it_is_compiled_once_for_all_sizes_with_what_stands_around_it() -> None:
     torch.manual_seed(0)
     linear = nn.Linear(6, 48, device=DEVICE).half()
-    tokens, bounds = torch.randn(9, 6, device=DEVICE).half(), bounds_of(4, 5)
-
-    def step(tokens: Tensor, longest: int) -> Tensor:
-        read: Tensor = window_attention(linear(tokens).unflatten(1, (3, 2, 8)), bounds, longest)[0]
-        return read.sigmoid()
-
     compiled = torch.compile(step, backend="aot_eager", fullgraph=True, dynamic=True)
-    found, expected = compiled(tokens, 5), step(tokens, 5)
-    torch.testing.assert_close(found, expected, rtol=KEPT, atol=KEPT)
-    for one, other in zip(
-        *(torch.autograd.grad(rows.sum(), list(linear.parameters())) for rows in (found, expected)), strict=True
-    ):
-        torch.testing.assert_close(one, other, rtol=KEPT, atol=KEPT)
+    for number, lengths in enumerate([(4, 5), (7, 20, 3), (70,)]):
+        tokens, bounds = torch.randn(sum(lengths), 6, device=DEVICE).half(), bounds_of(*lengths)
+        with torch._dynamo.config.patch(error_on_recompile=number > 0):  # noqa: SLF001 - no public name
+            found = compiled(linear, tokens, bounds, max(lengths))
+        expected = step(linear, tokens, bounds, max(lengths))
+        torch.testing.assert_close(found, expected, rtol=KEPT, atol=KEPT)
+        for one, other in zip(
+            *(torch.autograd.grad(rows.sum(), list(linear.parameters())) for rows in (found, expected)), strict=True
+        ):
+            torch.testing.assert_close(one, other, rtol=KEPT, atol=KEPT)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (1, 0, 2, 3)])
+def test_torch_finds_nothing_wrong_with_the_operation(order: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    parts = torch.randn(3, 3, 2, 8, device=DEVICE).half().permute(order).requires_grad_()
+    torch.library.opcheck(attend_windows, (parts, bounds_of(1, 2), 2))
+
+
+def test_bounds_need_not_stand_side_by_side() -> None:
+    torch.manual_seed(0)
+    parts, bounds = torch.randn(9, 3, 1, 8, device=DEVICE).half(), bounds_of(4, 5)
+    strided = bounds.repeat_interleave(2)[::2]
+    assert torch.equal(attend_windows(parts, strided, 5)[0], attend_windows(parts, bounds, 5)[0])
