@@ -10,5 +10,6 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def points(value: float, low: float, high: float) -> str:
-    """A difference with its confidence interval, such as `+1.2 (+0.3 to +2.1)`."""
-    return f"{value:+z.1f} ({low:+z.1f} to {high:+z.1f})"  # z: no -0.0
+    """A difference with its confidence interval, such as `+1.2 (+0.3 to +2.1)`; what rounds to 0 has no sign."""
+    one, *ends = (f"{number:+z.1f}".replace("+0.0", "0.0") for number in (value, low, high))
+    return f"{one} ({' to '.join(ends)})"

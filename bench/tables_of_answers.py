@@ -53,10 +53,16 @@ MINILM_ANSWERS = (
         "MiniLM lora + heads:own_output@2",
     ),
     Answer(
-        "`lora:16` and `layer_mix` on it",
+        "`lora:16` and `adapter_pool_skip` on it",
         "`lora:16` alone",
-        "MiniLM lora + heads:layer_mix@2",
+        "MiniLM lora + heads:adapter_pool_skip@2",
         "MiniLM lora + heads:own_output@2",
+    ),
+    Answer(
+        "`lora:16` and `adapter_pool_skip` on it",
+        "all parameters, ours",
+        "MiniLM lora + heads:adapter_pool_skip@2",
+        "MiniLM full:2",
     ),
 )
 """The rows for MiniLM."""
