@@ -41,7 +41,7 @@ tests: install
 kernels: $(KERNELS)
 	PYTHONPATH=$(KERNELS) TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/pytest \
 		tests/unit/heads/parts/test_adapted.py tests/unit/heads/parts/test_mixtures.py \
-		tests/unit/heads/parts/test_window_attention.py
+		tests/unit/heads/parts/test_window_attention.py tests/unit/heads/parts/test_compile_kernels.py
 
 $(KERNELS): $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --target $@ "triton; sys_platform == 'linux'"
