@@ -2,6 +2,7 @@
 
 python bench/bench_fit.py                    # MiniLM on the CPU, a few windows: to see that it runs
 python bench/bench_fit.py --gpu --tokenizer DIR   # BERT-large's shape on a GPU; any BERT tokenizer will do
+python bench/bench_fit.py --gpu --tokenizer DIR --part convolutions --windows 512 --batch 64
 """
 
 import argparse
@@ -20,8 +21,6 @@ from bertvision.encoder.encoder import Encoder
 from bertvision.encoder.load import load_encoder
 from bertvision.heads import HEADS, HeadShape
 from bertvision.heads.conv import Conv
-from bertvision.heads.inception import Inception
-from bertvision.heads.xception import Xception
 from bertvision.inference.computed_states import StreamStates
 from bertvision.inference.outputs import PassOptions
 from bertvision.runs.fitting.head_specs import fits_kind
@@ -108,11 +107,8 @@ class Bench:
         )
 
 
-def measure(bench: Bench, rounds: int) -> None:
-    """Measure, and write the records."""
-    convolutional = [
-        name for name, entry in HEADS.items() if entry.head in {Conv, Inception, Xception} and fits_kind(name, "spans")
-    ]
+def measure_light(bench: Bench, rounds: int) -> None:
+    """Measure light heads, and write the records."""
     apart = [bench.fit([name]) for name in LIGHT]
     timings = side_by_side(
         {
@@ -133,7 +129,11 @@ def measure(bench: Bench, rounds: int) -> None:
         bench.claim("speed-fit-one", "layer_mix alone in a pass", {ALONE: 0.85}),
         {"ours": timings["layer_mix"], ALONE: timings[ALONE]},
     )
-    quick = [name for name in convolutional if "ception" not in name]
+
+
+def measure_convolutions(bench: Bench) -> None:
+    """Measure convolutional heads that are not deep, and write the record."""
+    quick = [name for name, entry in HEADS.items() if entry.head is Conv and fits_kind(name, "spans")]
     # one round, since these heads are slow and their record has no target
     timings = side_by_side({"ours": bench.fit(quick), ALONE: bench.alone}, rounds=1)
     report("fit, convolutional", bench.windows, timings)
@@ -153,6 +153,7 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=None)
     parser.add_argument("--batch", type=int, default=None)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--part", choices=("all", "light", "convolutions"), default="all")
     options = parser.parse_args()
     count = options.windows or (4096 if options.gpu else 64)
     windows = build_windows(TASKS["squad2"], spread(count), TextTokenizer.load(options.tokenizer))
@@ -163,7 +164,11 @@ def main() -> None:
     passes = PassOptions(packed=options.gpu, pad=0, bf16=options.gpu, multiple=MULTIPLE if options.gpu else 1)
     batch = options.batch or even_batch(len(windows), 1024 if options.gpu else 16)
     where = "BERT-large shape, one H200" if options.gpu else "MiniLM, 2 cores"
-    measure(Bench(encoder=encoder, windows=windows, batch=batch, passes=passes, where=where), options.rounds)
+    bench = Bench(encoder=encoder, windows=windows, batch=batch, passes=passes, where=where)
+    if options.part != "convolutions":
+        measure_light(bench, options.rounds)
+    if options.part != "light":
+        measure_convolutions(bench)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
+from bertvision.encoder.batch import window_places
+
 PACKED = "bertvision_packed"
 """Name of this attention in transformers' registry."""
 
@@ -73,10 +75,10 @@ def _masked(  # noqa: PLR0913, PLR0917 - as the kernel
     rows, heads, length, width = query.shape
     query, key, value = (tensor.transpose(0, 1).flatten(1, 2)[None] for tensor in (query, key, value))
     tokens = rows * length
-    place = torch.arange(tokens, device=query.device)
-    window = torch.bucketize(place, bounds[1:].long(), right=True)
+    window, _ = window_places(bounds, tokens)
     visible = window[:, None] == window[None, :]
     if sliding_window is not None:
+        place = torch.arange(tokens, device=query.device)
         visible &= (place[:, None] - place[None, :]).abs() < sliding_window
     output = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=visible, scale=scaling)
     return output.transpose(1, 2).reshape(rows, length, heads, width)

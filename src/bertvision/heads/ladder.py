@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from bertvision.encoder.batch import window_places
 from bertvision.errors import BertVisionError
 from bertvision.heads.head import HeadShape, PackedHead, WindowBounds
 from bertvision.heads.options import Share, Whole
@@ -136,7 +135,7 @@ class _Rung(nn.Module):
             normed = nn.functional.layer_norm(entered, scale.shape, (1 - share) * scale, (1 - share) * shift, eps)
             inner = share * self.add_update(previous) + normed
         tokens = _normed_map(self.attention_norm, self.attention, inner)  # (1, all tokens, 3 · size)
-        read = _attend_within(tokens.view(tokens.shape[1], 3, self.heads, -1), bounds, longest)
+        read = self._attend_within(tokens.view(tokens.shape[1], 3, self.heads, -1), bounds, longest)
         inner = inner + self.dropout(self.merge(read.flatten(1)[None]))
         norm, expand, activation, reduce = self.feed_forward
         expanded = _normed_map(cast("nn.LayerNorm", norm), cast("nn.Linear", expand), inner)
@@ -149,28 +148,26 @@ class _Rung(nn.Module):
         outputs: Tensor = inner + self.dropout(update)
         return outputs
 
+    def _attend_within(self, parts: Tensor, bounds: Tensor, longest: int) -> Tensor:
+        """Attention of packed tokens within their windows, (all tokens, 3, heads, …) → (all tokens, heads, …)."""
+        read: Tensor
+        if parts.is_cuda:
+            from bertvision.heads.parts.window_attention import attend_windows  # noqa: PLC0415 - needs Triton
+
+            read, _ = attend_windows(parts, bounds, longest)
+            return read
+        from bertvision.encoder.packed import packed_attention  # noqa: PLC0415 - imports transformers
+
+        query, key, value = parts.permute(1, 2, 0, 3)[:, None]  # each (1, heads, all tokens, …)
+        read, _ = packed_attention(self, query, key, value, None, window_bounds=bounds, window_longest=longest)
+        return read[0]
+
     def _attend(self, tokens: Tensor, mask: Tensor) -> Tensor:
         parts = self.attention(tokens).unflatten(-1, (3, self.heads, -1))  # (batch, tokens, 3, heads, …)
         query, key, value = parts.permute(2, 0, 3, 1, 4)  # each (batch, heads, tokens, …)
         read = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None, :])
         merged: Tensor = self.merge(read.transpose(1, 2).flatten(2))
         return merged
-
-
-def _attend_within(parts: Tensor, bounds: Tensor, longest: int) -> Tensor:
-    """Attention of packed tokens within their windows, (all tokens, 3, heads, …) → (all tokens, heads, …).
-
-    On a CPU, where windows are packed in tests alone, by its formula.
-    """
-    if parts.is_cuda:
-        from bertvision.heads.parts.window_attention import attend_windows  # noqa: PLC0415 - needs Triton
-
-        read: Tensor = attend_windows(parts, bounds, longest)[0]
-        return read
-    query, key, value = parts.permute(1, 2, 0, 3)  # each (heads, all tokens, …)
-    window, _ = window_places(bounds, len(parts))
-    same = window[:, None] == window[None, :]
-    return nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=same).transpose(0, 1)
 
 
 def _normed_map(norm: nn.LayerNorm, linear: nn.Linear, tokens: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from bertvision.encoder.states import HiddenStates
 from bertvision.errors import BertVisionError
 from bertvision.heads import HeadShape, build_head
 from bertvision.heads.head import WindowBounds
-from bertvision.heads.ladder import MAX_HEAD_SIZE, Ladder, _attend_within, _Rung
+from bertvision.heads.ladder import MAX_HEAD_SIZE, Ladder, _Rung
 from bertvision.heads.parts import float32_products
 from bertvision.training.states import StateBatch
 from close import EXACT, FLOAT32, HALF_HEAD
@@ -265,7 +265,8 @@ def test_windows_stay_end_to_end_where_the_kernel_takes_them(
 def test_on_a_gpu_the_kernel_gets_windows_and_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     parts, bounds = random_states(16, 3, 2, 4), end_to_end().bounds
     assert bounds is not None
-    expected = _attend_within(parts, bounds, 9)
+    rung = _Rung(5, 8, heads=2, expand=2, dropout=0.0, lowest=True)
+    expected = rung._attend_within(parts, bounds, 9)  # noqa: SLF001 - the place where the kernel is called
     stub = ModuleType("bertvision.heads.parts.window_attention")
     monkeypatch.setitem(sys.modules, stub.__name__, stub)
 
@@ -279,7 +280,8 @@ def test_on_a_gpu_the_kernel_gets_windows_and_bounds(monkeypatch: pytest.MonkeyP
 
     stub.__dict__["attend_windows"] = attend_windows
     monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda _: True))
-    torch.testing.assert_close(_attend_within(parts, bounds, 9), expected, rtol=FLOAT32, atol=FLOAT32)
+    found = rung._attend_within(parts, bounds, 9)  # noqa: SLF001 - as above
+    torch.testing.assert_close(found, expected, rtol=FLOAT32, atol=FLOAT32)
 
 
 def distance(found: list[Tensor], expected: list[Tensor]) -> float:

@@ -29,8 +29,10 @@ def has_kernels(states: Tensor, sets: int = 1) -> bool:
     They need 16-bit states on a GPU that Triton supports, Triton itself, and the C compiler that it calls. The first
     axis of the states becomes one of a CUDA grid.
     """
-    narrow = states.dtype in {torch.bfloat16, torch.float16} and len(states) <= MAX_GRID
+    narrow = states.dtype in {torch.bfloat16, torch.float16}
     if not (states.is_cuda and narrow and sets <= MAX_SETS and _has_triton()):
+        return False
+    if len(states) > MAX_GRID:  # last: a condition on the batch size would fix that size in an exported graph
         return False
     return torch.cuda.get_device_capability(states.device) >= MIN_CAPABILITY
 
